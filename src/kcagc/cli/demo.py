@@ -1,0 +1,75 @@
+"""`kcagc demo`: the local method on the embedded dataset, each party alone and all pooled."""
+
+from __future__ import annotations
+
+import click
+
+from kcagc.cli import screen
+
+_PARTIES = ("bank", "telecom", "shop")
+_ORDER = 2  # of the filter
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
+def demo(as_json: bool) -> None:
+    """Cluster the embedded dataset and say what was done."""
+    import time
+
+    import numpy as np
+    from rich.table import Table
+
+    from kcagc.cluster import cluster_locally
+    from kcagc.datasets import load
+    from kcagc.graph import Graph, HalfFilter
+    from kcagc.metrics import table
+
+    dataset = load("demo")
+    graph = Graph.from_matrix(dataset.adjacency)
+    tables = [*zip(_PARTIES, dataset.parties(), strict=True), ("all pooled", dataset.features)]
+    results = []
+    for who, features in tables:
+        begin = time.perf_counter()
+        found = cluster_locally(graph, features, dataset.n_classes, filter=HalfFilter(_ORDER), random_state=0)
+        results.append(
+            {
+                "who": who,
+                "columns": features.shape[1],
+                "cluster_sizes": np.bincount(found.labels).tolist(),
+                **table(dataset.labels, found.labels, graph),
+                "seconds": round(time.perf_counter() - begin, 3),
+            }
+        )
+    if as_json:
+        screen.print_json(results)
+        return
+
+    screen.out.print(
+        f"[bold]{graph.n_nodes:,} nodes, {graph.n_edges:,} edges, {dataset.n_classes} hidden classes.[/] "
+        f"A {_PARTIES[0]}, a {_PARTIES[1]} and a {_PARTIES[2]} know the same nodes and the same graph; "
+        f"each holds {dataset.party_columns[0]} columns of its own about them.\n"
+    )
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("clustered by")
+    shown.add_column("columns", justify="right")
+    shown.add_column("accuracy", justify="right")
+    shown.add_column("", no_wrap=True)
+    shown.add_column("NMI", justify="right")
+    shown.add_column("cluster sizes", no_wrap=True)
+    for row in results:
+        shown.add_row(
+            f"[bold]{row['who']}[/]" if row is results[-1] else f"{row['who']} alone",
+            str(row["columns"]),
+            screen.percent(row["accuracy"]),
+            "█" * round(15 * row["accuracy"]),
+            f"{row['nmi']:.2f}",
+            " ".join(map(str, sorted(row["cluster_sizes"], reverse=True))),
+        )
+    screen.out.print(shown)
+    screen.out.print(
+        f"\nEach table was smoothed along the graph ({_ORDER} steps of the filter 1 - λ/2), projected on its leading "
+        "singular vectors at unit length, and clustered by k-means (Protocol 1 of the paper), in "
+        f"{1000 * sum(row['seconds'] for row in results):.0f} ms together. Accuracy compares with the hidden classes. "
+        "No party finds them alone; pooled, they are found. [bold]Finding them without pooling is what kcagc is "
+        "for.[/]"
+    )

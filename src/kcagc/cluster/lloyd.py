@@ -1,0 +1,82 @@
+"""Weighted Lloyd iterations and the 1/9 step (Protocol 1, lines 5 to 24), deterministic for given centres."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from kcagc._types import FloatArray, Labels
+from kcagc.cluster.distances import distance_blocks, rounding_slack
+from kcagc.cluster.rules import UNASSIGNED, clear_winners, fill_empty, nearest
+
+
+@dataclass(frozen=True, eq=False)
+class LloydResult:
+    """Where the iterations ended; `centers` are the weighted means of `labels`, `inertia` the cost around them."""
+
+    labels: Labels
+    centers: FloatArray
+    inertia: float
+    n_iter: int
+    converged: bool
+
+
+def lloyd(rows: FloatArray, weights: FloatArray, centers: FloatArray, *, max_iter: int = 100) -> LloydResult:
+    """Assign to the nearest centre and move centres to means until no label changes, at most `max_iter` times.
+
+    Ties go to the lowest cluster number; an empty cluster takes the row that costs most (see `rules`).
+    """
+    slack = rounding_slack(rows)
+    labels: Labels | None = None
+    n_iter, converged = 0, False
+    while n_iter < max_iter and not converged:
+        before, labels = labels, _assign(rows, weights, centers, slack)
+        n_iter += 1
+        converged = before is not None and np.array_equal(before, labels)
+        if not converged:
+            centers = weighted_means(rows, weights, labels, centers)
+    if labels is None:
+        labels = _assign(rows, weights, centers, slack)
+    return LloydResult(labels, centers, _inertia(rows, weights, labels, centers), n_iter, converged)
+
+
+def ninth_step(rows: FloatArray, weights: FloatArray, centers: FloatArray) -> FloatArray:
+    """Move each centre to the mean of the rows that it wins by the factor 9 (Protocol 1, lines 5 to 13).
+
+    A centre that wins none so clearly stays where it is.
+    """
+    slack = rounding_slack(rows)
+    winners = np.empty(len(rows), dtype=np.intp)
+    for block, distances in distance_blocks(rows, centers):
+        winners[block] = clear_winners(distances, slack=slack)
+    clear = winners != UNASSIGNED
+    return weighted_means(rows[clear], weights[clear], winners[clear], centers)
+
+
+def weighted_means(rows: FloatArray, weights: FloatArray, labels: Labels, previous: FloatArray) -> FloatArray:
+    """Give each cluster's weighted mean; a cluster of no weight keeps its `previous` centre."""
+    n, k = len(rows), len(previous)
+    total = np.bincount(labels, weights=weights, minlength=k)
+    # One sparse product adds up the rows of each cluster in row order, whatever the number of threads.
+    members = sparse.csr_array((weights, labels, np.arange(n + 1)), shape=(n, k))
+    sums = members.T @ rows
+    used = total > 0
+    means = previous.copy()
+    means[used] = sums[used] / total[used, None]
+    return means
+
+
+def _assign(rows: FloatArray, weights: FloatArray, centers: FloatArray, slack: float) -> Labels:
+    labels = np.empty(len(rows), dtype=np.intp)
+    costs = np.empty(len(rows))
+    for block, distances in distance_blocks(rows, centers):
+        labels[block] = nearest(distances, slack=slack)
+        costs[block] = np.take_along_axis(distances, labels[block, None], axis=1)[:, 0]
+    return fill_empty(labels, costs * weights, weights, len(centers))
+
+
+def _inertia(rows: FloatArray, weights: FloatArray, labels: Labels, centers: FloatArray) -> float:
+    away = rows - centers[labels]
+    return float(np.einsum("i,ij,ij->", weights, away, away))

@@ -1,0 +1,142 @@
+"""Attributed stochastic-block-model graphs of any size, a million nodes in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy import sparse
+
+from kcagc._types import Features, FloatArray, IntArray, Sparse
+from kcagc.datasets.model import Dataset
+from kcagc.errors import DataError
+
+
+def generate(
+    n_nodes: int = 1000,
+    n_classes: int = 4,
+    *,
+    degree: float = 10.0,
+    homophily: float = 0.8,
+    signal: float = 1.0,
+    features: int | Sequence[int] = (32, 32, 32),
+    sparsity: float = 0.0,
+    seed: int = 0,
+    name: str = "generated",
+) -> Dataset:
+    """Make a graph of n nodes in k classes of near-equal size, n · degree / 2 distinct edges, and features.
+
+    `homophily` is the share of edges that join two nodes of one class; the other edges join different classes. At 1/k
+    the graph says nothing. `features` is the number of columns of each party (or one number for a single party).
+
+    With `sparsity` 0 features are dense: a class mean drawn from N(0, signal²/m) in each of a party's m columns, plus
+    N(0, 1) noise, so that two means lie about √2 · signal apart whatever m is. With `sparsity` s > 0 they are binary
+    words in CSR form, on average (1 - s) m of them a row, and a word belongs to one class in which it is 1 + signal
+    times as frequent as elsewhere.
+    """
+    widths = (features,) if isinstance(features, int) else tuple(features)
+    _check(n_nodes, n_classes, degree, homophily, signal, widths, sparsity)
+    random = np.random.default_rng(seed)
+    labels = random.permutation(np.arange(n_nodes) % n_classes)
+    adjacency = _edges(labels, n_classes, round(n_nodes * degree / 2), homophily, random)
+    columns = _words if sparsity > 0 else _gaussian
+    parts = [columns(labels, n_classes, width, signal, sparsity, random) for width in widths]
+    joined = (
+        sparse.csr_array(sparse.hstack(parts)) if sparsity > 0 else np.hstack(parts) if len(parts) > 1 else parts[0]
+    )
+    about = {
+        "generator": "attributed stochastic block model",
+        "degree": degree,
+        "homophily": homophily,
+        "signal": signal,
+        "sparsity": sparsity,
+        "seed": seed,
+    }
+    return Dataset(name, adjacency, joined, labels, n_classes, widths, about)
+
+
+def _check(
+    n: int, k: int, degree: float, homophily: float, signal: float, widths: Sequence[int], sparsity: float
+) -> None:
+    for problem, wrong in (
+        (f"n_classes: must be between 1 and the {n} nodes, not {k}", not 1 <= k <= n),
+        (f"homophily: must be between 0 and 1, not {homophily}", not 0 <= homophily <= 1),
+        (f"homophily: must be 1 where there is one class, not {homophily}", k == 1 and homophily < 1),
+        (f"signal: must not be negative, is {signal}", signal < 0),
+        (f"features: each party needs at least one column, not {list(widths)}", not widths or min(widths) < 1),
+        (f"sparsity: must be at least 0 and below 1, not {sparsity}", not 0 <= sparsity < 1),
+        # Beyond half of all pairs, drawing edges at random and rejecting repeats would take for ever.
+        (f"degree: must be between 0 and {(n // k - 1) / 2:g} here, not {degree}", not 0 <= degree <= (n // k - 1) / 2),
+    ):
+        if wrong:
+            raise DataError(problem)
+
+
+def _edges(labels: IntArray, k: int, n_edges: int, homophily: float, random: np.random.Generator) -> Sparse:
+    """Draw distinct edges until there are exactly as many as asked for."""
+    n = len(labels)
+    by_class = np.argsort(labels, kind="stable")
+    sizes = np.bincount(labels, minlength=k)
+    offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    found = np.zeros(0, dtype=np.int64)  # an edge {i < j} as the number i n + j
+    for share, count in ((True, round(n_edges * homophily)), (False, n_edges - round(n_edges * homophily))):
+        drawn = np.zeros(0, dtype=np.int64)
+        while len(drawn) < count:
+            source = random.integers(n, size=int((count - len(drawn)) * 1.02) + 16)
+            group = labels[source]
+            if not share:  # another class, each as likely
+                group = (group + 1 + random.integers(k - 1, size=len(group))) % k
+            target = by_class[offsets[group] + random.integers(sizes[group])]
+            low, high = np.minimum(source, target), np.maximum(source, target)
+            codes = (low * n + high)[low != high]
+            if len(drawn):
+                codes = np.concatenate([drawn, codes])
+            codes.sort()  # np.unique hashes first, which takes ten times as long
+            drawn = codes[np.append(True, codes[1:] != codes[:-1])]
+        # they are sorted now; the surplus must go at random, not from the end
+        surplus = random.choice(len(drawn), size=len(drawn) - count, replace=False)
+        found = np.concatenate([found, np.delete(drawn, surplus)])
+    index = np.int32 if n <= np.iinfo(np.int32).max else np.int64
+    low, high = (found // n).astype(index), (found % n).astype(index)
+    half = sparse.csr_array((np.ones(len(low)), (low, high)), shape=(n, n))
+    both = sparse.csr_array(half + half.T)
+    both.sort_indices()
+    return both
+
+
+def _gaussian(
+    labels: IntArray, k: int, width: int, signal: float, sparsity: float, random: np.random.Generator
+) -> FloatArray:
+    means = random.standard_normal((k, width)) * (signal / np.sqrt(width))
+    table = random.standard_normal((len(labels), width))
+    for label in range(k):  # class by class, so that no second table of this size is needed
+        table[labels == label] += means[label]
+    return table
+
+
+def _words(
+    labels: IntArray, k: int, width: int, signal: float, sparsity: float, random: np.random.Generator
+) -> Features:
+    topics = random.integers(k, size=width)
+    counts = random.binomial(width, 1 - sparsity, size=len(labels))
+    rows = np.repeat(np.arange(len(labels)), counts)
+    words = np.empty(len(rows), dtype=np.int32)
+    row_labels = labels[rows]
+    for label in range(k):
+        frequency = np.cumsum(np.where(topics == label, 1 + signal, 1.0))
+        here = row_labels == label
+        words[here] = np.searchsorted(frequency, random.random(np.count_nonzero(here)) * frequency[-1], side="right")
+    table = sparse.csr_array((np.ones(len(rows)), (rows, words)), shape=(len(labels), width))
+    table.data[:] = 1.0  # a word drawn twice is there once
+    return table
+
+
+def recipe_of_demo() -> Dataset:
+    """Make the embedded dataset: five classes that no party can tell apart alone, and three parties can together.
+
+    What is embedded is a file, because NumPy may change its random streams; a test compares the two.
+    """
+    made = generate(600, 5, degree=6, homophily=0.5, signal=1.6, features=(16, 16, 16), seed=0, name="demo")
+    rounded = np.round(made.features, 2).astype(np.float32)  # two decimals: a small file, and plenty beside the noise
+    return replace(made, features=rounded)

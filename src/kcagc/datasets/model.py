@@ -1,0 +1,114 @@
+"""What a dataset is, its file form, and how one table becomes several parties' tables."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from kcagc._types import Features, IntArray, Sparse
+from kcagc.errors import DataError
+from kcagc.graph.attributed import check_features
+from kcagc.graph.structure import Graph
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """An attributed graph with known classes.
+
+    `adjacency` is a symmetric CSR array; `features` is CSR for the public graphs, and dense where a generated dataset
+    is; `party_columns` says how many columns each party holds, where that is part of the dataset.
+    """
+
+    name: str
+    adjacency: Sparse
+    features: Features
+    labels: IntArray
+    n_classes: int
+    party_columns: tuple[int, ...] = ()
+    about: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_nodes(self) -> int:
+        """How many nodes there are."""
+        return int(self.adjacency.shape[0])
+
+    def parties(self, n_parties: int | None = None) -> list[Features]:
+        """Give each party's columns: the dataset's own split, or contiguous near-equal parts for `n_parties`."""
+        if n_parties is None and self.party_columns:
+            ends = np.cumsum(self.party_columns)
+            return [self.features[:, end - width : end] for width, end in zip(self.party_columns, ends, strict=True)]
+        if n_parties is None:
+            raise DataError(f"{self.name}: the number of parties must be given, the dataset names none")
+        return split_columns(self.features, n_parties)
+
+    def __repr__(self) -> str:
+        return (
+            f"Dataset({self.name!r}, {self.n_nodes:,} nodes, {self.features.shape[1]:,} features, k={self.n_classes})"
+        )
+
+
+def split_columns(features: Features, n_parties: int) -> list[Features]:
+    """Cut a table into contiguous parts of near-equal width, the wider ones first."""
+    width = features.shape[1]
+    if not 1 <= n_parties <= width:
+        raise DataError(f"n_parties: {width} columns cannot be split among {n_parties} parties")
+    ends = np.cumsum([width // n_parties + (party < width % n_parties) for party in range(n_parties)])
+    starts = np.concatenate([[0], ends[:-1]])
+    if sparse.issparse(features):
+        features = sparse.csc_array(features)
+        return [sparse.csr_array(features[:, start:end]) for start, end in zip(starts, ends, strict=True)]
+    return [features[:, start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def read(path: Path, name: str) -> Dataset:
+    """Read the `.npz` form: CSR parts of the adjacency (`adj_*`) and the features (`feat_*`), `labels`, JSON `meta`."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            adjacency, features = (
+                sparse.csr_array(
+                    (file[f"{part}_data"], file[f"{part}_indices"], file[f"{part}_indptr"]),
+                    shape=tuple(file[f"{part}_shape"]),
+                )
+                for part in ("adj", "feat")
+            )
+            labels = file["labels"].astype(np.int64)
+            about = json.loads(str(file["meta"])) if "meta" in file else {}
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise DataError(f"{path}: not a dataset file ({error})") from error
+    graph = Graph.from_matrix(adjacency)
+    checked = check_features(features, n_nodes=graph.n_nodes, where=f"{path}: features")
+    if labels.shape != (graph.n_nodes,):
+        raise DataError(f"{path}: {len(labels)} labels for {graph.n_nodes} nodes")
+    party_columns = tuple(about.get("party_columns", ()))
+    return Dataset(name, graph.adjacency, checked, labels, len(np.unique(labels)), party_columns, about)
+
+
+def write(dataset: Dataset, path: Path) -> None:
+    """Write the `.npz` form; the file appears whole or not at all."""
+    features = sparse.csr_array(dataset.features)
+    arrays: dict[str, Any] = {
+        f"{part}_{piece}": value
+        for part, matrix in (("adj", dataset.adjacency), ("feat", features))
+        for piece, value in (
+            ("data", matrix.data),
+            ("indices", matrix.indices),
+            ("indptr", matrix.indptr),
+            ("shape", np.asarray(matrix.shape)),
+        )
+    }
+    about = dataset.about | ({"party_columns": dataset.party_columns} if dataset.party_columns else {})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with partial.open("wb") as file:
+            np.savez_compressed(file, labels=dataset.labels, meta=np.asarray(json.dumps(about)), **arrays)
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
