@@ -20,8 +20,9 @@ _METHODS = ("agc", "gcc")
 def baselines(names: tuple[str, ...], method: tuple[str, ...], seeds: int, as_json: bool) -> None:
     """Compare AGC and GCC with the paper's figures.
 
-    AGC runs at the paper's filter order, GCC at the power that its authors' rule selects. DATASET is one or more of cora, citeseer, pubmed, wiki; all four if none is given. Prints mean accuracy and its
-    standard deviation over the seeds, in per cent, and the difference to the paper's figure.
+    AGC runs at the paper's filter order, GCC at the power that its authors' rule selects. DATASET is one or more of
+    cora, citeseer, pubmed, wiki; all four if none is given. Prints mean accuracy and its standard deviation over the
+    seeds, in per cent, and the difference to the paper's figure.
     """
     from kcagc.datasets.catalog import entries, entry
 

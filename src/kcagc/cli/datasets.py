@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from kcagc.cli import screen
 
+if TYPE_CHECKING:
+    from kcagc.datasets.model import Dataset
+
 
 @click.group()
 def datasets() -> None:
-    """List, describe and fetch the graphs that kcagc knows by name."""
+    """List, describe and fetch graphs by name."""
 
 
 @datasets.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 def list_(as_json: bool) -> None:
-    """Show all graphs, and whether each is at hand or would be downloaded."""
+    """Show all graphs and where each is."""
     from rich.table import Table
 
     from kcagc.datasets.catalog import EMBEDDED, entries
-    from kcagc.datasets.load import load, where
+    from kcagc.datasets.loading import load, where
     from kcagc.graph.structure import Graph
 
     small = load(EMBEDDED)
@@ -61,7 +66,10 @@ def list_(as_json: bool) -> None:
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 def info(name: str, as_json: bool) -> None:
-    """Count what is in the graph NAME, and explain where the paper counts otherwise."""
+    """Count what is in the graph NAME.
+
+    Where the paper counts edges otherwise, say why.
+    """
     import numpy as np
 
     from kcagc.datasets.catalog import EMBEDDED, entry
@@ -96,7 +104,7 @@ def info(name: str, as_json: bool) -> None:
     if as_json:
         screen.print_json({"name": name, "title": title, **counts, "note": note})
         return
-    screen.out.print(f"[bold]{name}[/]: {title}")
+    screen.out.print(f"[bold]{name}[/]: {title}", soft_wrap=True)
     for what, value in counts.items():
         shown = ", ".join(map(str, value)) if isinstance(value, list) else f"{value:,}"
         screen.out.print(f"  {what.replace('_', ' '):22}{shown}", soft_wrap=True)
@@ -106,15 +114,20 @@ def info(name: str, as_json: bool) -> None:
 @datasets.command()
 @click.argument("name")
 def fetch(name: str) -> None:
-    """Bring the graph NAME to this machine, unless it is here already, and say where it is."""
-    from kcagc.datasets.load import cache_path, where
+    """Download the graph NAME unless it is here, and print its path.
+
+    KCAGC_DATA names a folder that is looked into first, KCAGC_CACHE where downloads are kept, and KCAGC_DATA_URL a
+    web folder of your own with copies of the original files, used instead of the public addresses.
+    """
+    from kcagc.datasets.catalog import EMBEDDED
+    from kcagc.datasets.loading import where
 
     _load(name)
-    click.echo(where(name) or cache_path(name))
+    click.echo("comes with kcagc" if name == EMBEDDED else where(name))
 
 
-def _load(name: str):  # type: ignore[no-untyped-def]
+def _load(name: str) -> Dataset:
     """Load with a line of progress for each file that is downloaded."""
-    from kcagc.datasets.load import load
+    from kcagc.datasets.loading import load
 
     return load(name, progress=lambda file: screen.messages.print(f"downloading {file}"))

@@ -15,7 +15,8 @@ from sklearn.utils import check_random_state
 
 from kcagc._types import FloatArray, Labels
 from kcagc.cluster.canonical import canonical_rows
-from kcagc.cluster.lloyd import LloydResult, lloyd, ninth_step
+from kcagc.cluster.distances import rounding_slack
+from kcagc.cluster.lloyd import LloydResult, assign, lloyd, ninth_step
 from kcagc.cluster.seeding import approximation_bound, local_search, plus_plus
 from kcagc.errors import DataError
 from kcagc.parameters import check_count
@@ -75,15 +76,12 @@ def kmeans(
         # The slack keeps the choice between equal starts from hanging on rounding: the earliest wins.
         if found.inertia < best.inertia * (1 - 1e-10):
             best = found
-    labels = best.labels if len(sampled) == len(centred) else _label_all(centred, sampled, best)
+    labels = best.labels
+    if len(sampled) < len(centred):
+        labels, _ = assign(centred, best.centers, slack=rounding_slack(centred))
+        labels[sampled] = best.labels
     bound = approximation_bound(points, mass, k, best.inertia)
     return KMeansResult(labels[distinct.inverse], best.centers + mean, best.inertia, best.n_iter, best.converged, bound)
-
-
-def _label_all(rows: FloatArray, sampled: Any, found: LloydResult) -> Labels:
-    labels = lloyd(rows, np.zeros(len(rows)), found.centers, max_iter=0).labels
-    labels[sampled] = found.labels
-    return labels
 
 
 def _checked_weights(weights: ArrayLike | None, n: int) -> FloatArray:

@@ -29,17 +29,27 @@ def lloyd(rows: FloatArray, weights: FloatArray, centers: FloatArray, *, max_ite
     Ties go to the lowest cluster number; an empty cluster takes the row that costs most (see `rules`).
     """
     slack = rounding_slack(rows)
-    labels: Labels | None = None
+    labels = np.full(len(rows), UNASSIGNED)
     n_iter, converged = 0, False
     while n_iter < max_iter and not converged:
-        before, labels = labels, _assign(rows, weights, centers, slack)
+        before = labels
+        labels, distances = assign(rows, centers, slack=slack)
+        labels = fill_empty(labels, distances * weights, weights, len(centers))
         n_iter += 1
-        converged = before is not None and np.array_equal(before, labels)
+        converged = np.array_equal(before, labels)
         if not converged:
             centers = weighted_means(rows, weights, labels, centers)
-    if labels is None:
-        labels = _assign(rows, weights, centers, slack)
     return LloydResult(labels, centers, _inertia(rows, weights, labels, centers), n_iter, converged)
+
+
+def assign(rows: FloatArray, centers: FloatArray, *, slack: float) -> tuple[Labels, FloatArray]:
+    """Give each row's nearest centre and its squared distance to it."""
+    labels = np.empty(len(rows), dtype=np.intp)
+    to_own = np.empty(len(rows))
+    for block, distances in distance_blocks(rows, centers):
+        labels[block] = nearest(distances, slack=slack)
+        to_own[block] = np.take_along_axis(distances, labels[block, None], axis=1)[:, 0]
+    return labels, to_own
 
 
 def ninth_step(rows: FloatArray, weights: FloatArray, centers: FloatArray) -> FloatArray:
@@ -66,15 +76,6 @@ def weighted_means(rows: FloatArray, weights: FloatArray, labels: Labels, previo
     means = previous.copy()
     means[used] = sums[used] / total[used, None]
     return means
-
-
-def _assign(rows: FloatArray, weights: FloatArray, centers: FloatArray, slack: float) -> Labels:
-    labels = np.empty(len(rows), dtype=np.intp)
-    costs = np.empty(len(rows))
-    for block, distances in distance_blocks(rows, centers):
-        labels[block] = nearest(distances, slack=slack)
-        costs[block] = np.take_along_axis(distances, labels[block, None], axis=1)[:, 0]
-    return fill_empty(labels, costs * weights, weights, len(centers))
 
 
 def _inertia(rows: FloatArray, weights: FloatArray, labels: Labels, centers: FloatArray) -> float:

@@ -59,6 +59,7 @@ def generate(
 def _check(
     n: int, k: int, degree: float, homophily: float, signal: float, widths: Sequence[int], sparsity: float
 ) -> None:
+    densest = (n // max(k, 1) - 1) / 2  # beyond half of all pairs, drawing and rejecting repeats would take for ever
     for problem, wrong in (
         (f"n_classes: must be between 1 and the {n} nodes, not {k}", not 1 <= k <= n),
         (f"homophily: must be between 0 and 1, not {homophily}", not 0 <= homophily <= 1),
@@ -66,8 +67,7 @@ def _check(
         (f"signal: must not be negative, is {signal}", signal < 0),
         (f"features: each party needs at least one column, not {list(widths)}", not widths or min(widths) < 1),
         (f"sparsity: must be at least 0 and below 1, not {sparsity}", not 0 <= sparsity < 1),
-        # Beyond half of all pairs, drawing edges at random and rejecting repeats would take for ever.
-        (f"degree: must be between 0 and {(n // k - 1) / 2:g} here, not {degree}", not 0 <= degree <= (n // k - 1) / 2),
+        (f"degree: must be between 0 and {densest:g} here, not {degree}", not 0 <= degree <= densest),
     ):
         if wrong:
             raise DataError(problem)

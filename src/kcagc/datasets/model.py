@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ def split_columns(features: Features, n_parties: int) -> list[Features]:
 def read(path: Path, name: str) -> Dataset:
     """Read the `.npz` form: CSR parts of the adjacency (`adj_*`) and the features (`feat_*`), `labels`, JSON `meta`."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             adjacency, features = (
                 sparse.csr_array(
                     (file[f"{part}_data"], file[f"{part}_indices"], file[f"{part}_indptr"]),
@@ -79,7 +80,7 @@ def read(path: Path, name: str) -> Dataset:
             )
             labels = file["labels"].astype(np.int64)
             about = json.loads(str(file["meta"])) if "meta" in file else {}
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{path}: not a dataset file ({error})") from error
     graph = Graph.from_matrix(adjacency)
     checked = check_features(features, n_nodes=graph.n_nodes, where=f"{path}: features")

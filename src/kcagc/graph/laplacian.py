@@ -20,8 +20,9 @@ def normalised_adjacency(graph: Graph, *, dtype: Any = np.float64) -> Sparse:
     """Give Â = D^(-1/2) (A + I) D^(-1/2), D holding the row sums of A + I."""
     looped = sparse.csr_array(graph.adjacency.astype(np.float64) + sparse.eye_array(graph.n_nodes, format="csr"))
     scale = 1.0 / np.sqrt(looped.sum(axis=1))
-    looped.data *= np.repeat(scale, np.diff(looped.indptr))
-    looped.data *= scale[looped.indices]
+    both = np.repeat(scale, np.diff(looped.indptr))
+    both *= scale[looped.indices]  # one product for (i, j) and (j, i), so that the result is symmetric to the last bit
+    looped.data *= both
     looped.sort_indices()
     return looped.astype(dtype, copy=False)
 
@@ -37,10 +38,12 @@ def laplacian_norm(graph: Graph, *, tolerance: float = 1e-12) -> float:
 
     The start vector is fixed, so that every party that holds the graph finds the same number.
     """
+    if graph.n_edges == 0:
+        return 0.0  # L_s is zero, but for rounding
     laplacian = normalised_laplacian(graph)
     n = graph.n_nodes
     if n <= 64:  # Lanczos needs room to iterate; at this size the dense answer is exact and instant
-        return float(max(np.linalg.eigvalsh(laplacian.toarray())[-1], 0.0))
+        return float(np.linalg.eigvalsh(laplacian.toarray())[-1])
     start = np.random.default_rng(0).standard_normal(n)
     largest = linalg.eigsh(laplacian, k=1, which="LA", v0=start, tol=tolerance, return_eigenvectors=False)
-    return float(max(largest[0], 0.0))
+    return float(largest[0])

@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from kcagc import metrics
+from kcagc.baselines import AGC, GCC
+from kcagc.datasets import generate
+from kcagc.errors import DataError, ParameterError
+from kcagc.graph import Graph
+
+
+@parametrize_with_checks([AGC(n_clusters=3, n_init=2), GCC(n_clusters=3, n_init=2)])
+def test_the_conventions_of_scikit_learn_hold(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return generate(300, 3, homophily=0.8, signal=4, features=20, seed=1)
+
+
+@pytest.mark.parametrize("make", [AGC, GCC])
+def test_planted_communities_are_found(make, planted):
+    found = make(n_clusters=3, random_state=0).fit(planted.features, adjacency=planted.adjacency)
+    assert metrics.accuracy(planted.labels, found.labels_) > 0.97
+
+
+@pytest.mark.parametrize("make", [AGC, GCC])
+def test_sparse_dense_and_graph_objects_give_the_same_labels(make, planted):
+    words = generate(300, 3, homophily=0.8, signal=9, features=60, sparsity=0.8, seed=1)
+    model = make(n_clusters=3, random_state=0)
+    wanted = clone(model).fit(words.features.toarray(), adjacency=words.adjacency).labels_
+    for features in (words.features, sparse.csc_matrix(words.features)):
+        for graph in (words.adjacency, sparse.coo_matrix(words.adjacency), Graph.from_matrix(words.adjacency)):
+            assert_array_equal(clone(model).fit(features, adjacency=graph).labels_, wanted)
+
+
+@pytest.mark.parametrize("make", [AGC, GCC])
+def test_the_graph_must_fit(make, planted):
+    with pytest.raises(ValueError, match="adjacency has 300 nodes, but X has 299 rows"):
+        make(n_clusters=3).fit(planted.features[:-1], adjacency=planted.adjacency)
+    with pytest.raises(DataError, match="must be symmetric"):
+        make(n_clusters=3).fit(planted.features, adjacency=sparse.triu(planted.adjacency))
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (AGC(0), "n_clusters: must be a whole number, 1 or more, not 0"),
+        (AGC(3, psi=-1), "psi"),
+        (AGC(3, max_psi=0), "max_psi"),
+        (AGC(3, scaling="V"), "scaling"),
+        (AGC(3, n_init=0), "n_init"),
+        (AGC(3, max_iter=2.5), "max_iter"),
+        (GCC(True), "n_clusters"),
+        (GCC(3, power=-1), "power"),
+        (GCC(3, max_power=0), "max_power"),
+        (GCC(3, tfidf="yes"), "tfidf: must be 'auto', True or False, not 'yes'"),
+        (GCC(3, tol=-1.0), "tol"),
+    ],
+)
+def test_parameters_are_checked_when_fitting(model, message, planted):
+    with pytest.raises(ParameterError, match=message):
+        model.fit(planted.features, adjacency=planted.adjacency)
+
+
+def test_the_adaptive_order_is_reported(planted):
+    seen = []
+    found = AGC(3, random_state=0).fit(
+        planted.features, adjacency=planted.adjacency, progress=lambda order, distance: seen.append(order)
+    )
+    assert found.psi_ >= 1
+    assert len(found.intra_distances_) in (found.psi_, found.psi_ + 1)
+    assert seen == list(range(1, len(found.intra_distances_)))
+    fixed = AGC(3, psi=found.psi_, random_state=0).fit(planted.features, adjacency=planted.adjacency)
+    assert metrics.accuracy(fixed.labels_, found.labels_) == 1.0
+
+
+def test_without_a_graph_nothing_is_filtered(planted):
+    found = AGC(3, psi=5, random_state=0).fit(planted.features)
+    alone = AGC(3, psi=0, random_state=0).fit(planted.features, adjacency=planted.adjacency)
+    assert found.psi_ == 0
+    assert_array_equal(found.labels_, alone.labels_)
+
+
+def test_the_embedding_is_the_left_singular_vectors(planted):
+    found = AGC(3, psi=2, random_state=0).fit(planted.features, adjacency=planted.adjacency)
+    np.testing.assert_allclose(found.embedding_.T @ found.embedding_, np.eye(3), atol=1e-10)
+    for label in range(3):
+        np.testing.assert_allclose(found.embedding_[found.labels_ == label].mean(axis=0), found.cluster_centers_[label])

@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.feature_extraction.text import TfidfTransformer
+
+from kcagc.baselines import GCC
+from kcagc.datasets import generate
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return generate(300, 3, homophily=0.8, signal=4, features=20, seed=1)
+
+
+def smoothed(data, power, features=None):
+    """T^p X written out densely: rows of I + Â at sum 1, features at unit length."""
+    looped = data.adjacency.toarray() + np.eye(data.n_nodes)
+    root = np.diag(1 / np.sqrt(looped.sum(axis=1)))
+    step = root @ looped @ root + np.eye(data.n_nodes)
+    step /= step.sum(axis=1, keepdims=True)
+    rows = data.features if features is None else features
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.linalg.matrix_power(step, power) @ rows
+
+
+def test_the_factors_are_what_the_objective_says(planted):
+    found = GCC(3, power=4, random_state=0).fit(planted.features, adjacency=planted.adjacency)
+    rows = smoothed(planted, 4)
+    assert_allclose(found.components_.T @ found.components_, np.eye(3), atol=1e-10)
+    assert_allclose(found.embedding_, rows @ found.components_, atol=1e-10)
+    for label in range(3):
+        assert_allclose(found.embedding_[found.labels_ == label].mean(axis=0), found.cluster_centers_[label])
+    loss = np.linalg.norm(rows - found.cluster_centers_[found.labels_] @ found.components_.T)
+    assert found.loss_ == pytest.approx(loss, rel=1e-9)
+
+
+def test_more_rounds_never_cost_more(planted):
+    losses = [
+        GCC(3, power=2, max_iter=rounds, tol=0, random_state=0).fit(planted.features, adjacency=planted.adjacency).loss_
+        for rounds in range(1, 8)
+    ]
+    assert (np.diff(losses) <= 1e-12).all()
+
+
+def test_the_authors_rule_takes_the_power_before_the_loss_settles(planted):
+    seen = []
+    found = GCC(3, random_state=0).fit(
+        planted.features, adjacency=planted.adjacency, progress=lambda power, loss: seen.append((power, loss))
+    )
+    bound = planted.features.shape[1] / planted.n_nodes
+    changes = np.abs(np.diff(found.losses_))
+    assert len(found.losses_) == found.power_ + 1
+    assert changes[-1] < bound
+    assert (changes[:-1] >= bound).all()
+    assert found.loss_ == found.losses_[found.power_ - 1]
+    assert seen == list(enumerate(found.losses_[:-1], start=1))
+    assert_allclose(found.embedding_, smoothed(planted, found.power_) @ found.components_, atol=1e-10)
+
+
+def test_the_largest_power_is_the_end(planted):
+    found = GCC(3, max_power=2, random_state=0).fit(planted.features, adjacency=planted.adjacency)
+    assert found.power_ == len(found.losses_) == 2
+
+
+def test_binary_words_are_weighed_by_tfidf_and_nothing_else_is():
+    words = generate(200, 3, degree=4, features=60, sparsity=0.8, signal=5, seed=0)
+    auto, on, off = (
+        GCC(3, power=1, tfidf=choice, random_state=0).fit(words.features, adjacency=words.adjacency)
+        for choice in ("auto", True, False)
+    )
+    assert auto.loss_ == on.loss_ != off.loss_
+    weighed = TfidfTransformer().fit_transform(words.features).toarray()
+    assert_allclose(auto.embedding_, smoothed(words, 1, weighed) @ auto.components_, atol=1e-10)
+    counts = words.features * 2.0
+    assert GCC(3, power=1, random_state=0).fit(counts, adjacency=words.adjacency).loss_ == pytest.approx(off.loss_)
+
+
+def test_fewer_columns_than_clusters(planted):
+    found = GCC(3, power=1, random_state=0).fit(planted.features[:, :2], adjacency=planted.adjacency)
+    assert found.components_.shape == (2, 2)
+    assert len(np.unique(found.labels_)) == 3

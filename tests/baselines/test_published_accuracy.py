@@ -1,0 +1,59 @@
+"""The published accuracy of both baselines on the paper's four graphs; run with -s to see the figures."""
+
+import numpy as np
+import pytest
+
+from kcagc.baselines import AGC, GCC
+from kcagc.datasets import load
+from kcagc.datasets.catalog import entry
+from kcagc.metrics import accuracy
+
+pytestmark = pytest.mark.real_data
+
+
+def report(capsys, name, method, order, scores, published):
+    with capsys.disabled():
+        print(  # noqa: T201 - the figures are what this test is for
+            f"\n{name:9} {method} at order {order:3}: {np.mean(scores):.2f} ± {np.std(scores):.2f} "
+            f"(published {published:.2f}, difference {np.mean(scores) - published:+.2f})",
+            end="",
+        )
+
+
+@pytest.mark.parametrize(("name", "allowed"), [("cora", 0.3), ("citeseer", 0.3), ("pubmed", 0.3), ("wiki", 2.5)])
+def test_agc(name, allowed, capsys):
+    data, paper = load(name), entry(name).paper
+    scores = [
+        100
+        * accuracy(
+            data.labels,
+            AGC(n_clusters=data.n_classes, psi=paper.psi, random_state=seed)
+            .fit(data.features, adjacency=data.adjacency)
+            .labels_,
+        )
+        for seed in range(5)
+    ]
+    report(capsys, name, "AGC", paper.psi, scores, paper.agc)
+    assert abs(np.mean(scores) - paper.agc) <= allowed
+
+
+@pytest.mark.timeout(900)  # pubmed's rule tries all 150 powers
+@pytest.mark.parametrize(("name", "power"), [("cora", 12), ("citeseer", 5), ("wiki", 4), ("pubmed", 150)])
+def test_gcc_at_the_power_of_its_authors_rule(name, power, capsys):
+    data, paper = load(name), entry(name).paper
+    scores, chosen = [], None
+    for seed in range(5):
+        model = GCC(n_clusters=data.n_classes, power=chosen, random_state=seed)
+        model.fit(data.features, adjacency=data.adjacency)
+        chosen = model.power_
+        scores.append(100 * accuracy(data.labels, model.labels_))
+    report(capsys, name, "GCC", chosen, scores, paper.gcc)
+    assert chosen == power
+    assert abs(np.mean(scores) - paper.gcc) <= 1.0
+
+
+def test_agc_chooses_the_order_that_its_authors_print_for_cora():
+    data = load("cora")
+    model = AGC(n_clusters=7, random_state=0).fit(data.features, adjacency=data.adjacency)
+    assert model.psi_ == 12
+    assert accuracy(data.labels, model.labels_) == pytest.approx(0.6892, abs=0.003)

@@ -1,0 +1,169 @@
+"""The promises of the k-means that everything else rests on."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
+
+from kcagc import metrics
+from kcagc.cluster import kmeans
+from kcagc.errors import DataError, ParameterError
+
+
+def rows_with_repeats(seed, n=40, dimensions=2):
+    random = np.random.default_rng(seed)
+    rows = np.round(random.standard_normal((n, dimensions)), 1)
+    return rows[random.integers(n // 2, size=n)]
+
+
+@given(st.integers(0, 10_000), st.integers(1, 5), st.randoms(use_true_random=False))
+def test_the_order_of_rows_does_not_matter(seed, k, random):
+    rows = rows_with_repeats(seed)
+    order = np.array(random.sample(range(len(rows)), len(rows)))
+    one = kmeans(rows, k, n_init=2, random_state=seed)
+    other = kmeans(rows[order], k, n_init=2, random_state=seed)
+    assert_array_equal(one.labels[order], other.labels)
+    assert one.centers.tobytes() == other.centers.tobytes()
+
+
+@given(st.integers(0, 10_000), st.integers(1, 5))
+def test_a_weight_is_as_many_copies_of_the_row(seed, k):
+    random = np.random.default_rng(seed)
+    rows, weights = rows_with_repeats(seed), random.integers(1, 5, size=40)
+    weighted = kmeans(rows, k, weights=weights, n_init=2, random_state=seed)
+    copied = kmeans(np.repeat(rows, weights, axis=0), k, n_init=2, random_state=seed)
+    assert_array_equal(np.repeat(weighted.labels, weights), copied.labels)
+    assert weighted.centers.tobytes() == copied.centers.tobytes()
+    assert weighted.inertia == copied.inertia
+
+
+@given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([0.25, 2.0, 1024.0]))
+def test_scaled_weights_change_nothing(seed, k, factor):
+    rows, weights = rows_with_repeats(seed), np.random.default_rng(seed).uniform(0.5, 2, 40)
+    one = kmeans(rows, k, weights=weights, n_init=2, random_state=seed)
+    other = kmeans(rows, k, weights=factor * weights, n_init=2, random_state=seed)
+    assert_array_equal(one.labels, other.labels)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4))
+def test_a_row_without_weight_is_labelled_and_moves_nothing(seed, k):
+    rows = rows_with_repeats(seed)
+    extra = np.random.default_rng(seed).standard_normal((7, 2)) * 5
+    alone = kmeans(rows, k, n_init=2, random_state=seed)
+    joined = kmeans(np.concatenate([rows, extra]), k, weights=[1] * 40 + [0] * 7, n_init=2, random_state=seed)
+    assert_array_equal(joined.labels[:40], alone.labels)
+    assert_allclose(joined.centers, alone.centers, atol=1e-12)
+    away = ((extra[:, None] - joined.centers) ** 2).sum(axis=2)
+    assert_array_equal(joined.labels[40:], away.argmin(axis=1))
+
+
+def test_one_and_two_threads_give_the_same_labels_in_one_process():
+    rows = np.random.default_rng(0).standard_normal((20_000, 12))
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.append(kmeans(rows, 9, n_init=2, random_state=0))
+    assert_array_equal(found[0].labels, found[1].labels)
+
+
+@pytest.mark.parametrize("dataset", ["demo", "generated"])
+def test_the_whole_of_protocol_1_gives_the_same_labels_for_any_thread_count(dataset):
+    """In processes of their own, because some libraries read the number of threads only when they start."""
+    script = f"""
+import hashlib
+from kcagc.cluster import cluster_locally
+from kcagc.datasets import generate, load
+from kcagc.graph import HalfFilter
+data = load("demo") if {dataset!r} == "demo" else generate(5000, 6, features=40, homophily=0.6, seed=5)
+found = cluster_locally(data.adjacency, data.features, data.n_classes, filter=HalfFilter(3), random_state=0)
+print(hashlib.sha256(found.labels.astype("<i8").tobytes()).hexdigest())
+"""
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": threads,
+                "OPENBLAS_NUM_THREADS": threads,
+            },
+        ).stdout
+        for threads in ("1", "2", "3")
+    }
+    assert len(answers) == 1
+
+
+def test_ties_do_not_hang_on_rounding():
+    """Points on a lattice, each centre equally far from many: the same answer from every rotation of the work."""
+    grid = np.array([(x, y) for x in range(12) for y in range(12)], dtype=float) / 7
+    answers = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            answers.append(kmeans(grid, 4, random_state=1).labels)
+    assert_array_equal(answers[0], answers[1])
+
+
+def test_it_finds_planted_clusters():
+    random = np.random.default_rng(3)
+    labels = random.integers(6, size=600)
+    rows = random.standard_normal((600, 4)) + 9 * random.standard_normal((6, 4))[labels]
+    assert metrics.accuracy(labels, kmeans(rows, 6, random_state=0).labels) == 1.0
+
+
+def test_it_is_no_worse_than_scikit_learn_on_average():
+    costs = []
+    for seed in range(10):
+        rows = np.random.default_rng(seed).standard_normal((300, 3))
+        ours = kmeans(rows, 8, random_state=seed).inertia
+        costs.append(ours / KMeans(8, n_init=10, random_state=seed).fit(rows).inertia_)
+    assert np.mean(costs) < 1.005
+
+
+def test_data_far_from_the_origin_lose_no_digits():
+    random = np.random.default_rng(4)
+    labels = random.integers(3, size=200)
+    rows = random.standard_normal((200, 2)) * 0.1 + np.array([[0, 0], [1, 0], [0, 1]])[labels]
+    assert_array_equal(kmeans(rows, 3, random_state=0).labels, kmeans(rows + 2.0**20, 3, random_state=0).labels)
+
+
+def test_more_starts_cost_no_more():
+    rows = np.random.default_rng(5).standard_normal((400, 5))
+    few, many = (kmeans(rows, 10, n_init=starts, n_swaps=0, random_state=0).inertia for starts in (1, 20))
+    assert many <= few
+
+
+def test_without_a_seed_every_run_draws_anew_and_with_one_none_does():
+    rows = np.random.default_rng(6).standard_normal((200, 5))
+    fixed = {kmeans(rows, 8, n_init=1, random_state=7).inertia for _ in range(5)}
+    free = {kmeans(rows, 8, n_init=1).inertia for _ in range(10)}
+    assert len(fixed) == 1
+    assert len(free) > 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"k": 4}, DataError, "4 clusters asked of 3 distinct rows"),
+        ({"k": 0}, ParameterError, "n_clusters"),
+        ({"k": 2, "n_init": 0}, ParameterError, "n_init"),
+        ({"k": 2, "max_iter": 0}, ParameterError, "max_iter"),
+        ({"k": 2, "n_swaps": -1}, ParameterError, "n_swaps"),
+        ({"k": 2, "weights": [1, 1]}, DataError, "4 rows but weights of shape"),
+        ({"k": 2, "weights": [1, 1, -1, 1]}, DataError, "row 2 has weight -1.0"),
+        ({"k": 2, "weights": [1, np.nan, 1, 1]}, DataError, "row 1 has weight nan"),
+        ({"k": 3, "weights": [1, 0, 1, 1]}, DataError, "3 clusters asked of 2 distinct rows"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, error, message):
+    rows = np.array([[0.0], [1.0], [2.0], [2.0]])
+    with pytest.raises(error, match=message):
+        kmeans(rows, arguments.pop("k"), **arguments)

@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.cluster import KMeans
+
+from kcagc.cluster import clear_winners, lloyd, weighted_means
+from kcagc.cluster import distances as distances_module
+from kcagc.cluster.distances import squared_distances
+from kcagc.cluster.lloyd import ninth_step
+
+
+def problem(seed, n=60, dimensions=3):
+    random = np.random.default_rng(seed)
+    return random.standard_normal((n, dimensions)), random.uniform(0.1, 3.0, n)
+
+
+@given(st.integers(0, 1000), st.integers(1, 6))
+def test_it_ends_where_scikit_learn_ends(seed, k):
+    rows, weights = problem(seed)
+    ours = lloyd(rows, weights, rows[:k], max_iter=300)
+    theirs = KMeans(k, init=rows[:k], n_init=1, tol=0, max_iter=300).fit(rows, sample_weight=weights)
+    assert_array_equal(ours.labels, theirs.labels_)
+    assert_allclose(ours.centers, theirs.cluster_centers_, atol=1e-10)
+    assert ours.inertia == pytest.approx(theirs.inertia_)
+    assert ours.converged
+
+
+@given(st.integers(0, 1000), st.integers(1, 6))
+def test_each_iteration_lowers_the_cost(seed, k):
+    rows, weights = problem(seed)
+    costs = [lloyd(rows, weights, rows[:k], max_iter=rounds).inertia for rounds in range(1, 12)]
+    assert (np.diff(costs) <= 1e-9).all()
+
+
+def test_it_stops_at_max_iter_and_says_so():
+    rows, weights = problem(0, n=500)
+    cut = lloyd(rows, weights, rows[:6], max_iter=2)
+    assert (cut.n_iter, cut.converged) == (2, False)
+    assert_allclose(cut.centers, weighted_means(rows, weights, cut.labels, rows[:6]))
+
+
+def test_centres_that_win_nothing_are_given_a_row():
+    rows = np.array([[0.0], [1.0], [10.0], [11.0]])
+    found = lloyd(rows, np.ones(4), np.array([[5.0], [100.0], [200.0]]))
+    assert len(np.unique(found.labels)) == 3
+    assert found.inertia == pytest.approx(0.5)
+
+
+def test_the_labels_do_not_depend_on_the_block_size(monkeypatch):
+    rows, weights = problem(1, n=200)
+    whole = lloyd(rows, weights, rows[:5])
+    monkeypatch.setattr(distances_module, "_ROWS", 17)
+    assert_array_equal(lloyd(rows, weights, rows[:5]).labels, whole.labels)
+
+
+@given(st.integers(0, 1000), st.integers(1, 5))
+def test_the_ninth_step_moves_centres_to_the_means_of_their_clear_winners(seed, k):
+    rows, weights = problem(seed, dimensions=1)
+    centers = rows[:k]
+    winners = clear_winners(squared_distances(rows, centers))
+    moved = ninth_step(rows, weights, centers)
+    for cluster in range(k):
+        mine = winners == cluster
+        wanted = weights[mine] @ rows[mine] / weights[mine].sum() if mine.any() else centers[cluster]
+        assert_allclose(moved[cluster], wanted)
+
+
+def test_a_centre_that_wins_nothing_clearly_stays():
+    rows = np.array([[0.0], [1.0]])
+    assert_array_equal(ninth_step(rows, np.ones(2), np.array([[0.4], [0.6]])), [[0.4], [0.6]])
+
+
+def test_a_cluster_without_weight_keeps_its_centre():
+    means = weighted_means(np.array([[1.0], [3.0]]), np.array([1.0, 0.0]), np.array([0, 1]), np.array([[9.0], [9.0]]))
+    assert_array_equal(means, [[1.0], [9.0]])

@@ -1,0 +1,85 @@
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcagc.cluster import approximation_bound, kmeans, local_search, plus_plus
+from kcagc.cluster.distances import squared_distances
+
+
+def cost(rows, weights, centers):
+    return float(weights @ squared_distances(rows, centers).min(axis=1))
+
+
+def problem(seed, n=30, dimensions=3):
+    random = np.random.default_rng(seed)
+    return random.standard_normal((n, dimensions)), random.uniform(0.5, 2.0, n)
+
+
+def optimum(rows, weights, k):
+    """The least cost over all partitions, for a handful of rows."""
+    best = np.inf
+    for labels in product(range(k), repeat=len(rows)):
+        codes = np.array(labels)
+        total = 0.0
+        for label in set(labels):
+            members, mass = rows[codes == label], weights[codes == label]
+            total += mass @ ((members - mass @ members / mass.sum()) ** 2).sum(axis=1)
+        best = min(best, total)
+    return best
+
+
+@given(st.integers(0, 1000), st.integers(1, 8), st.integers(0, 20))
+def test_swaps_never_cost_more_and_keep_k_distinct_rows(seed, k, swaps):
+    rows, weights = problem(seed)
+    chosen = plus_plus(rows, weights, k, np.random.RandomState(seed))
+    swapped = local_search(rows, weights, chosen, swaps, np.random.RandomState(seed))
+    assert len(set(swapped.tolist())) == len(set(chosen.tolist())) == k
+    assert cost(rows, weights, rows[swapped]) <= cost(rows, weights, rows[chosen]) * (1 + 1e-9)
+
+
+def test_swaps_repair_a_bad_start():
+    """Two centres in one blob and none in another: plain Lloyd never recovers from it, swaps do."""
+    random = np.random.default_rng(0)
+    blobs = np.concatenate([random.normal(place, 0.1, (20, 2)) for place in (0.0, 10.0, 20.0)])
+    bad = np.array([0, 1, 20])
+    good = local_search(blobs, np.ones(60), bad, 20, np.random.RandomState(0))
+    assert sorted(index // 20 for index in good) == [0, 1, 2]
+
+
+def test_swaps_on_rows_that_are_all_centres_do_nothing():
+    rows = np.arange(3.0)[:, None]
+    chosen = np.arange(3)
+    assert (local_search(rows, np.ones(3), chosen, 5, np.random.RandomState(0)) == chosen).all()
+
+
+def test_a_row_without_weight_is_never_drawn():
+    rows, weights = problem(0)
+    weights[::2] = 0
+    for seed in range(20):
+        chosen = plus_plus(rows, weights, 4, np.random.RandomState(seed))
+        assert (local_search(rows, weights, chosen, 10, np.random.RandomState(seed)) % 2 == 1).all()
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@given(st.integers(0, 200))
+def test_the_certified_factor_is_never_below_the_true_one(k, seed):
+    rows, weights = problem(seed, n=7, dimensions=2 + seed % 3)
+    found = kmeans(rows, k, weights=weights, n_init=1, random_state=seed)
+    best = optimum(rows, weights, k)
+    assert found.inertia >= best * (1 - 1e-9)
+    assert found.inertia <= found.factor_bound * best * (1 + 1e-9)
+
+
+def test_the_bound_where_nothing_is_left_to_explain():
+    rows = np.array([[0.0], [1.0]])
+    assert approximation_bound(rows, np.ones(2), 2, 0.0) == 1.0
+    assert approximation_bound(rows, np.ones(2), 2, 0.5) == np.inf
+
+
+def test_the_bound_is_useful_where_clusters_are_round():
+    random = np.random.default_rng(1)
+    rows = np.concatenate([random.standard_normal((200, 10)) + 8 * np.eye(10)[place] for place in range(4)])
+    assert kmeans(rows, 4, random_state=0).factor_bound < 1.5

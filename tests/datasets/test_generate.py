@@ -1,0 +1,129 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from kcagc.datasets import generate, load, split_columns
+from kcagc.datasets.generate import recipe_of_demo
+from kcagc.errors import DataError
+from kcagc.graph import Graph
+
+
+@given(
+    n=st.integers(40, 300),
+    k=st.integers(2, 4),
+    degree=st.floats(0, 4),
+    homophily=st.floats(0, 1),
+    seed=st.integers(0, 2**31),
+)
+def test_the_graph_has_the_edges_and_the_homophily_that_were_asked_for(n, k, degree, homophily, seed):
+    data = generate(n, k, degree=degree, homophily=homophily, features=2, seed=seed)
+    graph = Graph.from_matrix(data.adjacency)  # which checks symmetry
+    assert graph.n_edges == round(n * degree / 2)
+    assert graph.n_self_loops == 0
+    assert set(data.adjacency.data) <= {1.0}
+    assert np.ptp(np.bincount(data.labels, minlength=k)) <= 1
+    row, column = data.adjacency.nonzero()
+    within = np.count_nonzero(data.labels[row] == data.labels[column]) // 2
+    assert within == round(round(n * degree / 2) * homophily)
+
+
+def test_edges_do_not_favour_low_node_numbers():
+    data = generate(2000, 2, degree=20, features=1, seed=0)
+    degrees = np.diff(data.adjacency.indptr)
+    assert degrees[:1000].mean() == pytest.approx(degrees[1000:].mean(), rel=0.05)
+
+
+def test_dense_features_have_the_signal_that_was_asked_for():
+    data = generate(20_000, 3, degree=2, signal=5, features=(40, 60), seed=1)
+    assert data.party_columns == (40, 60)
+    assert isinstance(data.features, np.ndarray)
+    for part in data.parties():
+        means = np.array([part[data.labels == label].mean(axis=0) for label in range(3)])
+        apart = np.linalg.norm(means[:, None] - means, axis=2)[np.triu_indices(3, 1)]
+        assert apart.mean() == pytest.approx(5 * np.sqrt(2), rel=0.25)
+        noise = part - means[data.labels]
+        assert noise.std() == pytest.approx(1, rel=0.02)
+
+
+def test_without_signal_classes_look_alike():
+    data = generate(20_000, 2, degree=2, signal=0, features=10, seed=1)
+    means = [data.features[data.labels == label].mean(axis=0) for label in range(2)]
+    assert np.abs(means[0] - means[1]).max() < 0.06
+
+
+def test_sparse_features_are_binary_words_of_the_sparsity_that_was_asked_for():
+    data = generate(5000, 4, degree=2, signal=3, features=(200, 100), sparsity=0.95, seed=2)
+    assert sparse.issparse(data.features)
+    assert set(data.features.data) == {1.0}
+    # words drawn twice count once, so a little sparser than asked
+    assert 0.95 <= 1 - data.features.nnz / (5000 * 300) < 0.955
+    frequency = np.array([data.features[data.labels == label].mean(axis=0) for label in range(4)])
+    assert np.median(frequency.max(axis=0) / np.median(frequency, axis=0)) > 2
+
+
+def test_a_seed_gives_the_same_dataset_and_another_a_different_one():
+    one, same, other = (generate(100, 2, seed=seed) for seed in (5, 5, 6))
+    assert_array_equal(one.features, same.features)
+    assert_array_equal(one.adjacency.toarray(), same.adjacency.toarray())
+    assert (one.adjacency != other.adjacency).nnz > 0
+
+
+def test_one_class_and_one_node():
+    assert generate(10, 1, degree=2, homophily=1.0, features=1).n_classes == 1
+    assert generate(1, 1, degree=0, homophily=1.0, features=1).n_nodes == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_classes": 0}, "n_classes"),
+        ({"n_nodes": 3, "n_classes": 4}, "between 1 and the 3 nodes"),
+        ({"homophily": 1.2}, "homophily"),
+        ({"n_classes": 1, "homophily": 0.5}, "must be 1 where there is one class"),
+        ({"signal": -1}, "signal"),
+        ({"features": (3, 0)}, "at least one column"),
+        ({"features": ()}, "at least one column"),
+        ({"sparsity": 1.0}, "sparsity"),
+        ({"n_nodes": 20, "n_classes": 2, "degree": 15}, "degree: must be between 0 and 4.5 here"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(arguments, message):
+    with pytest.raises(DataError, match=message):
+        generate(**arguments)
+
+
+def test_the_embedded_dataset_is_its_recipe():
+    embedded, made = load("demo"), recipe_of_demo()
+    assert_array_equal(embedded.features.toarray(), made.features)
+    assert_array_equal(embedded.adjacency.toarray(), made.adjacency.toarray())
+    assert_array_equal(embedded.labels, made.labels)
+    assert embedded.party_columns == made.party_columns
+
+
+@given(st.integers(1, 40), st.data())
+def test_columns_are_split_into_contiguous_near_equal_parts(width, data):
+    parties = data.draw(st.integers(1, width))
+    table = np.arange(3.0 * width).reshape(3, width)
+    parts = split_columns(table, parties)
+    assert_array_equal(np.hstack(parts), table)
+    widths = [part.shape[1] for part in parts]
+    assert widths == sorted(widths, reverse=True)
+    assert max(widths) - min(widths) <= 1
+    for part, from_sparse in zip(parts, split_columns(sparse.csr_array(table), parties), strict=True):
+        assert from_sparse.format == "csr"
+        assert_array_equal(from_sparse.toarray(), part)
+
+
+@pytest.mark.parametrize("parties", [0, 4])
+def test_more_parties_than_columns_are_refused(parties):
+    with pytest.raises(DataError, match="3 columns cannot be split"):
+        split_columns(np.ones((2, 3)), parties)
+
+
+def test_a_dataset_without_parties_must_be_told_how_many():
+    data = generate(20, 2, degree=2, features=4)
+    assert [part.shape[1] for part in data.parties(2)] == [2, 2]
+    assert [part.shape[1] for part in data.parties()] == [4]

@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from sklearn.metrics.pairwise import euclidean_distances
+
+from kcagc.cluster import kmeans
+from kcagc.datasets import generate
+from kcagc.errors import ParameterError
+from kcagc.graph import Graph, HalfFilter, adaptive_order, intra_cluster_distance
+
+
+@given(st.integers(1, 20), st.integers(1, 4), st.integers(0, 1000))
+def test_the_intra_cluster_distance_is_the_mean_over_pairs(n, k, seed):
+    random = np.random.default_rng(seed)
+    rows, labels = random.standard_normal((n, 3)), random.integers(k, size=n)
+    per_cluster = [euclidean_distances(rows[labels == label], squared=True).mean() for label in np.unique(labels)]
+    assert intra_cluster_distance(rows, labels) == pytest.approx(np.mean(per_cluster), abs=1e-9)
+
+
+def test_the_order_before_the_first_rise_is_chosen():
+    data = generate(200, 2, homophily=0.95, signal=20, seed=1)
+    graph = Graph(data.adjacency)
+    # Clusters that are good up to order 3 and random after it make the distance rise at 4.
+    asked = []
+
+    def cluster(filtered):
+        asked.append(filtered)
+        return data.labels if len(asked) <= 3 else np.arange(len(filtered)) % 2
+
+    chosen = adaptive_order(graph, data.features, cluster, max_psi=20)
+    assert chosen.psi == 3
+    assert chosen.stopped
+    assert len(asked) == len(chosen.distances) == 4
+    assert chosen.distances[3] > chosen.distances[2]
+    assert_allclose(chosen.filtered, HalfFilter(3).apply(graph, data.features), atol=1e-12)
+    assert chosen.labels is data.labels
+
+
+def test_the_largest_order_is_reported_as_such():
+    data = generate(200, 2, seed=1)
+    seen = []
+    chosen = adaptive_order(
+        Graph(data.adjacency),
+        data.features,
+        lambda filtered: kmeans(filtered, 2, random_state=0).labels,
+        max_psi=3,
+        progress=lambda order, distance: seen.append((order, distance)),
+    )
+    assert (chosen.psi, chosen.stopped) == (3, False)
+    assert seen == [(1, chosen.distances[0]), (2, chosen.distances[1])]
+
+
+def test_a_meaningless_limit_is_refused():
+    with pytest.raises(ParameterError, match="max_psi"):
+        adaptive_order(Graph.from_matrix(np.eye(2)), np.eye(2), lambda rows: np.zeros(2), max_psi=0)

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from kcagc.errors import DataError
+from kcagc.graph import AttributedGraph, Graph, check_features
+from kcagc.graph.ids import NodeIds
+
+EDGE = np.array([[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ([[1.0], [2.0], [3.0]], "3 rows, but the graph has 2 nodes"),
+        ([[1.0, 2.0], [3.0, np.nan]], "row 1, column 1 is nan"),
+        ([[np.inf, 2.0], [3.0, 4.0]], "row 0, column 0 is inf"),
+        (np.zeros((2, 0)), "no columns"),
+    ],
+)
+def test_features_that_do_not_fit_are_refused(features, message, form):
+    with pytest.raises(DataError, match=message):
+        AttributedGraph.build(EDGE, form(np.asarray(features)))
+
+
+@pytest.mark.parametrize("features", [[["a"], ["b"]], [[1j], [2.0]]])
+def test_features_that_are_no_numbers_are_refused(features):
+    with pytest.raises(DataError, match="real numbers"):
+        check_features(features)
+
+
+def test_one_dimension_is_refused():
+    with pytest.raises(DataError, match="two dimensions"):
+        check_features([1.0, 2.0])
+
+
+def test_rows_are_aligned_by_id():
+    graph = Graph.from_matrix(EDGE, ids=["x", "y"])
+    made = AttributedGraph.build(graph, [[1.0], [2.0]], feature_ids=["y", "x"])
+    assert_array_equal(made.features, [[2.0], [1.0]])
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (["x", "z"], r"1 of the graph's ids are missing \('y'\); 1 are not in the graph \('z'\)"),
+        (["x"], "1 of the graph's ids are missing"),
+        (["x", "x"], "'x' appears twice, in rows 0 and 1"),
+        ([1, 2], r"numbers \(such as 1\), but the graph's ids are strings \(such as 'x'\)"),
+        (["x", 2], "row 1 is 2 and row 0 is 'x'"),
+        (["x", None], "row 1 has no usable id"),
+        (["x", ""], "row 1 has no usable id"),
+        ([1.5, 2.5], "row 0 has no usable id"),
+        ([True, False], "row 0 has no usable id"),
+        (np.array([["x", "y"]]), "one column"),
+    ],
+)
+def test_ids_that_do_not_match_are_refused(ids, message):
+    graph = Graph.from_matrix(EDGE, ids=["x", "y"])
+    with pytest.raises(DataError, match=message):
+        AttributedGraph.build(graph, np.ones((2, 1)), feature_ids=ids)
+
+
+def test_ids_for_a_graph_without_ids_are_refused():
+    with pytest.raises(DataError, match="the graph has none"):
+        AttributedGraph.build(EDGE, [[1.0], [2.0]], feature_ids=["x", "y"])
+
+
+def test_many_unknown_ids_are_counted():
+    ids = NodeIds.of(["a"], where="here")
+    with pytest.raises(DataError, match=r"'b' in row 0, 'c' in row 1, 'd' in row 2 and 1 more"):
+        ids.positions(["b", "c", "d", "e"], where="there")
+
+
+def test_float32_stays_and_integers_become_float64():
+    assert check_features(np.ones((2, 1), np.float32)).dtype == np.float32
+    assert check_features(sparse.csr_array(np.ones((2, 1), np.int8))).dtype == np.float64

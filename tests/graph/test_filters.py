@@ -1,0 +1,178 @@
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from kcagc.datasets import generate
+from kcagc.errors import DataError, ParameterError
+from kcagc.graph import ChebyshevFilter, Graph, HalfFilter, NormFilter, laplacian_norm, normalised_laplacian
+from kcagc.graph.filters import BLOCK_COLUMNS
+from random_graphs import adjacencies, attributed
+
+
+def exponential(eigenvalues):
+    return np.exp(-3 * eigenvalues)
+
+
+def rational(eigenvalues):
+    return 1 / (1 + 2 * eigenvalues)
+
+
+FILTERS = [
+    HalfFilter(0),
+    HalfFilter(1),
+    HalfFilter(9),
+    NormFilter(1),
+    NormFilter(5),
+    ChebyshevFilter(exponential),
+    ChebyshevFilter(rational),
+    ChebyshevFilter(lambda eigenvalues: np.full_like(eigenvalues, 0.5)),
+]
+
+
+def dense_answer(graph, chosen, features):
+    """Q p(Λ) Qᵀ X, as the paper writes it, with the Laplacian built the naive way."""
+    looped = graph.adjacency.toarray() + np.eye(graph.n_nodes)
+    root = np.diag(1 / np.sqrt(looped.sum(axis=1)))
+    values, vectors = np.linalg.eigh(np.eye(graph.n_nodes) - root @ looped @ root)
+    norm = values.max() if graph.n_edges else 0.0
+    return vectors @ np.diag(chosen.response(np.clip(values, 0, 2), norm=norm)) @ vectors.T @ features
+
+
+@pytest.mark.parametrize("chosen", FILTERS, ids=repr)
+@given(data=attributed())
+def test_a_filter_is_the_dense_spectral_formula(chosen, data):
+    adjacency, features = data
+    graph = Graph.from_matrix(adjacency)
+    assert_allclose(chosen.apply(graph, features), dense_answer(graph, chosen, features), atol=1e-8)
+
+
+@given(adjacencies())
+def test_the_laplacian_is_symmetric_with_eigenvalues_from_0_to_2(adjacency):
+    laplacian = normalised_laplacian(Graph.from_matrix(adjacency)).toarray()
+    assert_array_equal(laplacian, laplacian.T)
+    values = np.linalg.eigvalsh(laplacian)
+    assert abs(values[0]) < 1e-10
+    assert values[-1] < 2
+
+
+def test_the_norm_by_lanczos_is_the_largest_eigenvalue():
+    for seed, degree in ((0, 2.0), (1, 6.0), (2, 20.0)):
+        graph = Graph(generate(200, 4, degree=degree, seed=seed, features=1).adjacency)
+        largest = np.linalg.eigvalsh(normalised_laplacian(graph).toarray())[-1]
+        assert laplacian_norm(graph) == pytest.approx(largest, abs=1e-10)
+
+
+@pytest.mark.parametrize("chosen", [HalfFilter(7), NormFilter(3), ChebyshevFilter(exponential)], ids=repr)
+def test_isolated_nodes_pass_unchanged_times_p_of_zero(chosen):
+    graph = Graph.from_edges([0], [1], n_nodes=4)
+    features = np.arange(8.0).reshape(4, 2)
+    assert_allclose(chosen.apply(graph, features)[2:], features[2:], atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [3, 100])
+def test_a_graph_without_edges_changes_nothing(n):
+    features = np.random.default_rng(0).standard_normal((n, 3))
+    graph = Graph.from_edges([], [], n_nodes=n)
+    for chosen in (HalfFilter(4), NormFilter(4)):
+        assert_allclose(chosen.apply(graph, features), features, atol=1e-12)
+
+
+@pytest.mark.parametrize("chosen", [HalfFilter(5), NormFilter(5), ChebyshevFilter(rational)], ids=repr)
+def test_the_result_depends_on_neither_threads_nor_form_nor_neighbouring_columns(chosen):
+    data = generate(300, 3, features=3 * BLOCK_COLUMNS + 5, sparsity=0.9, seed=3)
+    dense = data.features.toarray()
+    wanted = chosen.apply(data.adjacency, dense, n_threads=1)
+    assert_array_equal(chosen.apply(data.adjacency, dense, n_threads=4), wanted)
+    assert_array_equal(chosen.apply(data.adjacency, data.features), wanted)
+    assert_array_equal(chosen.apply(data.adjacency, np.asfortranarray(dense)), wanted)
+    assert_array_equal(chosen.apply(data.adjacency, dense[:, 40:41])[:, 0], wanted[:, 40])
+
+
+def test_float32_stays_float32_and_is_close():
+    data = generate(300, 3, features=8, seed=3)
+    single = HalfFilter(10).apply(data.adjacency, data.features.astype(np.float32))
+    assert single.dtype == np.float32
+    assert_allclose(single, HalfFilter(10).apply(data.adjacency, data.features), atol=1e-5)
+    assert HalfFilter(10).apply(data.adjacency, data.features, dtype=np.float32).dtype == np.float32
+
+
+def test_memory_is_the_result_and_a_few_blocks():
+    data = generate(20_000, 4, degree=4, features=16 * BLOCK_COLUMNS, seed=0)
+    graph = Graph(data.adjacency)
+    block = data.features.nbytes / 16
+    tracemalloc.start()
+    try:
+        HalfFilter(5).apply(graph, data.features, n_threads=2)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    matrices = 6 * 12 * (data.adjacency.nnz + graph.n_nodes)
+    assert peak < data.features.nbytes + 2 * 3 * block + matrices
+
+
+@pytest.mark.parametrize("psi", [-1, 1.5, True, None, "2"])
+def test_a_meaningless_order_is_refused(psi):
+    for kind in (HalfFilter, NormFilter):
+        with pytest.raises(ParameterError, match="psi: must be a whole number, 0 or more"):
+            kind(psi)
+
+
+def test_other_number_types_are_refused():
+    with pytest.raises(ParameterError, match="dtype: must be"):
+        HalfFilter(1).apply(np.eye(2), np.eye(2), dtype=np.int64)
+
+
+# Chebyshev expansions
+
+
+@given(st.floats(0.1, 20), st.floats(1e-12, 1e-3))
+def test_the_stated_error_holds_between_the_points_of_the_grid(rate, tolerance):
+    chosen = ChebyshevFilter(lambda eigenvalues: np.exp(-rate * eigenvalues), tolerance=tolerance)
+    points = np.random.default_rng(0).uniform(0, 2, 5000)
+    expansion = np.polynomial.chebyshev.chebval(points - 1, chosen.coefficients)
+    assert chosen.error <= tolerance
+    assert np.abs(expansion - np.exp(-rate * points)).max() <= chosen.error * 1.01 + 1e-15
+
+
+@given(data=attributed(), tolerance=st.sampled_from([1e-2, 1e-5]))
+def test_filtered_features_are_off_by_at_most_the_error_times_their_norm(data, tolerance):
+    adjacency, features = data
+    graph = Graph.from_matrix(adjacency)
+    chosen = ChebyshevFilter(exponential, tolerance=tolerance)
+    off = np.linalg.norm(chosen.apply(graph, features) - dense_answer(graph, chosen, features))
+    assert off <= chosen.error * np.linalg.norm(features) + 1e-10
+
+
+def test_the_degree_is_no_larger_than_the_tolerance_needs():
+    rough, fine = (ChebyshevFilter(exponential, tolerance=tolerance) for tolerance in (1e-2, 1e-10))
+    assert rough.degree < 8 < fine.degree < 32
+    assert ChebyshevFilter(lambda x: (1 - x / 2) ** 6).degree == 6
+
+
+def test_sparse_products_only():
+    """The engine must not fall back to a dense n × n matrix: at this size one would need 80 GB."""
+    graph = Graph.from_edges(np.arange(99_999), np.arange(1, 100_000))
+    features = sparse.csr_array(([1.0], ([50_000], [0])), shape=(100_000, 1))
+    smooth = ChebyshevFilter(rational, tolerance=1e-6).apply(graph, features)
+    assert np.argmax(smooth) == 50_000
+
+
+@pytest.mark.parametrize(
+    ("response", "message"),
+    [
+        (lambda x: x, "must not rise on .* between 0 and 0.0001"),
+        (lambda x: 1 - x, "must not be negative"),
+        (lambda x: 1 / (x - 0), "not finite"),
+        (lambda x: np.where(x < 1, 1.0, 0.0), "degree 1024 is off by .* above the tolerance"),
+        (lambda x: np.ones(3), "gave shape"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_a_response_that_is_no_low_pass_filter_is_refused(response, message):
+    with pytest.raises(DataError, match=message):
+        ChebyshevFilter(response)

@@ -1,0 +1,130 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from kcagc.errors import DataError, ParameterError
+from kcagc.graph import Graph
+from random_graphs import adjacencies
+
+PATH = np.array([[0, 1, 0], [1, 0, 2], [0, 2, 0]], dtype=float)
+
+
+def with_entry(row: int, column: int, value: float) -> np.ndarray:
+    matrix = PATH.copy()
+    matrix[row, column] = value
+    return matrix
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.ones((2, 3)), "must be square, but has 2 rows and 3 columns"),
+        (np.zeros((0, 0)), "no nodes"),
+        (with_entry(1, 2, np.nan), r"not a number at \(row, column\) \(1, 2\)"),
+        (with_entry(2, 0, np.inf), r"infinite at \(row, column\) \(2, 0\)"),
+        (with_entry(0, 1, -1), r"negative at \(row, column\) \(0, 1\)"),
+        (with_entry(0, 2, 5), r"weight \(0, 2\) is 5 and \(2, 0\) is 0 \(1 such pairs\)"),
+        (with_entry(1, 2, 3), r"weight \(1, 2\) is 3 and \(2, 1\) is 2"),
+        (PATH * 1j, "real numbers, but their type is complex128"),
+    ],
+)
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.coo_matrix])
+def test_a_bad_matrix_is_refused_and_the_place_named(matrix, message, form):
+    with pytest.raises(DataError, match=message):
+        Graph.from_matrix(form(matrix))
+
+
+@pytest.mark.parametrize(("matrix", "message"), [(np.ones(3), "two dimensions"), ([["a"]], "real numbers")])
+def test_what_is_no_matrix_of_numbers_is_refused(matrix, message):
+    with pytest.raises(DataError, match=message):
+        Graph.from_matrix(matrix)
+
+
+def test_many_bad_places_are_counted_not_listed():
+    with pytest.raises(DataError, match=r"\(0, 0\), .* and 20 more"):
+        Graph.from_matrix(np.full((5, 5), -1.0))
+
+
+@pytest.mark.parametrize(("how", "wanted"), [("max", 5.0), ("mean", 3.5), ("sum", 7.0)])
+def test_symmetrise_when_asked(how, wanted):
+    graph = Graph.from_matrix([[0, 5], [2, 0]], symmetrise=how)
+    assert_array_equal(graph.adjacency.toarray(), [[0, wanted], [wanted, 0]])
+
+
+def test_an_unknown_way_to_symmetrise_is_refused():
+    with pytest.raises(ParameterError, match="symmetrise: must be 'max', 'mean', 'sum' or None, not 'min'"):
+        Graph.from_matrix(PATH, symmetrise="min")
+
+
+def test_the_callers_matrix_is_left_alone():
+    given_matrix = sparse.coo_array(([1.0, 1.0, 0.0], ([0, 1, 0], [1, 0, 0])), shape=(2, 2))
+    Graph.from_matrix(given_matrix)
+    assert given_matrix.nnz == 3
+
+
+@given(adjacencies())
+def test_a_symmetric_matrix_is_taken_as_it_is(adjacency):
+    graph = Graph.from_matrix(adjacency)
+    assert_array_equal(graph.adjacency.toarray(), adjacency.toarray())
+    dense = adjacency.toarray()
+    assert graph.n_edges == np.count_nonzero(np.triu(dense, 1))
+    assert graph.n_self_loops == np.count_nonzero(np.diag(dense))
+    np.fill_diagonal(dense, 0)
+    assert graph.n_isolated == np.count_nonzero(~dense.any(axis=1))
+
+
+@given(adjacencies(), st.randoms(use_true_random=False))
+def test_edges_in_any_order_direction_and_repetition_give_the_matrix(adjacency, random):
+    upper = sparse.coo_array(sparse.triu(adjacency))
+    listed = list(zip(upper.row.tolist(), upper.col.tolist(), upper.data.tolist(), strict=True))
+    listed += random.sample(listed, len(listed) // 2)
+    listed = [(a, b, w) if random.random() < 0.5 else (b, a, w) for a, b, w in listed]
+    random.shuffle(listed)
+    sources, targets, weights = ([edge[part] for edge in listed] for part in range(3))
+    graph = Graph.from_edges(sources, targets, weights, n_nodes=adjacency.shape[0])
+    assert_array_equal(graph.adjacency.toarray(), adjacency.toarray())
+    assert_array_equal(Graph.from_matrix(graph.adjacency).adjacency.toarray(), adjacency.toarray())
+
+
+def test_edges_by_id():
+    graph = Graph.from_edges(["b", "c"], ["a", "b"], ids=["a", "b", "c", "d"])
+    assert_array_equal(graph.adjacency.toarray(), [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]])
+    assert graph.n_isolated == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sources": [0, 5], "targets": [1, 1], "n_nodes": 3}, "row 1 has source 5, and nodes are 0 to 2"),
+        ({"sources": [0, 1], "targets": [1, -1]}, "row 1 has target -1"),
+        ({"sources": [0.5], "targets": [1]}, "must be node numbers"),
+        ({"sources": [0, 1], "targets": [1]}, "2 sources but 1 targets"),
+        ({"sources": [0], "targets": [1], "weights": [np.nan]}, "row 0 has weight nan"),
+        ({"sources": [0], "targets": [1], "weights": [-1]}, "row 0 has weight -1"),
+        ({"sources": [0], "targets": [1], "weights": [1, 2]}, r"1 edges but weights of shape \(2,\)"),
+        ({"sources": [0], "targets": [1], "weights": ["x"]}, "real numbers"),
+        ({"sources": [], "targets": []}, "no nodes"),
+        ({"sources": ["a"], "targets": ["x"], "ids": ["a", "b"]}, "edges: target: no node has the id 'x' in row 0"),
+        ({"sources": [1], "targets": [2], "ids": ["1", "2"]}, "ids here are numbers .* the graph's ids are strings"),
+        ({"sources": [0], "targets": [1], "ids": [7, 8, 9], "n_nodes": 2}, "3 ids for 2 nodes"),
+        (
+            {"sources": [0, 1, 2], "targets": [1, 2, 1], "weights": [1, 2, 3]},
+            "rows 1 and 2 give the same edge the weights 2 and 3",
+        ),
+    ],
+)
+def test_a_bad_edge_list_is_refused_and_the_row_named(arguments, message):
+    with pytest.raises(DataError, match=message):
+        Graph.from_edges(**arguments)
+
+
+def test_repeated_edges_add_up_when_asked():
+    graph = Graph.from_edges([0, 1, 0], [1, 0, 2], [1, 2, 4], repeats="sum")
+    assert_array_equal(graph.adjacency.toarray(), [[0, 3, 4], [3, 0, 0], [4, 0, 0]])
+
+
+def test_an_edge_of_weight_zero_is_no_edge():
+    assert Graph.from_edges([0], [1], [0.0], n_nodes=2).n_edges == 0

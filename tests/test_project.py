@@ -1,0 +1,75 @@
+"""Facts about the project itself that are easy to break and hard to notice."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import kcagc
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+
+
+def test_one_version_everywhere():
+    assert kcagc.__version__ == metadata.version("kcagc") == project()["version"]
+    assert f"## [{kcagc.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def test_every_dependency_is_pinned_to_one_version():
+    lines = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if not line.startswith("#")]
+    pinned = {re.match(r"[A-Za-z0-9._-]+(?===)", line).group().lower().replace("_", "-") for line in lines}
+    assert all("==" in line and "@" not in line for line in lines)
+    wanted = [
+        *project()["dependencies"],
+        *(entry for group in project()["optional-dependencies"].values() for entry in group),
+    ]
+    names = {re.match(r"[A-Za-z0-9-]+", entry).group() for entry in wanted} - {"kcagc"}
+    assert names <= pinned
+
+
+def test_unpickling_happens_in_one_place_and_nowhere_unrestricted():
+    users = [path for path in SOURCES if re.search(r"\bpickle\b", path.read_text().replace("allow_pickle=False", ""))]
+    assert [path.name for path in users] == ["convert.py"]
+    assert not re.search(r"pickle\.loads?\(|allow_pickle=True", "".join(path.read_text() for path in SOURCES))
+
+
+def test_folders_depend_on_each_other_in_one_direction():
+    """graph knows nothing of cluster's callers, cluster nothing of baselines, and nothing knows the command line."""
+    order = ["graph", "cluster", "baselines", "cli"]
+    for path in SOURCES:
+        folder = path.relative_to(ROOT / "src" / "kcagc").parts[0]
+        if folder not in order:
+            continue
+        for later in order[order.index(folder) + 1 :]:
+            assert f"kcagc.{later}" not in path.read_text(), f"{path} imports {later}"
+
+
+def examples():
+    text = (ROOT / "README.md").read_text()
+    return re.findall(r"```python\n(.*?)```\n(?:.*?\n)?```text\n(.*?)```", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize(("code", "output"), examples())
+def test_the_readme_prints_what_it_says(code, output):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.split() == output.split()
+
+
+def test_the_readme_has_an_example():
+    assert examples()
+
+
+def test_make_help_lists_every_target():
+    shown = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607
+    for target in ("test", "demo", "lint", "bench", "accuracy"):
+        assert re.search(rf"^  {target} +\w", shown, flags=re.MULTILINE)
