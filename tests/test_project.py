@@ -55,7 +55,7 @@ def test_folders_depend_on_each_other_in_one_direction():
 
 def examples():
     text = (ROOT / "README.md").read_text()
-    return re.findall(r"```python\n(.*?)```\n(?:.*?\n)?```text\n(.*?)```", text, flags=re.DOTALL)
+    return re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize(("code", "output"), examples())

@@ -25,9 +25,14 @@ def squared_distances(rows: FloatArray, centers: FloatArray) -> FloatArray:
 
 def distance_blocks(rows: FloatArray, centers: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
     """Give the same in blocks of rows."""
-    for start in range(0, len(rows), _ROWS):
-        block = slice(start, min(start + _ROWS, len(rows)))
+    for block in blocks_of(rows):
         yield block, squared_distances(rows[block], centers)
+
+
+def blocks_of(rows: FloatArray) -> Iterator[slice]:
+    """Cut the rows into blocks, so that what is computed for each row is never held for all of them."""
+    for start in range(0, len(rows), _ROWS):
+        yield slice(start, min(start + _ROWS, len(rows)))
 
 
 def rounding_slack(rows: FloatArray) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from kcagc._types import FloatArray, Labels
-from kcagc.cluster.distances import distance_blocks, rounding_slack
+from kcagc.cluster.distances import blocks_of, distance_blocks, rounding_slack
 from kcagc.cluster.rules import UNASSIGNED, clear_winners, fill_empty, nearest
 
 
@@ -79,5 +79,8 @@ def weighted_means(rows: FloatArray, weights: FloatArray, labels: Labels, previo
 
 
 def _inertia(rows: FloatArray, weights: FloatArray, labels: Labels, centers: FloatArray) -> float:
-    away = rows - centers[labels]
-    return float(np.einsum("i,ij,ij->", weights, away, away))
+    total = 0.0
+    for block in blocks_of(rows):
+        away = rows[block] - centers[labels[block]]
+        total += float(weights[block] @ np.einsum("ij,ij->i", away, away))
+    return total
