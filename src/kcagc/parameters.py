@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
-from kcagc.errors import ParameterError
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kcagc._types import FloatArray
+from kcagc.errors import DataError, ParameterError
 
 
 def check_count(name: str, value: Any, *, least: int = 1, optional: bool = False) -> None:
@@ -21,6 +25,18 @@ def check_between(name: str, value: Any, least: float, most: float) -> None:
     """Refuse what is not a real number from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, Real) or not least <= float(value) <= most:
         raise ParameterError(f"{name}: must be a number from {least:g} to {most:g}, not {value!r}")
+
+
+def check_weights(weights: ArrayLike, n: int, where: str) -> FloatArray:
+    """Give n finite weights, none negative, in float64."""
+    weight = np.asarray(weights, dtype=np.float64)
+    if weight.shape != (n,):
+        raise DataError(f"{where}: {n} rows but weights of shape {weight.shape}")
+    wrong = ~(np.isfinite(weight) & (weight >= 0))
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise DataError(f"{where}: row {row} has weight {weight[row]}; weights must be finite and not negative")
+    return weight
 
 
 def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:

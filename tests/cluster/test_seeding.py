@@ -1,3 +1,4 @@
+import time
 from itertools import product
 
 import numpy as np
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 
 from kcagc.cluster import approximation_bound, kmeans, local_search, plus_plus
 from kcagc.cluster.distances import squared_distances
+from kcagc.cluster.seeding import _TwoNearest
 
 
 def cost(rows, weights, centers):
@@ -38,6 +40,30 @@ def test_swaps_never_cost_more_and_keep_k_distinct_rows(seed, k, swaps):
     swapped = local_search(rows, weights, chosen, swaps, np.random.RandomState(seed))
     assert len(set(swapped.tolist())) == len(set(chosen.tolist())) == k
     assert cost(rows, weights, rows[swapped]) <= cost(rows, weights, rows[chosen]) * (1 + 1e-9)
+
+
+@given(st.integers(0, 1000), st.integers(1, 6))
+def test_the_two_nearest_stay_right_through_exchanges(seed, k):
+    rows, _ = problem(seed)
+    random = np.random.default_rng(seed)
+    centers = rows[:k].copy()
+    near = _TwoNearest(rows, centers)
+    for _ in range(6):
+        leaving, candidate = int(random.integers(k)), int(random.integers(len(rows)))
+        centers[leaving] = rows[candidate]
+        near.exchange(leaving, centers, squared_distances(rows, rows[candidate : candidate + 1])[:, 0])
+        wanted = np.sort(np.column_stack([squared_distances(rows, centers), np.full(len(rows), np.inf)]), axis=1)
+        np.testing.assert_allclose(near.first, wanted[:, 0], atol=1e-12)
+        np.testing.assert_allclose(near.second, wanted[:, 1], atol=1e-12)
+        to_owner = squared_distances(rows, centers)[np.arange(len(rows)), near.owner]
+        np.testing.assert_allclose(to_owner, near.first, atol=1e-12)
+
+
+def test_as_many_clusters_as_rows_take_no_time():
+    rows = np.random.default_rng(0).standard_normal((400, 20))
+    begin = time.perf_counter()
+    assert kmeans(rows, 400, random_state=0).inertia == pytest.approx(0, abs=1e-9)
+    assert time.perf_counter() - begin < 20
 
 
 def test_swaps_repair_a_bad_start():

@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from kcagc.errors import DataError
+from kcagc.errors import DataError, ParameterError
 from kcagc.graph import AttributedGraph, Graph, check_features
 from kcagc.graph.ids import NodeIds
 
@@ -55,6 +55,8 @@ def test_rows_are_aligned_by_id():
         ([1.5, 2.5], "row 0 has no usable id"),
         ([True, False], "row 0 has no usable id"),
         (np.array([["x", "y"]]), "one column"),
+        (np.array(["x", ""]), "row 1 has no usable id"),
+        (np.ma.masked_equal([3, 4], 4), "row 1 has no id"),
     ],
 )
 def test_ids_that_do_not_match_are_refused(ids, message):
@@ -66,6 +68,37 @@ def test_ids_that_do_not_match_are_refused(ids, message):
 def test_ids_for_a_graph_without_ids_are_refused():
     with pytest.raises(DataError, match="the graph has none"):
         AttributedGraph.build(EDGE, [[1.0], [2.0]], feature_ids=["x", "y"])
+
+
+def test_ids_are_for_a_matrix_not_for_a_graph():
+    with pytest.raises(ParameterError, match="a Graph has been made already"):
+        AttributedGraph.build(Graph.from_matrix(EDGE), [[1.0], [2.0]], ids=["x", "y"])
+
+
+def test_numbers_beyond_64_bits_never_wrap_around():
+    ids = NodeIds.of([-1], where="here")
+    with pytest.raises(DataError, match="row 0 has no usable id"):
+        ids.alignment(np.array([2**64 - 1], np.uint64), where="there")
+    assert ids.alignment(np.array([-1], np.int8), where="there") == [0]
+
+
+def test_long_ids_take_no_more_room_than_they_have():
+    ids = NodeIds.of([f"node {row}" for row in range(20_000)] + ["x" * 20_000], where="here")
+    assert ids.positions(["x" * 20_000], where="there") == [20_000]
+
+
+def test_repeated_entries_of_a_sparse_matrix_are_added_up_and_the_callers_matrix_left_alone():
+    twice = sparse.csr_array((np.array([1.0, 2.0]), [0, 0], [0, 2, 2]), shape=(2, 1))
+    assert_array_equal(check_features(twice).toarray(), [[3.0], [0.0]])
+    assert check_features(twice).nnz == 1
+    assert twice.nnz == 2
+    with pytest.raises(DataError, match="row 0, column 0 is inf"):
+        check_features(sparse.csr_array((np.array([1.7e308] * 2), [0, 0], [0, 2, 2]), shape=(2, 1)))
+
+
+def test_wild_indices_in_features_are_refused():
+    with pytest.raises(DataError, match="features: the sparse matrix is damaged"):
+        check_features(sparse.csr_array((np.ones(1), [7], [0, 1, 1]), shape=(2, 1)))
 
 
 def test_many_unknown_ids_are_counted():

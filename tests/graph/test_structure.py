@@ -26,7 +26,7 @@ def with_entry(row: int, column: int, value: float) -> np.ndarray:
         (with_entry(1, 2, np.nan), r"not a number at \(row, column\) \(1, 2\)"),
         (with_entry(2, 0, np.inf), r"infinite at \(row, column\) \(2, 0\)"),
         (with_entry(0, 1, -1), r"negative at \(row, column\) \(0, 1\)"),
-        (with_entry(0, 2, 5), r"weight \(0, 2\) is 5 and \(2, 0\) is 0 \(1 such pairs\)"),
+        (with_entry(0, 2, 5), r"weight \(0, 2\) is 5 and \(2, 0\) is 0 \(pairs that differ: 1\)"),
         (with_entry(1, 2, 3), r"weight \(1, 2\) is 3 and \(2, 1\) is 2"),
         (PATH * 1j, "real numbers, but their type is complex128"),
     ],
@@ -41,6 +41,54 @@ def test_a_bad_matrix_is_refused_and_the_place_named(matrix, message, form):
 def test_what_is_no_matrix_of_numbers_is_refused(matrix, message):
     with pytest.raises(DataError, match=message):
         Graph.from_matrix(matrix)
+
+
+@pytest.mark.parametrize("form", [sparse.csr_array, sparse.csc_matrix])
+def test_a_sparse_matrix_with_wild_indices_is_refused_before_anything_follows_them(form):
+    wild = form((np.ones(2), [1, 10**8], [0, 1, 2]), shape=(2, 2))
+    with pytest.raises(DataError, match="adjacency: the sparse matrix is damaged"):
+        Graph.from_matrix(wild)
+
+
+def test_masked_weights_are_refused():
+    with pytest.raises(DataError, match="some values are masked"):
+        Graph.from_matrix(np.ma.masked_equal(PATH, 2))
+
+
+def test_symmetry_is_judged_pair_by_pair():
+    """A heavy edge elsewhere must not hide that a light one goes one way only."""
+    matrix = np.zeros((4, 4))
+    matrix[2, 3] = matrix[3, 2] = 1e13
+    matrix[0, 1] = 1
+    with pytest.raises(DataError, match=r"weight \(0, 1\) is 1 and \(1, 0\) is 0"):
+        Graph.from_matrix(matrix)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_weights_that_differ_by_rounding_become_equal_and_no_more_than_that(dtype):
+    epsilon = np.finfo(dtype).eps
+    close = np.array([[0, 0.3], [0.3 * (1 + 2 * epsilon), 0]], dtype=dtype)
+    adjacency = Graph.from_matrix(close).adjacency
+    assert adjacency[0, 1] == adjacency[1, 0]
+    assert adjacency.dtype == dtype
+    with pytest.raises(DataError, match="must be symmetric"):
+        Graph.from_matrix(np.array([[0, 0.3], [0.3 * (1 + 100 * epsilon), 0]], dtype=dtype))
+
+
+def test_weights_that_add_up_to_infinity_are_refused():
+    with pytest.raises(DataError, match="infinite"):
+        Graph.from_matrix([[0, 1.7e308], [1.6e308, 0]], symmetrise="sum")
+
+
+@pytest.mark.parametrize("n_nodes", [-1, 2.5, "3", True])
+def test_a_meaningless_number_of_nodes_is_refused(n_nodes):
+    with pytest.raises(ParameterError, match="n_nodes"):
+        Graph.from_edges([0], [1], n_nodes=n_nodes)
+
+
+def test_edges_may_come_from_generators():
+    graph = Graph.from_edges((i for i in (0, 1)), (i for i in (1, 2)), (w for w in (1.0, 2.0)))
+    assert_array_equal(graph.adjacency.toarray(), PATH)
 
 
 def test_many_bad_places_are_counted_not_listed():
@@ -98,15 +146,28 @@ def test_edges_by_id():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"sources": [0, 5], "targets": [1, 1], "n_nodes": 3}, "row 1 has source 5, and nodes are 0 to 2"),
-        ({"sources": [0, 1], "targets": [1, -1]}, "row 1 has target -1"),
-        ({"sources": [0.5], "targets": [1]}, "must be node numbers"),
+        ({"sources": [0, 5], "targets": [1, 1], "n_nodes": 3}, "edges: source: row 1 is 5, and nodes are 0 to 2"),
+        ({"sources": [0, 1], "targets": [1, -1]}, "edges: target: row 1 is -1"),
+        ({"sources": [0.5], "targets": [1]}, r"source: row 0 has no usable id \(0.5\)"),
+        ({"sources": ["a"], "targets": ["b"]}, "row 0 is 'a', and without ids nodes are numbered from 0"),
+        ({"sources": [True], "targets": [1]}, "row 0 has no usable id"),
+        ({"sources": [[0, 1]], "targets": [1]}, "row 0 has no usable id"),
+        ({"sources": np.zeros((2, 2), int), "targets": [1]}, "one column"),
+        ({"sources": np.array([2**64 - 1], np.uint64), "targets": [1]}, "row 0 has no usable id"),
+        ({"sources": [2**63], "targets": [1]}, "row 0 has no usable id"),
+        ({"sources": [10**9], "targets": [1]}, "largest node number is 1000000000 for 1 edges; if these are ids"),
+        (
+            {"sources": [0, 0], "targets": [1, 1], "weights": [1.7e308, 1.7e308], "repeats": "sum"},
+            "row 0 has weight inf",
+        ),
         ({"sources": [0, 1], "targets": [1]}, "2 sources but 1 targets"),
         ({"sources": [0], "targets": [1], "weights": [np.nan]}, "row 0 has weight nan"),
         ({"sources": [0], "targets": [1], "weights": [-1]}, "row 0 has weight -1"),
-        ({"sources": [0], "targets": [1], "weights": [1, 2]}, r"1 edges but weights of shape \(2,\)"),
+        ({"sources": [0], "targets": [1], "weights": [1, 2]}, r"1 rows but weights of shape \(2,\)"),
         ({"sources": [0], "targets": [1], "weights": ["x"]}, "real numbers"),
         ({"sources": [], "targets": []}, "no nodes"),
+        ({"sources": [1, "a"], "targets": ["a", "1"], "ids": ["1", "a"]}, "row 1 is 'a' and row 0 is 1"),
+        ({"sources": ["a", float("nan")], "targets": ["a", "a"], "ids": ["a", "nan"]}, "row 1 has no usable id"),
         ({"sources": ["a"], "targets": ["x"], "ids": ["a", "b"]}, "edges: target: no node has the id 'x' in row 0"),
         ({"sources": [1], "targets": [2], "ids": ["1", "2"]}, "ids here are numbers .* the graph's ids are strings"),
         ({"sources": [0], "targets": [1], "ids": [7, 8, 9], "n_nodes": 2}, "3 ids for 2 nodes"),

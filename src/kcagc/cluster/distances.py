@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kcagc._types import FloatArray
 
@@ -29,7 +31,7 @@ def distance_blocks(rows: FloatArray, centers: FloatArray) -> Iterator[tuple[sli
         yield block, squared_distances(rows[block], centers)
 
 
-def blocks_of(rows: FloatArray) -> Iterator[slice]:
+def blocks_of(rows: NDArray[Any]) -> Iterator[slice]:
     """Cut the rows into blocks, so that what is computed for each row is never held for all of them."""
     for start in range(0, len(rows), _ROWS):
         yield slice(start, min(start + _ROWS, len(rows)))

@@ -19,7 +19,7 @@ from kcagc.cluster.distances import rounding_slack
 from kcagc.cluster.lloyd import LloydResult, assign, lloyd, ninth_step
 from kcagc.cluster.seeding import approximation_bound, local_search, plus_plus
 from kcagc.errors import DataError
-from kcagc.parameters import check_count
+from kcagc.parameters import check_count, check_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ def kmeans(
 ) -> KMeansResult:
     """Cluster weighted rows into k clusters; `n_swaps=None` means k local-search swaps a start."""
     rows = np.asarray(rows, dtype=np.float64)
-    weight = _checked_weights(weights, len(rows))
+    weight = np.ones(len(rows)) if weights is None else check_weights(weights, len(rows), "weights")
     check_count("n_clusters", k)
     check_count("n_init", n_init)
     check_count("max_iter", max_iter)
@@ -82,16 +82,3 @@ def kmeans(
         labels[sampled] = best.labels
     bound = approximation_bound(points, mass, k, best.inertia)
     return KMeansResult(labels[distinct.inverse], best.centers + mean, best.inertia, best.n_iter, best.converged, bound)
-
-
-def _checked_weights(weights: ArrayLike | None, n: int) -> FloatArray:
-    if weights is None:
-        return np.ones(n)
-    weight = np.asarray(weights, dtype=np.float64)
-    if weight.shape != (n,):
-        raise DataError(f"weights: {n} rows but weights of shape {weight.shape}")
-    wrong = ~(np.isfinite(weight) & (weight >= 0))
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise DataError(f"weights: row {row} has weight {weight[row]}; weights must be finite and not negative")
-    return weight

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
 from kcagc._types import FloatArray, IntArray
-from kcagc.cluster.distances import distance_blocks, squared_distances
+from kcagc.cluster.distances import blocks_of, rounding_slack, squared_distances
 
 # sklearn's own name for the sampler it accepts; seeds for clustering have nothing to do with keys.
 RandomState = np.random.RandomState
@@ -32,23 +32,59 @@ def local_search(
 ) -> IntArray:
     """Try `n_swaps` exchanges of one chosen row for one drawn by squared distance, and keep those that pay."""
     chosen = chosen.copy()
-    owner, first, second = _two_nearest(rows, rows[chosen])
+    near = _TwoNearest(rows, rows[chosen])
+    zero = rounding_slack(rows)
     for _ in range(n_swaps):
-        # One number is drawn whether or not it is used, so that swaps never shift what is drawn after them.
-        place = random.random_sample()
-        mass = np.cumsum(weights * first)
+        mass = np.cumsum(np.where(near.first > zero, weights * near.first, 0.0))
         if mass[-1] <= 0:  # every row lies on a centre: nothing left to gain
-            continue
-        candidate = int(min(np.searchsorted(mass, place * mass[-1], side="right"), len(rows) - 1))
+            break
+        candidate = int(min(np.searchsorted(mass, random.random_sample() * mass[-1], side="right"), len(rows) - 1))
         to_candidate = squared_distances(rows, rows[candidate : candidate + 1])[:, 0]
-        kept = weights * np.minimum(first, to_candidate)  # cost if the row's own centre stays
-        lost = weights * np.minimum(second, to_candidate)  # cost if it is the one that leaves
-        cost_without = kept.sum() + np.bincount(owner, weights=lost - kept, minlength=len(chosen))
+        kept = weights * np.minimum(near.first, to_candidate)  # cost if the row's own centre stays
+        lost = weights * np.minimum(near.second, to_candidate)  # cost if it is the one that leaves
+        cost_without = kept.sum() + np.bincount(near.owner, weights=lost - kept, minlength=len(chosen))
         leaving = int(cost_without.argmin())
         if cost_without[leaving] < mass[-1] * (1 - 1e-12):
             chosen[leaving] = candidate
-            owner, first, second = _two_nearest(rows, rows[chosen])
+            near.exchange(leaving, rows[chosen], to_candidate)
     return chosen
+
+
+class _TwoNearest:
+    """Each row's nearest and second nearest centre, kept up to date while centres are exchanged one by one."""
+
+    def __init__(self, rows: FloatArray, centers: FloatArray) -> None:
+        self.rows = rows
+        self.owner = np.empty(len(rows), dtype=np.int64)
+        self.runner_up = np.empty(len(rows), dtype=np.int64)
+        self.first = np.empty(len(rows))
+        self.second = np.empty(len(rows))
+        for block in blocks_of(rows):
+            self._compare(block, centers)
+
+    def exchange(self, leaving: int, centers: FloatArray, to_new: FloatArray) -> None:
+        """Put the centre whose distances are `to_new` in the place of `leaving`.
+
+        Only rows that had it among their two nearest need all distances anew, about 2 in k of them.
+        """
+        affected = (self.owner == leaving) | (self.runner_up == leaving)
+        nearer = ~affected & (to_new < self.first)
+        self.second[nearer], self.runner_up[nearer] = self.first[nearer], self.owner[nearer]
+        self.first[nearer], self.owner[nearer] = to_new[nearer], leaving
+        between = ~affected & ~nearer & (to_new < self.second)
+        self.second[between], self.runner_up[between] = to_new[between], leaving
+        again = np.flatnonzero(affected)
+        for part in blocks_of(again):
+            self._compare(again[part], centers)
+
+    def _compare(self, which: slice | IntArray, centers: FloatArray) -> None:
+        distances = squared_distances(self.rows[which], centers)
+        every = np.arange(len(distances))
+        self.owner[which] = owner = distances.argmin(axis=1)
+        self.first[which] = distances[every, owner]
+        distances[every, owner] = np.inf
+        self.runner_up[which] = runner_up = distances.argmin(axis=1)
+        self.second[which] = distances[every, runner_up]
 
 
 def approximation_bound(rows: FloatArray, weights: FloatArray, k: int, cost: float) -> float:
@@ -65,16 +101,3 @@ def approximation_bound(rows: FloatArray, weights: FloatArray, k: int, cost: flo
     if lower <= rounding:
         return 1.0 if cost <= rounding else float("inf")
     return max(cost / lower, 1.0)
-
-
-def _two_nearest(rows: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Give each row's nearest centre and its squared distances to the nearest and the second nearest."""
-    owner = np.empty(len(rows), dtype=np.int64)
-    first = np.empty(len(rows))
-    second = np.empty(len(rows))
-    for block, distances in distance_blocks(rows, centers):
-        owner[block] = distances.argmin(axis=1)
-        first[block] = np.take_along_axis(distances, owner[block, None], axis=1)[:, 0]
-        np.put_along_axis(distances, owner[block, None], np.inf, axis=1)
-        second[block] = distances.min(axis=1)
-    return owner, first, second

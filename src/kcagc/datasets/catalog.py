@@ -62,6 +62,7 @@ class Entry:
             ("nodes", self.nodes, graph.n_nodes),
             ("edges", self.edges, graph.n_edges),
             ("self loops", self.self_loops, graph.n_self_loops),
+            ("isolated nodes", self.isolated, graph.n_isolated),
             ("features", self.features, dataset.features.shape[1]),
             ("classes", self.classes, dataset.n_classes),
         ):
@@ -86,5 +87,5 @@ def entry(name: str) -> Entry:
     try:
         return entries()[name]
     except KeyError:
-        known = ", ".join([EMBEDDED, *entries()])
-        raise DataError(f"dataset: there is none called {name!r}; there are {known}") from None
+        known = ", ".join(entries())
+        raise DataError(f"dataset: no public graph is called {name!r}; there are {known}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import io
 import pickle
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,22 @@ from kcagc.datasets.model import Dataset
 from kcagc.errors import DataError
 from kcagc.graph.attributed import check_features
 from kcagc.graph.structure import Graph
+
+# What reading a damaged or hostile file can raise, in our own code and in the libraries below it.
+_BROKEN = (
+    pickle.UnpicklingError,
+    scipy_io.matlab.MatReadError,
+    zlib.error,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    NotImplementedError,
+    OSError,
+    TypeError,
+    ValueError,
+)
 
 
 def convert(entry: Entry, folder: Path) -> Dataset:
@@ -42,7 +59,7 @@ def _from_matlab(path: Path) -> tuple[Any, Any, Any]:
     try:
         content = scipy_io.loadmat(path, variable_names=("W", "fea", "gnd"))
         return sparse.csr_array(content["W"]), content["fea"], content["gnd"].ravel() - 1
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except _BROKEN as error:
         raise DataError(f"{path}: not a Matlab file with W, fea and gnd ({error})") from error
 
 
@@ -51,7 +68,7 @@ def _from_planetoid(folder: Path, prefix: str) -> tuple[Any, Any, Any]:
     part = {name: _load(folder / f"{prefix}.{name}") for name in ("tx", "ty", "allx", "ally", "graph")}
     stored_order = np.loadtxt(folder / f"{prefix}.test.index", dtype=np.int64)
     features = sparse.lil_array(sparse.vstack([part["allx"].matrix(), part["tx"].matrix()]))
-    classes = np.vstack([part["ally"], part["ty"]])
+    classes = np.vstack([part["ally"].array(), part["ty"].array()])
     features[stored_order], classes[stored_order] = features[np.sort(stored_order)], classes[np.sort(stored_order)]
     neighbours: dict[int, list[int]] = part["graph"]
     sources = np.repeat(np.fromiter(neighbours, np.int64), [len(listed) for listed in neighbours.values()])
@@ -60,28 +77,64 @@ def _from_planetoid(folder: Path, prefix: str) -> tuple[Any, Any, Any]:
     return graph.adjacency, sparse.csr_array(features), classes.argmax(axis=1)
 
 
+# Stand-ins for NumPy's and SciPy's classes while unpickling. They only receive the parts, and what is made of those is
+# checked: NumPy's own classes would take a forged description of their memory at its word.
+
+
+class _NumberType:
+    """For numpy.dtype: the name of a plain number type and its byte order."""
+
+    _plain = ("f4", "f8", "i4", "i8")
+
+    def __init__(self, name: str, *_flags: Any) -> None:
+        if name not in self._plain:
+            raise pickle.UnpicklingError(f"the file has values of type {name!r}, not plain numbers")
+        self.name, self.order = name, "<"
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.order = ">" if state[1] == ">" else "<"
+
+
+class _ArrayParts:
+    """For numpy.ndarray: a shape, a number type and the bytes."""
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        _, self.shape, self.type, self.by_column, self.content = state
+
+    def array(self) -> Any:
+        if not isinstance(self.type, _NumberType):
+            raise pickle.UnpicklingError("an array in the file has no number type")
+        flat = np.frombuffer(self.content.encode("latin1"), dtype=self.type.order + self.type.name)
+        return flat.reshape(self.shape, order="F" if self.by_column else "C")
+
+
 class _CsrParts:
-    """Stands in for SciPy's class while unpickling: it only receives the parts."""
+    """For scipy.sparse.csr_matrix: the three arrays and the shape."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.parts = state
 
     def matrix(self) -> Any:
-        parts = self.parts
-        return sparse.csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=parts["_shape"])
+        arrays = tuple(self.parts[name].array() for name in ("data", "indices", "indptr"))
+        matrix = sparse.csr_array(arrays, shape=self.parts["_shape"])
+        matrix.check_format(full_check=True)
+        return matrix
+
+
+def _new_array(*_hints: Any) -> _ArrayParts:
+    return _ArrayParts()
 
 
 class _InertUnpickler(pickle.Unpickler):
-    """Knows the five names that Planetoid's files use; anything else ends the reading before it is looked up."""
+    """Knows the names that Planetoid's files use; any other ends the reading before it is looked up."""
 
     _allowed: dict[tuple[str, str], Any] = {  # noqa: RUF012 - never changed
         ("scipy.sparse.csr", "csr_matrix"): _CsrParts,
-        ("numpy.core.multiarray", "_reconstruct"): np._core.multiarray._reconstruct,  # type: ignore[attr-defined]
-        ("numpy", "ndarray"): np.ndarray,
-        ("numpy", "dtype"): np.dtype,
+        ("numpy.core.multiarray", "_reconstruct"): _new_array,
+        ("numpy", "ndarray"): _ArrayParts,
+        ("numpy", "dtype"): _NumberType,
         ("collections", "defaultdict"): collections.defaultdict,
         ("__builtin__", "list"): list,
-        ("builtins", "list"): list,
     }
 
     def find_class(self, module: str, name: str) -> Any:
@@ -94,5 +147,5 @@ class _InertUnpickler(pickle.Unpickler):
 def _load(path: Path) -> Any:
     try:
         return _InertUnpickler(io.BytesIO(path.read_bytes()), encoding="latin1").load()
-    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+    except _BROKEN as error:
         raise DataError(f"{path}: not a file of the Planetoid collection ({error})") from error

@@ -10,7 +10,8 @@ from scipy import sparse
 
 from kcagc._types import Features, FloatArray, IntArray, Sparse
 from kcagc.datasets.model import Dataset
-from kcagc.errors import DataError
+from kcagc.errors import ParameterError
+from kcagc.parameters import check_between, check_count
 
 
 def generate(
@@ -32,11 +33,11 @@ def generate(
 
     With `sparsity` 0 features are dense: a class mean drawn from N(0, signal²/m) in each of a party's m columns, plus
     N(0, 1) noise, so that two means lie about √2 · signal apart whatever m is. With `sparsity` s > 0 they are binary
-    words in CSR form, on average (1 - s) m of them a row, and a word belongs to one class in which it is 1 + signal
-    times as frequent as elsewhere.
+    words in CSR form, on average (1 - s) m of them a row; each word belongs to one class, and is there 1 + signal times
+    as frequent as the other words are.
     """
-    widths = (features,) if isinstance(features, int) else tuple(features)
-    _check(n_nodes, n_classes, degree, homophily, signal, widths, sparsity)
+    widths = (features,) if isinstance(features, int | np.integer) else tuple(features)
+    _check(n_nodes, n_classes, degree, homophily, signal, widths, sparsity, seed)
     random = np.random.default_rng(seed)
     labels = random.permutation(np.arange(n_nodes) % n_classes)
     adjacency = _edges(labels, n_classes, round(n_nodes * degree / 2), homophily, random)
@@ -57,20 +58,25 @@ def generate(
 
 
 def _check(
-    n: int, k: int, degree: float, homophily: float, signal: float, widths: Sequence[int], sparsity: float
+    n: int, k: int, degree: float, homophily: float, signal: float, widths: Sequence[int], sparsity: float, seed: int
 ) -> None:
-    densest = (n // max(k, 1) - 1) / 2  # beyond half of all pairs, drawing and rejecting repeats would take for ever
-    for problem, wrong in (
-        (f"n_classes: must be between 1 and the {n} nodes, not {k}", not 1 <= k <= n),
-        (f"homophily: must be between 0 and 1, not {homophily}", not 0 <= homophily <= 1),
-        (f"homophily: must be 1 where there is one class, not {homophily}", k == 1 and homophily < 1),
-        (f"signal: must not be negative, is {signal}", signal < 0),
-        (f"features: each party needs at least one column, not {list(widths)}", not widths or min(widths) < 1),
-        (f"sparsity: must be at least 0 and below 1, not {sparsity}", not 0 <= sparsity < 1),
-        (f"degree: must be between 0 and {densest:g} here, not {degree}", not 0 <= degree <= densest),
-    ):
-        if wrong:
-            raise DataError(problem)
+    check_count("n_nodes", n)
+    check_count("n_classes", k)
+    check_count("seed", seed, least=0)
+    for width in widths:
+        check_count("features", width)
+    if not widths:
+        raise ParameterError("features: there must be at least one party")
+    if k > n:
+        raise ParameterError(f"n_classes: {k} classes cannot be made of {n} nodes")
+    check_between("signal", signal, 0, 1e6)
+    check_between("homophily", homophily, 0, 1)
+    if k == 1 and homophily < 1:
+        raise ParameterError(f"homophily: must be 1 where there is one class, not {homophily}")
+    check_between("sparsity", sparsity, 0, 0.999999)
+    # Within a class, and between classes, at most half of all pairs may be edges: beyond that, drawing at random and
+    # rejecting repeats would take for ever.
+    check_between("degree", degree, 0, max((n // k - 1) / 2, 0))
 
 
 def _edges(labels: IntArray, k: int, n_edges: int, homophily: float, random: np.random.Generator) -> Sparse:
@@ -119,17 +125,31 @@ def _words(
     labels: IntArray, k: int, width: int, signal: float, sparsity: float, random: np.random.Generator
 ) -> Features:
     topics = random.integers(k, size=width)
-    counts = random.binomial(width, 1 - sparsity, size=len(labels))
-    rows = np.repeat(np.arange(len(labels)), counts)
-    words = np.empty(len(rows), dtype=np.int32)
-    row_labels = labels[rows]
+    rows, words = [], []
     for label in range(k):
-        frequency = np.cumsum(np.where(topics == label, 1 + signal, 1.0))
-        here = row_labels == label
-        words[here] = np.searchsorted(frequency, random.random(np.count_nonzero(here)) * frequency[-1], side="right")
-    table = sparse.csr_array((np.ones(len(rows)), (rows, words)), shape=(len(labels), width))
-    table.data[:] = 1.0  # a word drawn twice is there once
-    return table
+        own = np.flatnonzero(topics == label)
+        other = np.flatnonzero(topics != label)
+        nodes = np.flatnonzero(labels == label)
+        rate = (1 - sparsity) * width / (len(own) * (1 + signal) + len(other))
+        if len(own) and rate * (1 + signal) > 1:
+            raise ParameterError(f"sparsity: {sparsity} is too low for signal {signal}: a word would be in every row")
+        for group, frequency in ((own, rate * (1 + signal)), (other, rate)):
+            place = _bernoulli(len(nodes) * len(group), frequency, random)
+            rows.append(nodes[place // max(len(group), 1)])
+            words.append(group[place % max(len(group), 1)])
+    row, word = np.concatenate(rows), np.concatenate(words).astype(np.int32)
+    return sparse.csr_array((np.ones(len(row)), (row, word)), shape=(len(labels), width))
+
+
+def _bernoulli(n: int, rate: float, random: np.random.Generator) -> IntArray:
+    """Give the places among n at which a coin of this rate shows heads, by drawing the gaps between them."""
+    places = np.zeros(0, dtype=np.int64)
+    last = -1
+    while last < n - 1:
+        gaps = random.geometric(rate, size=int((n - last) * rate * 1.01) + 16)
+        places = np.concatenate([places, last + np.cumsum(gaps)])
+        last = int(places[-1])
+    return places[places < n]
 
 
 def recipe_of_demo() -> Dataset:

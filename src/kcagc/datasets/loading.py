@@ -28,14 +28,20 @@ def load(name: str, *, progress: Callable[[str], None] | None = None) -> Dataset
     the cache; if it is in neither, the original is downloaded, checked and converted, and kept in the cache.
     """
     if name == EMBEDDED:
-        with resources.as_file(resources.files("kcagc.datasets").joinpath("demo.npz")) as path:
-            return read(path, EMBEDDED)
+        return read(embedded_path(), EMBEDDED)
+    if name not in entries():
+        raise DataError(f"dataset: there is none called {name!r}; there are {', '.join(names())}")
     found = entry(name)
-    path = where(name) or cache_path(name)
-    if not path.exists():
-        return fetch(found, path, progress=progress)
-    dataset = read(path, name)
-    found.check(dataset, where=str(path))
+    path = where(name)
+    if path is None:
+        return fetch(found, cache_path(name), progress=progress)
+    try:
+        dataset = read(path, name)
+        found.check(dataset, where=str(path))
+    except DataError as error:
+        if path == cache_path(name):
+            raise DataError(f"{error}; delete it to have it downloaded anew") from error
+        raise
     return dataset
 
 
@@ -45,8 +51,11 @@ def where(name: str) -> Path | None:
     if folder and not Path(folder).is_dir():
         raise DataError(f"{FOLDER}: {folder} is not a folder")
     for path in (*([Path(folder) / f"{name}.npz"] if folder else []), cache_path(name)):
-        if path.exists():
-            return path
+        try:
+            if path.exists():
+                return path
+        except OSError as error:
+            raise DataError(f"{path}: cannot be looked at ({error.strerror})") from error
     return None
 
 
@@ -55,4 +64,13 @@ def cache_path(name: str) -> Path:
     chosen = os.environ.get(CACHE)
     if chosen:
         return Path(chosen) / f"{name}.npz"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kcagc" / "datasets" / f"{name}.npz"
+    try:
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError as error:  # a container's user without an entry and without HOME
+        raise DataError(f"{CACHE}: not set, and this user has no home folder to keep downloads in") from error
+    return Path(home) / "kcagc" / "datasets" / f"{name}.npz"
+
+
+def embedded_path() -> Path:
+    """Tell where the embedded dataset lies."""
+    return Path(str(resources.files("kcagc.datasets").joinpath("demo.npz")))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 import zipfile
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from kcagc._types import Features, IntArray, Sparse
 from kcagc.errors import DataError
 from kcagc.graph.attributed import check_features
 from kcagc.graph.structure import Graph
+from kcagc.parameters import check_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +59,10 @@ class Dataset:
 
 def split_columns(features: Features, n_parties: int) -> list[Features]:
     """Cut a table into contiguous parts of near-equal width, the wider ones first."""
+    features = check_features(features)
     width = features.shape[1]
-    if not 1 <= n_parties <= width:
+    check_count("n_parties", n_parties)
+    if n_parties > width:
         raise DataError(f"n_parties: {width} columns cannot be split among {n_parties} parties")
     ends = np.cumsum([width // n_parties + (party < width % n_parties) for party in range(n_parties)])
     starts = np.concatenate([[0], ends[:-1]])
@@ -69,25 +74,39 @@ def split_columns(features: Features, n_parties: int) -> list[Features]:
 
 def read(path: Path, name: str) -> Dataset:
     """Read the `.npz` form: CSR parts of the adjacency (`adj_*`) and the features (`feat_*`), `labels`, JSON `meta`."""
+    if not zipfile.is_zipfile(path):
+        raise DataError(f"{path}: not a dataset file (it is no .npz archive, or a damaged one)")
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            adjacency, features = (
-                sparse.csr_array(
-                    (file[f"{part}_data"], file[f"{part}_indices"], file[f"{part}_indptr"]),
-                    shape=tuple(file[f"{part}_shape"]),
-                )
-                for part in ("adj", "feat")
+            parts = {key: file[key] for key in file.files}
+        adjacency, features = (
+            sparse.csr_array(
+                (parts[f"{part}_data"], parts[f"{part}_indices"], parts[f"{part}_indptr"]),
+                shape=tuple(parts[f"{part}_shape"].tolist()),
             )
-            labels = file["labels"].astype(np.int64)
-            about = json.loads(str(file["meta"])) if "meta" in file else {}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            for part in ("adj", "feat")
+        )
+        labels = parts["labels"]
+        about = json.loads(str(parts["meta"])) if "meta" in parts else {}
+        party_columns = tuple(int(width) for width in about.get("party_columns", ()))
+    except KeyError as error:
+        raise DataError(f"{path}: not a dataset file (it has no {error})") from error
+    except (OSError, ValueError, TypeError, AttributeError, EOFError, MemoryError, RuntimeError) as error:
         raise DataError(f"{path}: not a dataset file ({error})") from error
-    graph = Graph.from_matrix(adjacency)
+    except (zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{path}: a damaged file ({error})") from error
+    try:
+        graph = Graph.from_matrix(adjacency)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
     checked = check_features(features, n_nodes=graph.n_nodes, where=f"{path}: features")
-    if labels.shape != (graph.n_nodes,):
-        raise DataError(f"{path}: {len(labels)} labels for {graph.n_nodes} nodes")
-    party_columns = tuple(about.get("party_columns", ()))
-    return Dataset(name, graph.adjacency, checked, labels, len(np.unique(labels)), party_columns, about)
+    if labels.dtype.kind not in "iu" or labels.shape != (graph.n_nodes,) or (labels < 0).any():
+        raise DataError(f"{path}: labels must be {graph.n_nodes} whole numbers, 0 or more")
+    if party_columns and (sum(party_columns) != checked.shape[1] or min(party_columns) < 1):
+        raise DataError(f"{path}: party_columns {list(party_columns)} do not add up to {checked.shape[1]} columns")
+    return Dataset(
+        name, graph.adjacency, checked, labels.astype(np.int64), len(np.unique(labels)), party_columns, about
+    )
 
 
 def write(dataset: Dataset, path: Path) -> None:
@@ -105,10 +124,12 @@ def write(dataset: Dataset, path: Path) -> None:
     }
     about = dataset.about | ({"party_columns": dataset.party_columns} if dataset.party_columns else {})
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")  # others may be writing the same dataset
     try:
-        with partial.open("wb") as file:
+        with partial.open("xb") as file:
             np.savez_compressed(file, labels=dataset.labels, meta=np.asarray(json.dumps(about)), **arrays)
+            file.flush()
+            os.fsync(file.fileno())
         partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)

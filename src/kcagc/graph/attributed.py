@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from kcagc._types import Features, Sparse
-from kcagc.errors import DataError
+from kcagc.errors import DataError, ParameterError
+from kcagc.graph.matrices import canonical_csr, entry_at, float_type, numbers
 from kcagc.graph.structure import Graph, Symmetrise
 
 
@@ -33,9 +34,12 @@ class AttributedGraph:
         symmetrise: Symmetrise | None = None,
     ) -> AttributedGraph:
         """Check both, and that they fit; rows in another order are brought into the graph's by `feature_ids`."""
-        graph = (
-            adjacency if isinstance(adjacency, Graph) else Graph.from_matrix(adjacency, ids=ids, symmetrise=symmetrise)
-        )
+        if not isinstance(adjacency, Graph):
+            graph = Graph.from_matrix(adjacency, ids=ids, symmetrise=symmetrise)
+        elif ids is None and symmetrise is None:
+            graph = adjacency
+        else:
+            raise ParameterError("ids, symmetrise: these are for a matrix; a Graph has been made already")
         checked = check_features(features, n_nodes=graph.n_nodes)
         if feature_ids is not None:
             if graph.ids is None:
@@ -45,39 +49,21 @@ class AttributedGraph:
 
 
 def check_features(features: Features, *, n_nodes: int | None = None, where: str = "features") -> Features:
-    """Give a float CSR array or a C-contiguous float ndarray, or say what is wrong and where."""
-    if sparse.issparse(features):
-        _check_number_type(features.dtype, where)
-        checked = sparse.csr_array(features, dtype=_float_type(features.dtype))
+    """Give a float CSR array or a C-contiguous float ndarray, or say what is wrong and where.
+
+    Dense features of the right type are not copied.
+    """
+    given = numbers(features, where)
+    if sparse.issparse(given):
+        checked = canonical_csr(given)
         values = checked.data
     else:
-        array = np.asarray(features)
-        _check_number_type(array.dtype, where)
-        checked = values = np.ascontiguousarray(array, dtype=_float_type(array.dtype))
-    if checked.ndim != 2:
-        raise DataError(f"{where}: must have two dimensions (nodes, columns), but have {checked.ndim}")
+        checked = values = np.ascontiguousarray(given, dtype=float_type(given.dtype))
     if n_nodes is not None and checked.shape[0] != n_nodes:
         raise DataError(f"{where}: {checked.shape[0]} rows, but the graph has {n_nodes} nodes")
     if checked.shape[1] == 0:
         raise DataError(f"{where}: there are no columns")
     if not np.isfinite(values).all():
-        row, column = _first_not_finite(checked)
+        row, column = entry_at(checked, int(np.flatnonzero(~np.isfinite(values))[0]))
         raise DataError(f"{where}: the value in row {row}, column {column} is {checked[row, column]}")
     return checked
-
-
-def _check_number_type(dtype: np.dtype[Any], where: str) -> None:
-    if dtype.kind not in "biuf":
-        raise DataError(f"{where}: values must be real numbers, but their type is {dtype}")
-
-
-def _float_type(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
-    return np.float32 if dtype == np.float32 else np.float64
-
-
-def _first_not_finite(features: Features) -> tuple[int, int]:
-    if sparse.issparse(features):
-        at = int(np.flatnonzero(~np.isfinite(features.data))[0])
-        return int(np.searchsorted(features.indptr, at, side="right")) - 1, int(features.indices[at])
-    row, column = np.argwhere(~np.isfinite(features))[0]
-    return int(row), int(column)

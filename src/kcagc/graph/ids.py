@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,27 +12,34 @@ from kcagc._types import IntArray
 from kcagc.errors import DataError
 
 _LISTED = 3
+_LARGEST = np.iinfo(np.int64).max
 
 
 class NodeIds:
     """Distinct node ids in row order; all are whole numbers or all are strings, never a mixture."""
 
-    def __init__(self, values: NDArray[Any]) -> None:
+    def __init__(self, values: IntArray | list[str], *, where: str) -> None:
+        """Take ids of one kind, as `NodeIds.of` makes them; `where` opens the message of an error."""
         self.values = values
-        self._order = np.argsort(values, kind="stable")
-        self._sorted = values[self._order]
+        if isinstance(values, list):
+            # A dictionary, because an array of strings would be as wide as the longest of them.
+            self._row: dict[str, int] = {}
+            for row, value in enumerate(values):
+                first = self._row.setdefault(value, row)
+                if first != row:
+                    raise _repeated(value, first, row, where)
+        else:
+            self._order = np.argsort(values, kind="stable")
+            self._sorted = values[self._order]
+            repeated = np.flatnonzero(self._sorted[1:] == self._sorted[:-1])
+            if repeated.size:  # a stable sort keeps the earlier row first
+                first, second = self._order[repeated[0]], self._order[repeated[0] + 1]
+                raise _repeated(values[first], first, second, where)
 
     @classmethod
     def of(cls, values: Iterable[Any], *, where: str) -> NodeIds:
-        """Check ids: no repeats, none missing, all of one kind. `where` opens the message of an error."""
-        array = _one_kind(values, where)
-        ids = cls(array)
-        repeated = np.flatnonzero(ids._sorted[1:] == ids._sorted[:-1])
-        if repeated.size:
-            # a stable sort keeps the earlier row first, so these two rows are in the order of the file
-            first, second = ids._order[repeated[0]], ids._order[repeated[0] + 1]
-            raise DataError(f"{where}: id {_shown(array[first])} appears twice, in rows {first} and {second}")
-        return ids
+        """Check ids: no repeats, none missing, all of one kind."""
+        return cls(one_kind(values, where), where=where)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -40,78 +47,99 @@ class NodeIds:
     @property
     def kind(self) -> str:
         """Say in words what the ids are."""
-        return "numbers" if self.values.dtype.kind == "i" else "strings"
+        return _kind(self.values)
 
     def positions(self, values: Iterable[Any], *, where: str) -> IntArray:
         """Find the row of each of `values`; one that is unknown is an error that names it and its place."""
-        array = _one_kind(values, where)
-        if array.size == 0:
-            return np.zeros(0, dtype=np.int64)
-        self._check_kind(array, where)
-        at = np.minimum(np.searchsorted(self._sorted, array), max(len(self) - 1, 0))
-        unknown = np.flatnonzero(self._sorted[at] != array) if len(self) else np.arange(len(array))
-        if unknown.size:
-            named = ", ".join(f"{_shown(array[row])} in row {row}" for row in unknown[:_LISTED])
-            more = f" and {unknown.size - _LISTED} more" if unknown.size > _LISTED else ""
-            raise DataError(f"{where}: no node has the id {named}{more}")
-        return self._order[at].astype(np.int64)
+        return self._positions(one_kind(values, where), where)
 
     def alignment(self, values: Iterable[Any], *, where: str) -> IntArray:
         """Give the order that brings rows called `values` into this order; both must hold the same ids."""
         other = NodeIds.of(values, where=where)
         self._check_kind(other.values, where)
-        missing = np.setdiff1d(self.values, other.values)
-        extra = np.setdiff1d(other.values, self.values)
-        if missing.size or extra.size:
-            parts = [
-                f"{len(found)} {what} ({', '.join(_shown(value) for value in found[:_LISTED])}"
-                f"{', ...' if len(found) > _LISTED else ''})"
-                for found, what in ((missing, "of the graph's ids are missing"), (extra, "are not in the graph"))
-                if found.size
-            ]
-            raise DataError(f"{where}: ids do not match the graph's: {'; '.join(parts)}")
-        return other.positions(self.values, where=where)
+        ours, theirs = set(self._listed()), set(other._listed())
+        problems = [
+            f"{len(found)} {what} ({', '.join(_shown(value) for value in sorted(found)[:_LISTED])}"
+            f"{', ...' if len(found) > _LISTED else ''})"
+            for found, what in (
+                (ours - theirs, "of the graph's ids are missing"),
+                (theirs - ours, "are not in the graph"),
+            )
+            if found
+        ]
+        if problems:
+            raise DataError(f"{where}: ids do not match the graph's: {'; '.join(problems)}")
+        return other._positions(self.values, where)
 
-    def _check_kind(self, array: NDArray[Any], where: str) -> None:
-        if array.size and len(self) and (array.dtype.kind == "i") != (self.values.dtype.kind == "i"):
-            ours, theirs = _shown(self.values[0]), _shown(array[0])
-            kind = "numbers" if array.dtype.kind == "i" else "strings"
+    def _positions(self, values: IntArray | list[str], where: str) -> IntArray:
+        self._check_kind(values, where)
+        if isinstance(values, list):
+            found = np.fromiter((self._row.get(value, -1) for value in values), np.int64, len(values))
+        elif len(self) == 0 or len(values) == 0:
+            found = np.full(len(values), -1)
+        else:
+            at = np.minimum(np.searchsorted(self._sorted, values), len(self) - 1)
+            found = np.where(self._sorted[at] == values, self._order[at], -1)
+        unknown = np.flatnonzero(found < 0)
+        if unknown.size:
+            named = ", ".join(f"{_shown(values[row])} in row {row}" for row in unknown[:_LISTED])
+            more = f" and {unknown.size - _LISTED} more" if unknown.size > _LISTED else ""
+            raise DataError(f"{where}: no node has the id {named}{more}")
+        return found
+
+    def _listed(self) -> list[Any]:
+        return self.values if isinstance(self.values, list) else self.values.tolist()
+
+    def _check_kind(self, values: IntArray | list[str], where: str) -> None:
+        if len(values) and len(self) and _kind(values) != self.kind:
             raise DataError(
-                f"{where}: ids here are {kind} (such as {theirs}), but the graph's ids are {self.kind} "
-                f"(such as {ours}); write them the same way in both"
+                f"{where}: ids here are {_kind(values)} (such as {_shown(values[0])}), but the graph's ids are "
+                f"{self.kind} (such as {_shown(self.values[0])}); write them the same way in both"
             )
 
 
-def _one_kind(values: Iterable[Any], where: str) -> NDArray[Any]:
-    """Give int64 or strings; refuse missing ids, floats and mixtures, which would match by accident or not at all."""
-    array = values if isinstance(values, np.ndarray) else np.asarray(list(values), dtype=object)
-    if array.ndim != 1:
-        raise DataError(f"{where}: ids must be one column, but have shape {array.shape}")
-    if array.dtype.kind in "iu":
-        return array.astype(np.int64)
-    if array.dtype.kind == "U":
-        return array
-    kinds = [_kind_of(value) for value in array.tolist()]
+def one_kind(values: Iterable[Any], where: str) -> IntArray | list[str]:
+    """Give int64 or strings; refuse missing ids, fractions and mixtures, which would match by accident or never."""
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1:
+            raise DataError(f"{where}: ids must be one column, but have shape {values.shape}")
+        masked = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
+        if masked is not None and masked.any():
+            raise DataError(f"{where}: row {int(np.flatnonzero(masked)[0])} has no id")
+        if values.dtype.kind == "i" or (values.dtype.kind == "u" and not (values > _LARGEST).any()):
+            return np.asarray(values).astype(np.int64)
+    listed: Sequence[Any] = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    kinds = [_kind_of(value) for value in listed]
     for row, kind in enumerate(kinds):
         if kind is None:
-            raise DataError(f"{where}: row {row} has no usable id ({array[row]!r}); ids are whole numbers or strings")
+            raise DataError(f"{where}: row {row} has no usable id ({listed[row]!r}); ids are whole numbers or strings")
         if kind is not kinds[0]:
             raise DataError(
-                f"{where}: row {row} is {_shown(array[row])} and row 0 is {_shown(array[0])}; "
+                f"{where}: row {row} is {_shown(listed[row])} and row 0 is {_shown(listed[0])}; "
                 "ids must be all numbers or all strings"
             )
-    return array.astype(np.int64 if kinds and kinds[0] is int else np.str_)
+    if kinds and kinds[0] is str:
+        return [str(value) for value in listed]
+    return np.array([int(value) for value in listed], dtype=np.int64)
 
 
 def _kind_of(value: Any) -> type | None:
     if isinstance(value, bool | np.bool_):
         return None
     if isinstance(value, int | np.integer):
-        return int
+        return int if abs(int(value)) <= _LARGEST else None
     if isinstance(value, str) and value:
         return str
     return None
 
 
+def _kind(values: NDArray[Any] | list[str]) -> str:
+    return "strings" if isinstance(values, list) else "numbers"
+
+
+def _repeated(value: Any, first: int, second: int, where: str) -> DataError:
+    return DataError(f"{where}: id {_shown(value)} appears twice, in rows {first} and {second}")
+
+
 def _shown(value: Any) -> str:
-    return repr(str(value)) if isinstance(value, str) else str(value)
+    return repr(value) if isinstance(value, str) else str(value)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
-from kcagc._types import IntArray, Sparse
+from kcagc._types import FloatArray, IntArray, Sparse
 from kcagc.errors import DataError
-from kcagc.graph.ids import NodeIds
-from kcagc.parameters import check_choice
+from kcagc.graph.ids import NodeIds, one_kind
+from kcagc.graph.matrices import canonical_csr, entry_at, numbers
+from kcagc.parameters import check_choice, check_count, check_weights
 
 Symmetrise = Literal["max", "mean", "sum"]
 Repeats = Literal["same", "sum"]
@@ -45,7 +46,7 @@ class Graph:
         An asymmetric matrix is refused, because a directed graph has no Laplacian of the kind used here; with
         `symmetrise` each pair of weights w(i, j), w(j, i) becomes its "max", "mean" or "sum".
         """
-        matrix = _as_csr(adjacency)
+        matrix = canonical_csr(numbers(adjacency, "adjacency"))
         rows, columns = matrix.shape
         if rows != columns:
             raise DataError(f"adjacency: must be square, but has {rows} rows and {columns} columns")
@@ -53,9 +54,8 @@ class Graph:
             raise DataError("adjacency: the graph has no nodes")
         _check_weights(matrix)
         check_choice("symmetrise", symmetrise, (*get_args(Symmetrise), None))
-        if symmetrise is not None:
-            matrix = _symmetrised(matrix, symmetrise)
-        _check_symmetric(matrix)
+        matrix = _symmetric(matrix) if symmetrise is None else _symmetrised(matrix, symmetrise)
+        matrix.eliminate_zeros()
         return cls(matrix, _ids_for(ids, rows))
 
     @classmethod
@@ -75,9 +75,10 @@ class Graph:
         again (in either direction) with the same weight counts once; with another weight it is refused, unless
         `repeats="sum"` says that weights add up.
         """
+        check_count("n_nodes", n_nodes, optional=True)
         known = _ids_for(ids, n_nodes)
         source, target = _edge_ends(sources, targets, known, n_nodes)
-        n = len(known) if known is not None else n_nodes if n_nodes is not None else _largest(source, target) + 1
+        n = len(known) if known is not None else n_nodes if n_nodes is not None else _implied(source, target)
         if n == 0:
             raise DataError("edges: the graph has no nodes; give n_nodes or ids")
         weight = _edge_weights(weights, len(source))
@@ -133,30 +134,6 @@ def _ids_for(ids: Iterable[Any] | None, n_nodes: int | None) -> NodeIds | None:
     return known
 
 
-def _as_csr(adjacency: Sparse | ArrayLike) -> Sparse:
-    """Give a canonical CSR copy: floats, sorted indices, no stored zeros, repeated entries added up."""
-    given: Any = adjacency if sparse.issparse(adjacency) else np.asarray(adjacency)
-    if given.ndim != 2:
-        raise DataError(f"adjacency: must have two dimensions, but has {given.ndim}")
-    if given.dtype.kind not in "biuf":
-        raise DataError(f"adjacency: weights must be real numbers, but their type is {given.dtype}")
-    dtype = np.float32 if given.dtype == np.float32 else np.float64
-    matrix = sparse.csr_array(given, dtype=dtype, copy=True)
-    matrix.sum_duplicates()
-    if not np.isnan(matrix.data).any():  # a stored NaN is to be found, not dropped
-        matrix.eliminate_zeros()
-    matrix.sort_indices()
-    return matrix
-
-
-def _places(matrix: Sparse, wrong: NDArray[np.bool_]) -> str:
-    """Name the first few (row, column) of the stored entries marked in `wrong`."""
-    at = np.flatnonzero(wrong)
-    rows = np.searchsorted(matrix.indptr, at[:_LISTED], side="right") - 1
-    named = ", ".join(f"({row}, {column})" for row, column in zip(rows, matrix.indices[at[:_LISTED]], strict=True))
-    return named if len(at) <= _LISTED else f"{named} and {len(at) - _LISTED} more"
-
-
 def _check_weights(matrix: Sparse) -> None:
     for problem, wrong in (
         ("is not a number", np.isnan(matrix.data)),
@@ -164,7 +141,10 @@ def _check_weights(matrix: Sparse) -> None:
         ("is negative", matrix.data < 0),
     ):
         if wrong.any():
-            raise DataError(f"adjacency: the weight {problem} at (row, column) {_places(matrix, wrong)}")
+            at = np.flatnonzero(wrong)
+            named = ", ".join(str(entry_at(matrix, int(place))) for place in at[:_LISTED])
+            more = f" and {len(at) - _LISTED} more" if len(at) > _LISTED else ""
+            raise DataError(f"adjacency: the weight {problem} at (row, column) {named}{more}")
 
 
 def _symmetrised(matrix: Sparse, how: Symmetrise) -> Sparse:
@@ -172,28 +152,34 @@ def _symmetrised(matrix: Sparse, how: Symmetrise) -> Sparse:
     if how == "max":
         result = sparse.csr_array(matrix.maximum(other))
     else:
-        result = sparse.csr_array(matrix + other)
+        with np.errstate(over="ignore"):
+            result = sparse.csr_array(matrix + other)
         if how == "mean":
             result /= 2
+        _check_weights(result)  # a sum of finite weights can be infinite
     result.sort_indices()
     return result
 
 
-def _check_symmetric(matrix: Sparse) -> None:
-    """Compare with the transpose entry by entry; sums in another order may differ in the last bits."""
-    difference = sparse.csr_array(matrix - matrix.T)
-    scale = float(matrix.data.max()) if matrix.nnz else 0.0
-    wrong = np.abs(difference.data) > scale * (1e-12 if matrix.dtype == np.float64 else 1e-6)
-    if not wrong.any():
-        return
-    first = int(np.flatnonzero(wrong)[0])
-    row = int(np.searchsorted(difference.indptr, first, side="right")) - 1
-    column = int(difference.indices[first])
-    raise DataError(
-        f"adjacency: must be symmetric, but weight ({row}, {column}) is {matrix[row, column]:g} and "
-        f"({column}, {row}) is {matrix[column, row]:g} ({int(wrong.sum()) // 2} such pairs); "
-        'pass symmetrise="max", "mean" or "sum" to make it so'
-    )
+def _symmetric(matrix: Sparse) -> Sparse:
+    """Refuse an asymmetric matrix; weights that differ in their last bits alone are made equal.
+
+    Two programs that add up the same edge in different orders differ by that much.
+    """
+    difference = sparse.coo_array(matrix - matrix.T)
+    if difference.nnz == 0:
+        return matrix
+    row, column = difference.row, difference.col
+    one, other = (np.asarray(matrix[ends]).ravel() for ends in ((row, column), (column, row)))
+    wrong = np.abs(one - other) > 8 * np.finfo(matrix.dtype).eps * np.maximum(one, other)
+    if wrong.any():
+        at = int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            f"adjacency: must be symmetric, but weight ({row[at]}, {column[at]}) is {one[at]:g} and "
+            f"({column[at]}, {row[at]}) is {other[at]:g} (pairs that differ: {int(wrong.sum()) // 2}); "
+            'Graph.from_matrix(adjacency, symmetrise="max") makes it so, as do "mean" and "sum"'
+        )
+    return _symmetrised(matrix, "mean")
 
 
 def _edge_ends(
@@ -201,51 +187,51 @@ def _edge_ends(
 ) -> tuple[IntArray, IntArray]:
     ends = []
     for name, values in (("source", sources), ("target", targets)):
-        array = values if isinstance(values, np.ndarray) else np.asarray(list(values))
-        if known is not None:
-            ends.append(known.positions(array, where=f"edges: {name}"))
-        else:
-            ends.append(_node_numbers(array, name, n_nodes))
+        where = f"edges: {name}"
+        ends.append(_node_numbers(values, where, n_nodes) if known is None else known.positions(values, where=where))
     if len(ends[0]) != len(ends[1]):
         raise DataError(f"edges: {len(ends[0])} sources but {len(ends[1])} targets")
     return ends[0], ends[1]
 
 
-def _node_numbers(array: NDArray[Any], name: str, n_nodes: int | None) -> IntArray:
-    if array.size == 0:
-        return np.zeros(0, dtype=np.int64)
-    if array.dtype.kind not in "iu":
-        raise DataError(f"edges: {name} must be node numbers (or give ids), but the type is {array.dtype}")
+def _node_numbers(values: Iterable[Any], where: str, n_nodes: int | None) -> IntArray:
+    array = one_kind(values, where)
+    if isinstance(array, list):
+        raise DataError(
+            f"{where}: row 0 is {array[0]!r}, and without ids nodes are numbered from 0; "
+            "give ids, such as sorted({*sources, *targets})"
+        )
     wrong = array < 0 if n_nodes is None else (array < 0) | (array >= n_nodes)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         limit = "" if n_nodes is None else f", and nodes are 0 to {n_nodes - 1}"
-        raise DataError(f"edges: row {row} has {name} {array[row]}{limit}")
-    return array.astype(np.int64)
+        raise DataError(f"{where}: row {row} is {array[row]}{limit}")
+    return array
 
 
-def _largest(*ends: IntArray) -> int:
-    return max((int(end.max()) for end in ends if end.size), default=-1)
+def _implied(*ends: IntArray) -> int:
+    """Take the number of nodes from the largest number used, unless that looks like an id rather than a count."""
+    largest = max((int(end.max()) for end in ends if end.size), default=-1)
+    if largest > max(1_000_000, 1000 * len(ends[0])):
+        raise DataError(
+            f"edges: the largest node number is {largest} for {len(ends[0])} edges; "
+            "if these are ids, give ids, and if there are so many nodes, give n_nodes"
+        )
+    return largest + 1
 
 
-def _edge_weights(weights: ArrayLike | None, n_edges: int) -> NDArray[np.float64]:
+def _edge_weights(weights: ArrayLike | None, n_edges: int) -> FloatArray:
     if weights is None:
         return np.ones(n_edges)
-    weight = np.asarray(weights)
-    if weight.dtype.kind not in "biuf":
-        raise DataError(f"edges: weights must be real numbers, but their type is {weight.dtype}")
-    if weight.shape != (n_edges,):
-        raise DataError(f"edges: {n_edges} edges but weights of shape {weight.shape}")
-    wrong = ~(np.isfinite(weight) & (weight >= 0))
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise DataError(f"edges: row {row} has weight {weight[row]}; weights must be finite and not negative")
-    return weight.astype(np.float64)
+    given = np.asarray(list(weights) if isinstance(weights, Iterator) else weights)
+    if given.dtype.kind not in "biuf":
+        raise DataError(f"edges: weights must be real numbers, but their type is {given.dtype}")
+    return check_weights(given, n_edges, "edges")
 
 
 def _combine_repeats(
-    low: IntArray, high: IntArray, weight: NDArray[np.float64], repeats: Repeats
-) -> tuple[IntArray, IntArray, NDArray[np.float64]]:
+    low: IntArray, high: IntArray, weight: FloatArray, repeats: Repeats
+) -> tuple[IntArray, IntArray, FloatArray]:
     """Keep each undirected edge once."""
     check_choice("repeats", repeats, get_args(Repeats))
     order = np.lexsort((high, low))
@@ -256,7 +242,9 @@ def _combine_repeats(
         return low, high, weight
     sorted_weight = weight[order]
     if repeats == "sum":
-        combined = np.add.reduceat(sorted_weight, starts)
+        with np.errstate(over="ignore"):
+            combined = np.add.reduceat(sorted_weight, starts)
+        check_weights(combined, len(starts), "edges, added up")
     else:
         combined = sorted_weight[starts]
         differs = sorted_weight != np.repeat(combined, np.diff(np.append(starts, len(order))))
