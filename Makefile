@@ -2,27 +2,39 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 
-VENV ?= .venv
+# Not taken from the environment, where another project may have left one: make VENV=elsewhere to choose.
+VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+READY := $(VENV)/.kcagc-ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-# The first interpreter that is new enough; set PYTHON=... to choose another.
-PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python; do \
+# The first interpreter that is new enough; make PYTHON=... to choose another.
+PYTHON := $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup test lint format demo bench accuracy lock build clean
+.PHONY: help setup test lint format demo bench accuracy lock build clean check-python check-venv
 
 help: ## Show this help
 	@echo "make TARGET, where TARGET is one of:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-$(READY): requirements.lock pyproject.toml
-	@test -n "$(PYTHON)" || { echo "kcagc needs Python 3.11 or newer; install it, or name it with make PYTHON=/path/to/python3" >&2; exit 1; }
+check-python:
+	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "kcagc needs Python 3.11 or newer, and '$(PYTHON)' is not; install it, or make PYTHON=/path/to/python3" >&2; exit 1; }
+
+# Nothing is ever removed that is not a virtual environment.
+check-venv:
+	@case '$(VENV)' in *' '*) echo "VENV must not contain spaces: '$(VENV)'" >&2; exit 1;; esac
+	@if [ -e '$(VENV)' ] && [ ! -f '$(VENV)/pyvenv.cfg' ]; then \
+		echo "'$(VENV)' is there and is no virtual environment; make VENV=... to choose another place" >&2; exit 1; fi
+
+$(READY): requirements.lock pyproject.toml | check-python check-venv
 	@echo "setting up $(VENV) (once; about a minute)"
-	@rm -rf $(VENV)
-	@$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@'$(PYTHON)' -m venv --clear '$(VENV)' || { \
+		echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@$(PIP) install --quiet -r requirements.lock || { \
+		echo "the packages of requirements.lock could not be installed: can this machine reach the package index?" >&2; exit 1; }
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 setup: $(READY) ## Make .venv and install the pinned versions
@@ -42,21 +54,21 @@ format: $(READY) ## Rewrite the code in the house style
 demo: $(READY) ## Cluster the embedded dataset and say what was done
 	@$(BIN)/kcagc demo
 
-accuracy: $(READY) ## AGC and GCC on the four public graphs, beside the published accuracy (KCAGC_DATA or a download)
+accuracy: $(READY) ## AGC and GCC on the four public graphs, beside the paper's figures (about 5 minutes)
 	@$(BIN)/kcagc baselines
 
-bench: $(READY) ## Time and memory up to 1,000,000 nodes; keeps the figures in benchmarks/results
+bench: $(READY) ## Time and memory up to 1,000,000 nodes; keeps the figures in benchmarks/results (3 minutes)
 	@$(BIN)/python benchmarks/foundation.py
 
-lock: ## Resolve the newest versions anew and pin them in requirements.lock
-	@rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
-	@$(VENV)-lock/bin/python -m pip install --quiet --disable-pip-version-check '.[dev]'
-	@{ echo "# The exact versions kcagc was tested with. Made by 'make lock'."; \
-	   $(VENV)-lock/bin/python -m pip freeze --exclude kcagc; } > requirements.lock
-	@rm -rf $(VENV)-lock
+lock: check-python ## Resolve the newest versions anew and pin them in requirements.lock
+	@rm -rf .venv-lock && '$(PYTHON)' -m venv .venv-lock
+	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check '.[dev]'
+	@{ echo "# The exact versions kcagc was tested with. Made by 'make lock'." && \
+	   .venv-lock/bin/python -m pip freeze --exclude kcagc; } > requirements.lock.new
+	@mv requirements.lock.new requirements.lock && rm -rf .venv-lock
 
 build: $(READY) ## Build the wheel and the source archive in dist/
 	@$(BIN)/python -m build --no-isolation
 
-clean: ## Remove the environment and everything that was built
-	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean: check-venv ## Remove the environment and everything that was built
+	@rm -rf '$(VENV)' dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

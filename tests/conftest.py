@@ -28,16 +28,19 @@ def _isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    missing = None
     if item.get_closest_marker("real_data") and not os.environ.get(DATA):
-        if os.environ.get(REQUIRE):
-            pytest.fail(f"{DATA} is not set, and {REQUIRE} says that no test on the public graphs may be skipped")
-        pytest.skip(f"{DATA} is not set")
+        missing = f"{DATA} is not set"
+    elif item.get_closest_marker("originals") and not (Path(os.environ[DATA]) / "registry.json").exists():
+        missing = f"{DATA} has no registry.json and raw/ with the original files"
+    if missing and os.environ.get(REQUIRE):
+        pytest.fail(f"{missing}, and {REQUIRE} says that no test on the public graphs may be skipped")
+    if missing:
+        pytest.skip(missing)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    skipped = [
-        report for report in terminalreporter.stats.get("skipped", []) if f"{DATA} is not set" in str(report.longrepr)
-    ]
+    skipped = [report for report in terminalreporter.stats.get("skipped", []) if DATA in str(report.longrepr)]
     if skipped:
         terminalreporter.write_line(
             f"{len(skipped)} tests on the public graphs were skipped: set {DATA} to a folder with their .npz files",

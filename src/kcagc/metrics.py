@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from kcagc._types import FloatArray, Sparse
 from kcagc.errors import DataError
 from kcagc.graph.structure import Graph, as_graph
+from kcagc.partition import membership
 
 NAMES = {
     "accuracy": "accuracy, best matching",
@@ -61,8 +61,7 @@ def modularity(adjacency: Graph | Sparse, found: ArrayLike) -> float:
     _, codes = np.unique(np.asarray(found), return_inverse=True)
     if len(codes) != graph.n_nodes:
         raise DataError(f"labels: {len(codes)} labels for a graph of {graph.n_nodes} nodes")
-    k, n = int(codes.max()) + 1, graph.n_nodes
-    members = sparse.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, k))
+    members = membership(codes, int(codes.max()) + 1)
     links = (members.T @ graph.adjacency @ members).toarray()
     total = links.sum()
     if total == 0:
@@ -87,6 +86,10 @@ def _pair(true: ArrayLike, found: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]
         raise DataError(f"labels: both must be one column of equal length, not {first.shape} and {second.shape}")
     if len(first) == 0:
         raise DataError("labels: there are none")
+    for labels in (first, second):
+        missing = [row for row, label in enumerate(labels.tolist()) if label is None or label != label]  # noqa: PLR0124
+        if missing:  # NaN is the one value that differs from itself
+            raise DataError(f"labels: the label in row {missing[0]} is missing")
     return first, second
 
 

@@ -7,6 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kcagc import metrics
 from kcagc.baselines import AGC, GCC
+from kcagc.cluster import kmeans
 from kcagc.datasets import generate
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph import Graph
@@ -40,7 +41,7 @@ def test_sparse_dense_and_graph_objects_give_the_same_labels(make, planted):
 
 @pytest.mark.parametrize("make", [AGC, GCC])
 def test_the_graph_must_fit(make, planted):
-    with pytest.raises(ValueError, match="adjacency has 300 nodes, but X has 299 rows"):
+    with pytest.raises(ValueError, match="adjacency: has 300 nodes, but X has 299 rows"):
         make(n_clusters=3).fit(planted.features[:-1], adjacency=planted.adjacency)
     with pytest.raises(DataError, match="must be symmetric"):
         make(n_clusters=3).fit(planted.features, adjacency=sparse.triu(planted.adjacency))
@@ -80,10 +81,42 @@ def test_the_adaptive_order_is_reported(planted):
 
 
 def test_without_a_graph_nothing_is_filtered(planted):
-    found = AGC(3, psi=5, random_state=0).fit(planted.features)
+    with pytest.warns(UserWarning, match="psi=5 has no effect without adjacency"):
+        found = AGC(3, psi=5, random_state=0).fit(planted.features)
     alone = AGC(3, psi=0, random_state=0).fit(planted.features, adjacency=planted.adjacency)
     assert found.psi_ == 0
     assert_array_equal(found.labels_, alone.labels_)
+
+
+@pytest.mark.parametrize("make", [AGC, GCC])
+def test_a_graph_in_the_place_of_y_is_refused(make, planted):
+    for graph in (planted.adjacency, Graph.from_matrix(planted.adjacency)):
+        with pytest.raises(ParameterError, match=r"fit\(X, adjacency=\.\.\.\)"):
+            make(3).fit(planted.features, graph)
+
+
+def test_all_orders_are_clustered_from_one_seed_without_the_ninth_step(planted, monkeypatch):
+    """A choice among orders must not be one among lucky starts; and AGC has no 1/9 step."""
+    calls = []
+
+    def recorded(rows, k, **more):
+        calls.append(more)
+        return kmeans(rows, k, **more)
+
+    monkeypatch.setattr("kcagc.cluster.local.kmeans", recorded)
+    AGC(3, max_psi=4, n_init=2, max_iter=17, random_state=np.random.RandomState(0)).fit(
+        planted.features, adjacency=planted.adjacency
+    )
+    assert len(calls) == 4
+    assert all(call == calls[0] for call in calls)
+    assert (calls[0]["ninth"], calls[0]["n_init"], calls[0]["max_iter"]) == (False, 2, 17)
+
+
+def test_a_choice_that_stopped_at_its_limit_says_so(planted):
+    for limit, stopped in ((1, True), (60, False)):
+        found = GCC(3, max_power=limit, random_state=0).fit(planted.features, adjacency=planted.adjacency)
+        assert found.at_limit_ == stopped
+    assert AGC(3, max_psi=1, random_state=0).fit(planted.features, adjacency=planted.adjacency).at_limit_
 
 
 def test_the_embedding_is_the_left_singular_vectors(planted):

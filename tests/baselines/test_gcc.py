@@ -4,6 +4,7 @@ from numpy.testing import assert_allclose
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from kcagc.baselines import GCC
+from kcagc.cluster import fit_projection
 from kcagc.datasets import generate
 
 
@@ -73,6 +74,45 @@ def test_binary_words_are_weighed_by_tfidf_and_nothing_else_is():
     assert_allclose(auto.embedding_, smoothed(words, 1, weighed) @ auto.components_, atol=1e-10)
     counts = words.features * 2.0
     assert GCC(3, power=1, random_state=0).fit(counts, adjacency=words.adjacency).loss_ == pytest.approx(off.loss_)
+
+
+@pytest.mark.parametrize("yes", [1, np.True_])
+def test_other_words_for_true_are_true(yes, planted):
+    positive = np.abs(planted.features)
+    one, other = (
+        GCC(3, power=1, tfidf=choice, random_state=0).fit(positive, adjacency=planted.adjacency).loss_
+        for choice in (yes, True)
+    )
+    assert one == other
+
+
+def test_updates_stop_when_the_loss_falls_by_less_than_the_tolerance(planted):
+    rounds = [
+        GCC(3, power=1, tol=tolerance, random_state=0).fit(planted.features, adjacency=planted.adjacency).n_iter_
+        for tolerance in (1e9, 0.0)
+    ]
+    assert rounds[0] == 2 < rounds[1]
+
+
+def test_the_first_directions_are_those_of_the_centred_features(planted, monkeypatch):
+    seen = []
+
+    def recorded(rows, q):
+        seen.append(rows)
+        return fit_projection(rows, q)
+
+    monkeypatch.setattr("kcagc.baselines.gcc.fit_projection", recorded)
+    GCC(3, power=1, random_state=0).fit(planted.features + 5, adjacency=planted.adjacency)
+    assert_allclose(seen[0].mean(axis=0), 0, atol=1e-12)
+
+
+def test_no_cluster_is_left_empty():
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        found = GCC(12, power=0, max_iter=30, n_init=1, random_state=seed).fit(
+            random.standard_normal((30, 3)), adjacency=np.zeros((30, 30))
+        )
+        assert len(np.unique(found.labels_)) == 12
 
 
 def test_fewer_columns_than_clusters(planted):

@@ -1,13 +1,17 @@
 import json
 import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from kcagc import __version__
 from kcagc.cli.main import cli
+from kcagc.datasets import generate
+from kcagc.datasets.model import write
 
 
 def run(*arguments):
@@ -17,7 +21,7 @@ def run(*arguments):
 def kcagc(*arguments, **environment):
     """The installed command, as a user starts it."""
     return subprocess.run(
-        [sys.executable, "-c", "from kcagc.cli.main import main; main()", *arguments],
+        [sys.executable, "-m", "kcagc", *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -53,7 +57,8 @@ def test_the_list_says_where_each_graph_is(monkeypatch):
     shown = run("datasets", "list").stdout
     assert "comes with kcagc" in shown
     rows = {row["name"]: row for row in json.loads(run("datasets", "list", "--json").stdout)}
-    assert rows["cora"]["at"] == "to download, 0.2 MB"
+    assert "to download, 0.2 MB" in shown
+    assert (rows["cora"]["path"], rows["cora"]["download_bytes"]) == (None, 157212)
     assert rows["demo"]["edges"] == 1800
 
 
@@ -61,7 +66,7 @@ def test_info_of_the_embedded_dataset():
     shown = json.loads(run("datasets", "info", "demo", "--json").stdout)
     assert (shown["nodes"], shown["edges"], shown["features"], shown["classes"]) == (600, 1800, 48, 5)
     assert shown["edges_within_a_class"] == 0.5
-    assert run("datasets", "fetch", "demo").stdout == "comes with kcagc\n"
+    assert Path(run("datasets", "fetch", "demo").stdout.strip()).name == "demo.npz"
 
 
 @pytest.mark.real_data
@@ -101,7 +106,100 @@ def test_a_download_that_fails_ends_in_its_exit_code(tmp_path):
     done = kcagc("datasets", "fetch", "cora", KCAGC_DATA="", KCAGC_CACHE=str(tmp_path / "cache"))
     assert done.returncode == 8
     assert "nothing was kept" in done.stderr
-    assert not (tmp_path / "cache").exists()
+    assert "name its folder in KCAGC_DATA" in done.stderr
+    assert not any((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.parametrize("cache", ["/dev/null/x", "/proc/nowhere"])
+def test_a_cache_that_cannot_be_used_ends_in_one_line(cache):
+    done = kcagc("datasets", "fetch", "cora", KCAGC_DATA="", KCAGC_CACHE=cache)
+    assert done.returncode in (3, 8)
+    assert len(done.stderr.splitlines()) <= 2
+    assert "Traceback" not in done.stderr
+
+
+def test_a_terminal_without_letters_gets_plain_ones():
+    done = kcagc("demo", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.returncode == 0
+    assert "####" in done.stdout
+    assert "1 - lambda/2" in done.stdout
+
+
+def test_a_narrow_terminal_loses_no_names_and_no_figures():
+    shown = kcagc("demo", COLUMNS="40").stdout
+    for text in ("telecom alone", "69.2 %", "91.5 %"):
+        assert text in shown
+
+
+def test_output_to_a_file_is_not_cut(tmp_path, monkeypatch):
+    folder = tmp_path / ("a_long_name_" * 8)
+    folder.mkdir()
+    write(generate(20, 2, degree=2), folder / "cora.npz")
+    done = kcagc("datasets", "list", KCAGC_DATA=str(folder))
+    assert str(folder / "cora.npz") in done.stdout.replace("\n", "").replace(" ", "")
+
+
+@pytest.mark.parametrize("name", ["we[bold]ird", "we[", "[red]x"])
+def test_brackets_in_paths_are_only_brackets(tmp_path, name):
+    (tmp_path / name).mkdir()
+    write(generate(20, 2, degree=2), tmp_path / name / "cora.npz")
+    done = kcagc("datasets", "list", KCAGC_DATA=str(tmp_path / name))
+    assert done.returncode == 0
+    assert name in done.stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    writer = subprocess.Popen(
+        [sys.executable, "-m", "kcagc", "datasets", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    writer.stdout.close()
+    _, said = writer.communicate(timeout=60)
+    assert (writer.returncode, said) == (1, "")  # as click does it
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_a_full_disk_ends_in_one_line():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "kcagc", "datasets", "list"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.real_data
+def test_an_interrupt_ends_with_130_and_shows_what_is_finished():
+    running = subprocess.Popen(
+        [sys.executable, "-m", "kcagc", "baselines", "cora", "pubmed", "--method", "gcc", "--seeds", "1", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stderr.readline().startswith("cora gcc: 74.")
+    running.send_signal(signal.SIGINT)
+    printed, said = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert said == "\nkcagc: interrupted\n"  # the first line ends that of the ^C
+    assert [row["dataset"] for row in json.loads(printed)] == ["cora"]
+
+
+def test_the_embedded_dataset_is_no_public_graph():
+    done = kcagc("baselines", "demo")
+    assert done.returncode == 3
+    assert "no public graph is called 'demo'; there are cora, citeseer, pubmed, wiki" in done.stderr
+
+
+def test_a_graph_that_is_missing_is_noticed_before_anything_runs(tmp_path):
+    write(generate(20, 2, degree=2), tmp_path / "cora.npz")
+    done = kcagc("baselines", "cora", "wiki", KCAGC_DATA=str(tmp_path), KCAGC_CACHE=str(tmp_path / "cache"))
+    assert done.returncode == 3
+    assert "not the cora graph" in done.stderr
+    assert done.stdout == ""
 
 
 def test_version_and_help():

@@ -3,6 +3,9 @@
 import os
 import subprocess
 import sys
+import tracemalloc
+from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -15,6 +18,8 @@ from threadpoolctl import threadpool_limits
 from kcagc import metrics
 from kcagc.cluster import kmeans
 from kcagc.errors import DataError, ParameterError
+
+kmeans_module = import_module("kcagc.cluster.kmeans")  # the package has a function of that name
 
 
 def rows_with_repeats(seed, n=40, dimensions=2):
@@ -102,6 +107,69 @@ print(hashlib.sha256(found.labels.astype("<i8").tobytes()).hexdigest())
     assert len(answers) == 1
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1e-30, 1e30, 1e200])
+def test_rows_and_weights_of_any_magnitude_give_the_same_labels(scale):
+    rows, weights = rows_with_repeats(0), np.random.default_rng(0).uniform(0.5, 2, 40)
+    plain = kmeans(rows, 3, weights=weights, random_state=0)
+    found = kmeans(rows * scale, 3, weights=weights * 1e300, random_state=0)
+    assert metrics.accuracy(found.labels, plain.labels) == 1.0
+    assert_allclose(found.centers / scale, plain.centers, atol=1e-9)
+
+
+def test_rows_that_differ_by_rounding_are_one_row():
+    almost = np.array([[1.0], [1.0 - 1e-16], [1.0 + 2.3e-16], [-1.0]])
+    with pytest.raises(DataError, match="3 clusters asked of 2 distinct rows"):
+        kmeans(almost, 3)
+
+
+def test_each_part_of_protocol_1_is_used(monkeypatch):
+    rows = np.random.default_rng(0).standard_normal((50, 2))
+    used = []
+
+    def recorded(name):
+        original = getattr(kmeans_module, name)
+
+        def wrapper(*arguments, **more):
+            used.append((name, arguments))
+            return original(*arguments, **more)
+
+        monkeypatch.setattr(kmeans_module, name, wrapper)
+
+    for name in ("plus_plus", "local_search", "ninth_step", "lloyd"):
+        recorded(name)
+    kmeans(rows, 3, n_init=2, random_state=0)
+    assert [name for name, _ in used] == ["plus_plus", "local_search", "ninth_step", "lloyd"] * 2
+    assert used[1][1][3] == 3  # as many swaps as clusters
+    used.clear()
+    kmeans(rows, 3, n_init=1, n_swaps=5, ninth=False, random_state=0)
+    assert [name for name, _ in used] == ["plus_plus", "local_search", "lloyd"]
+    assert used[1][1][3] == 5
+
+
+def test_of_equally_good_starts_the_first_wins(monkeypatch):
+    rows = np.random.default_rng(0).standard_normal((50, 2))
+    costs = iter([5.0, 5.0 * (1 - 1e-13), 4.0, 4.0 * (1 - 1e-13)])
+    original = kmeans_module.lloyd
+
+    def graded(*arguments, **more):
+        return replace(original(*arguments, **more), inertia=next(costs), n_iter=len(seen))
+
+    seen = []
+    monkeypatch.setattr(kmeans_module, "lloyd", lambda *a, **m: (seen.append(1), graded(*a, **m))[1])
+    assert kmeans(rows, 3, n_init=4, random_state=0).n_iter == 3
+
+
+def test_memory_is_a_few_copies_of_the_rows():
+    rows = np.random.default_rng(0).standard_normal((400_000, 4))
+    tracemalloc.start()
+    try:
+        kmeans(rows, 60, n_init=1, n_swaps=2, max_iter=3, random_state=0)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 13 * rows.nbytes  # labels and norms make up for the few columns; an n × k matrix would add 15
+
+
 def test_ties_do_not_hang_on_rounding():
     """Points on a lattice, each centre equally far from many: the same answer from every rotation of the work."""
     grid = np.array([(x, y) for x in range(12) for y in range(12)], dtype=float) / 7
@@ -154,6 +222,8 @@ def test_without_a_seed_every_run_draws_anew_and_with_one_none_does():
     [
         ({"k": 4}, DataError, "4 clusters asked of 3 distinct rows"),
         ({"k": 0}, ParameterError, "n_clusters"),
+        ({"k": 2, "rows": [1.0, 2.0]}, DataError, "rows: must have two dimensions"),
+        ({"k": 2, "rows": [[1.0], [np.nan]]}, DataError, "rows: the value in row 1, column 0 is nan"),
         ({"k": 2, "n_init": 0}, ParameterError, "n_init"),
         ({"k": 2, "max_iter": 0}, ParameterError, "max_iter"),
         ({"k": 2, "n_swaps": -1}, ParameterError, "n_swaps"),
@@ -164,6 +234,6 @@ def test_without_a_seed_every_run_draws_anew_and_with_one_none_does():
     ],
 )
 def test_bad_arguments_are_refused(arguments, error, message):
-    rows = np.array([[0.0], [1.0], [2.0], [2.0]])
+    rows = arguments.pop("rows", [[0.0], [1.0], [2.0], [2.0]])
     with pytest.raises(error, match=message):
         kmeans(rows, arguments.pop("k"), **arguments)

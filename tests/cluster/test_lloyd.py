@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cluster import KMeans
 
-from kcagc.cluster import clear_winners, lloyd, weighted_means
+from kcagc.cluster import clear_winners, kmeans, lloyd, weighted_means
 from kcagc.cluster import distances as distances_module
 from kcagc.cluster.distances import squared_distances
-from kcagc.cluster.lloyd import ninth_step
+from kcagc.cluster.lloyd import assign, ninth_step
 
 
 def problem(seed, n=60, dimensions=3):
@@ -46,6 +46,30 @@ def test_centres_that_win_nothing_are_given_a_row():
     found = lloyd(rows, np.ones(4), np.array([[5.0], [100.0], [200.0]]))
     assert len(np.unique(found.labels)) == 3
     assert found.inertia == pytest.approx(0.5)
+
+
+def test_the_row_that_fills_an_empty_cluster_is_the_costliest_by_weight():
+    rows = np.array([[0.0], [0.1], [2.0], [3.0]])
+    found = lloyd(rows, np.array([9.0, 9.0, 9.0, 1.0]), np.array([[0.0], [50.0]]), max_iter=1)
+    assert_array_equal(found.labels, [0, 0, 1, 0])  # 9 · 2² against 1 · 3²
+
+
+def test_mirror_images_are_equally_far_whatever_rounding_says():
+    random = np.random.default_rng(0)
+    for _ in range(50):
+        away = random.standard_normal((1, 7))
+        rows = random.standard_normal((200, 7))
+        rows -= (rows @ away.T) / (away @ away.T) * away  # on the plane between both centres
+        labels, _ = assign(rows, np.concatenate([away, -away]))
+        assert not labels.any()
+
+
+def test_an_outlier_does_not_blur_the_others():
+    random = np.random.default_rng(0)
+    rows = np.concatenate([random.normal(0, 0.05, (50, 2)), random.normal(0.5, 0.05, (50, 2)), [[1e7, 0.0]]])
+    found = kmeans(rows, 3, random_state=0)
+    assert len(set(found.labels[:50])) == len(set(found.labels[50:100])) == 1
+    assert found.labels[0] != found.labels[50]
 
 
 def test_the_labels_do_not_depend_on_the_block_size(monkeypatch):

@@ -3,8 +3,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from kcagc import metrics
-from kcagc.cluster import cluster_locally
+from kcagc.cluster import cluster_locally, kmeans
 from kcagc.datasets import generate, load
+from kcagc.errors import DataError, ParameterError
 from kcagc.graph import ChebyshevFilter, HalfFilter, NormFilter
 
 
@@ -51,6 +52,47 @@ def test_what_is_kept_places_the_rows_again():
     assert_allclose(again, found.embedding, atol=1e-12)
     away = ((again[:, None] - found.clusters.centers) ** 2).sum(axis=2)
     assert (away.argmin(axis=1) == found.labels).all()
+
+
+@pytest.mark.parametrize("wrong", ["half", HalfFilter, None])
+def test_what_is_no_filter_is_refused(wrong):
+    with pytest.raises(ParameterError, match=r"filter: must be a filter such as HalfFilter\(2\)"):
+        cluster_locally(np.eye(3), np.eye(3), 2, filter=wrong)
+
+
+def test_the_result_is_described_in_a_line():
+    found = cluster_locally(np.eye(9), np.eye(9), 2, filter=HalfFilter(0))
+    assert repr(found) == "LocalClusters(2 clusters of 9 nodes in 2 dimensions)"
+
+
+def test_the_order_of_the_nodes_does_not_matter():
+    data = generate(300, 4, homophily=0.6, signal=2, features=20, seed=3)
+    plain = cluster_locally(data.adjacency, data.features, 4, filter=HalfFilter(3), random_state=0)
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(300)
+        moved = cluster_locally(
+            data.adjacency[order][:, order], data.features[order], 4, filter=HalfFilter(3), random_state=0
+        )
+        assert (moved.labels == plain.labels[order]).all()
+
+
+def test_every_parameter_arrives(monkeypatch):
+    data = load("demo")
+    found = {}
+
+    def recorded(rows, k, **more):
+        found.update(more, q=rows.shape[1])
+        return kmeans(rows, k, **more)
+
+    monkeypatch.setattr("kcagc.cluster.local.kmeans", recorded)
+    chosen = {"ninth": False, "n_init": 2, "max_iter": 3, "random_state": 4}
+    cluster_locally(data.adjacency, data.features, 5, filter=HalfFilter(1), n_components=6, **chosen)
+    assert found == {**chosen, "q": 6}
+
+
+def test_one_column_at_unit_length_is_too_little_for_three_clusters():
+    with pytest.raises(DataError, match='too few for 3 clusters; use scaling="US"'):
+        cluster_locally(np.zeros((9, 9)), np.arange(1.0, 10.0)[:, None], 3, filter=HalfFilter(1))
 
 
 def test_one_column_is_enough():

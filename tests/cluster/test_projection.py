@@ -59,11 +59,48 @@ def test_a_smaller_rank_gives_fewer_components(shape):
     assert_allclose(rows.T @ rows, np.eye(3), atol=1e-9)
 
 
-def test_features_that_are_all_zero_give_zeros():
-    found = fit_projection(np.zeros((5, 3)), 2)
+@pytest.mark.parametrize("shape", [(5, 3), (1100, 1200)])
+def test_features_that_are_all_zero_give_zeros(shape):
+    found = fit_projection(np.zeros(shape), 2)
     assert found.n_components == 1
     for scaling in ("unit", "U", "US"):
-        assert_array_equal(found.transform(np.zeros((5, 3)), scaling), np.zeros((5, 1)))
+        assert_array_equal(found.transform(np.zeros(shape), scaling), np.zeros((shape[0], 1)))
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e170])
+def test_features_of_any_magnitude_have_the_same_directions(scale):
+    filtered = random_matrix(40, 12, seed=0)
+    plain, found = fit_projection(filtered, 3), fit_projection(filtered * scale, 3)
+    assert_allclose(found.basis, plain.basis, atol=1e-10)
+    assert_allclose(found.singular_values / scale, plain.singular_values)
+
+
+def test_rounding_of_float32_is_not_taken_for_rank():
+    random = np.random.default_rng(0)
+    rank_two = random.standard_normal((500, 2)) @ random.standard_normal((2, 30))
+    assert fit_projection(rank_two, 4).n_components == 2
+    assert fit_projection(rank_two.astype(np.float32), 4).n_components == 2
+
+
+def test_the_sign_does_not_hang_on_which_of_two_equal_entries_rounds_up():
+    column = np.random.default_rng(0).standard_normal((200, 1))
+    signs = set()
+    for seed in range(20):
+        order = np.random.default_rng(seed).permutation(200)
+        signs.add(tuple(np.sign(fit_projection(np.hstack([column, -column])[order], 1).basis[:, 0])))
+    assert signs == {(1.0, -1.0)}
+
+
+def test_a_positive_column_at_unit_length_is_exactly_one():
+    column = np.random.default_rng(0).uniform(0.1, 9, (500, 1))
+    assert set(fit_projection(column, 1).transform(column, "unit")[:, 0]) == {1.0}
+
+
+def test_the_lanczos_start_is_fixed(monkeypatch):
+    monkeypatch.setattr(projection, "_GRAM_LARGEST", 10)
+    filtered = random_matrix(60, 50, seed=0, decay=0.05)
+    with threadpool_limits(1):
+        assert len({fit_projection(filtered, 4).basis.tobytes() for _ in range(5)}) == 1
 
 
 def test_a_row_of_rounding_errors_is_not_blown_up_to_unit_length():
@@ -76,7 +113,7 @@ def test_a_row_of_rounding_errors_is_not_blown_up_to_unit_length():
 def test_all_three_routes_agree(shape, monkeypatch):
     filtered = random_matrix(*shape, seed=2, decay=0.3)
     by_gram = fit_projection(filtered, 5)
-    monkeypatch.setattr(projection, "_GRAM_FLOOR", 2.0)
+    monkeypatch.setattr(projection, "_GRAM_FLOOR", 2.0)  # always
     by_qr = fit_projection(filtered, 5)
     monkeypatch.setattr(projection, "_GRAM_LARGEST", 10)
     by_lanczos = fit_projection(filtered, 5)

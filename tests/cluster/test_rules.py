@@ -21,10 +21,17 @@ def test_the_nearest_wins_and_ties_go_to_the_lowest_number(distances):
         assert label == min(r for r in range(len(row)) if row[r] == row.min())
 
 
-def test_distances_within_the_slack_count_as_equal():
+def test_distances_that_differ_by_rounding_count_as_equal():
     distances = np.array([[1.0 + 1e-13, 1.0], [1.1, 1.0]])
     assert_array_equal(nearest(distances), [1, 1])
-    assert_array_equal(nearest(distances, slack=1e-12), [0, 1])
+    assert_array_equal(nearest(distances, norms=np.ones(2)), [0, 1])
+
+
+def test_what_counts_as_rounding_is_a_rows_own_affair():
+    """A far-away row must not blur the distances of the others."""
+    distances = np.array([[1e-6, 0.0], [1e14, 1e14 + 1.0]])
+    assert_array_equal(nearest(distances, norms=np.array([1.0, 1e14])), [1, 0])
+    assert_array_equal(clear_winners(distances, norms=np.array([1.0, 1e14])), [1, UNASSIGNED])
 
 
 @given(distance_tables)

@@ -213,10 +213,8 @@ def test_every_flipped_byte_is_an_error_or_harmless(small, tmp_path):
         damaged = bytearray(whole)
         damaged[place] ^= 0x41
         path.write_bytes(damaged)
-        try:
+        with contextlib.suppress(DataError):
             read(path, "small")
-        except DataError as error:
-            assert str(path) in str(error)
 
 
 @pytest.mark.parametrize(
@@ -512,6 +510,7 @@ def test_planetoid_files_are_joined_in_the_order_of_node_numbers(tmp_path):
 
 
 @pytest.mark.real_data
+@pytest.mark.originals
 @pytest.mark.parametrize("name", ["cora", "citeseer", "pubmed", "wiki"])
 def test_the_originals_downloaded_and_converted_are_the_portable_files(name, public_data, serve, tmp_path, monkeypatch):
     server = serve(public_data / "raw")
@@ -525,6 +524,7 @@ def test_the_originals_downloaded_and_converted_are_the_portable_files(name, pub
 
 
 @pytest.mark.real_data
+@pytest.mark.originals
 def test_a_corrupted_original_is_refused(public_data, serve, tmp_path, monkeypatch):
     content = bytearray((public_data / "raw" / "cora.mat").read_bytes())
     content[1000] ^= 1
@@ -537,6 +537,7 @@ def test_a_corrupted_original_is_refused(public_data, serve, tmp_path, monkeypat
 
 
 @pytest.mark.real_data
+@pytest.mark.originals
 def test_the_catalogue_has_the_addresses_and_hashes_of_the_registry(public_data):
     registry = json.loads((public_data / "registry.json").read_text())
     listed = {file.name: file for facts in entries().values() for file in facts.files}

@@ -80,7 +80,7 @@ def test_words_are_as_much_more_frequent_in_their_class_as_was_asked_for(sparsit
 
 
 def test_words_too_frequent_for_the_signal_are_refused():
-    with pytest.raises(ParameterError, match="sparsity: 0.3 is too low for signal 5"):
+    with pytest.raises(ParameterError, match=r"sparsity: 0\.3 is too low for signal 5"):
         generate(100, 2, degree=2, signal=5, features=10, sparsity=0.3)
 
 

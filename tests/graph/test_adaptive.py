@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,11 @@ from kcagc.cluster import kmeans
 from kcagc.datasets import generate
 from kcagc.errors import ParameterError
 from kcagc.graph import Graph, HalfFilter, adaptive_order, intra_cluster_distance
+
+
+@dataclass
+class Labelled:
+    labels: np.ndarray
 
 
 @given(st.integers(1, 20), st.integers(1, 4), st.integers(0, 1000))
@@ -27,7 +34,7 @@ def test_the_order_before_the_first_rise_is_chosen():
 
     def cluster(filtered):
         asked.append(filtered)
-        return data.labels if len(asked) <= 3 else np.arange(len(filtered)) % 2
+        return Labelled(data.labels if len(asked) <= 3 else np.arange(len(filtered)) % 2)
 
     chosen = adaptive_order(graph, data.features, cluster, max_psi=20)
     assert chosen.psi == 3
@@ -35,7 +42,29 @@ def test_the_order_before_the_first_rise_is_chosen():
     assert len(asked) == len(chosen.distances) == 4
     assert chosen.distances[3] > chosen.distances[2]
     assert_allclose(chosen.filtered, HalfFilter(3).apply(graph, data.features), atol=1e-12)
-    assert chosen.labels is data.labels
+    assert chosen.found.labels is data.labels
+
+
+def test_a_distance_that_stays_the_same_does_not_stop_the_search():
+    features = np.ones((6, 1))
+    chosen = adaptive_order(
+        Graph.from_edges([], [], n_nodes=6), features, lambda rows: Labelled(np.arange(6) % 2), max_psi=4
+    )
+    assert (chosen.psi, chosen.stopped) == (4, False)
+
+
+def test_the_search_ends_where_rows_have_become_too_alike():
+    """On a complete graph, smoothing makes all rows equal before long."""
+    features = np.random.default_rng(0).standard_normal((40, 3))
+    chosen = adaptive_order(Graph.from_matrix(np.ones((40, 40))), features, lambda rows: kmeans(rows, 40, n_init=1))
+    assert chosen.stopped
+    assert 1 <= chosen.psi < 60
+
+
+def test_the_distance_loses_no_digits_far_from_the_origin():
+    rows = np.random.default_rng(0).normal(1e6, 0.01, (1000, 2))
+    wanted = 2 * rows.var(axis=0).sum()
+    assert intra_cluster_distance(rows, np.zeros(1000, int)) == pytest.approx(wanted, rel=1e-3)
 
 
 def test_the_largest_order_is_reported_as_such():
@@ -44,7 +73,7 @@ def test_the_largest_order_is_reported_as_such():
     chosen = adaptive_order(
         Graph(data.adjacency),
         data.features,
-        lambda filtered: kmeans(filtered, 2, random_state=0).labels,
+        lambda filtered: kmeans(filtered, 2, random_state=0),
         max_psi=3,
         progress=lambda order, distance: seen.append((order, distance)),
     )
@@ -54,4 +83,4 @@ def test_the_largest_order_is_reported_as_such():
 
 def test_a_meaningless_limit_is_refused():
     with pytest.raises(ParameterError, match="max_psi"):
-        adaptive_order(Graph.from_matrix(np.eye(2)), np.eye(2), lambda rows: np.zeros(2), max_psi=0)
+        adaptive_order(Graph.from_matrix(np.eye(2)), np.eye(2), lambda rows: Labelled(np.zeros(2)), max_psi=0)

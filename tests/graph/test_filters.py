@@ -1,3 +1,4 @@
+import math
 import tracemalloc
 
 import numpy as np
@@ -115,6 +116,37 @@ def test_memory_is_the_result_and_a_few_blocks():
     assert peak < data.features.nbytes + 2 * 3 * block + matrices
 
 
+def test_sparse_features_are_never_dense_as_a_whole_but_for_the_result():
+    data = generate(20_000, 4, degree=2, features=16 * BLOCK_COLUMNS, sparsity=0.99, seed=0)
+    result = data.n_nodes * 16 * BLOCK_COLUMNS * 8
+    tracemalloc.start()
+    try:
+        HalfFilter(2).apply(data.adjacency, data.features, n_threads=2)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.7 * result
+
+
+@pytest.mark.parametrize("weight", [1.0, 1e-9, 1e-15, 1e-100])
+def test_the_second_filter_keeps_its_digits_where_edges_are_light(weight):
+    """Two nodes and one edge: at ψ = 1 the filter is the mean of both, however light the edge."""
+    graph = Graph.from_edges([0], [1], [weight])
+    assert_allclose(NormFilter(1).apply(graph, [[1.0], [0.0]]), [[0.5], [0.5]], atol=1e-8)
+
+
+def test_the_norm_of_a_long_path_takes_no_time():
+    n = 5000
+    path = Graph.from_edges(np.arange(n - 1), np.arange(1, n))
+    assert laplacian_norm(path) == pytest.approx(4 / 3, abs=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_the_tolerance_is_relative_to_the_response(scale):
+    chosen = ChebyshevFilter(lambda eigenvalues: scale * np.exp(-eigenvalues), tolerance=1e-8)
+    assert 0 < chosen.error <= 1e-8 * scale
+
+
 @pytest.mark.parametrize("psi", [-1, 1.5, True, None, "2"])
 def test_a_meaningless_order_is_refused(psi):
     for kind in (HalfFilter, NormFilter):
@@ -170,6 +202,7 @@ def test_sparse_products_only():
         (lambda x: 1 / (x - 0), "not finite"),
         (lambda x: np.where(x < 1, 1.0, 0.0), "degree 1024 is off by .* above the tolerance"),
         (lambda x: np.ones(3), "gave shape"),
+        (math.exp, "must take an array of eigenvalues"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero")

@@ -107,10 +107,26 @@ def test_an_unknown_way_to_symmetrise_is_refused():
         Graph.from_matrix(PATH, symmetrise="min")
 
 
-def test_the_callers_matrix_is_left_alone():
-    given_matrix = sparse.coo_array(([1.0, 1.0, 0.0], ([0, 1, 0], [1, 0, 0])), shape=(2, 2))
-    Graph.from_matrix(given_matrix)
-    assert given_matrix.nnz == 3
+@pytest.mark.parametrize("form", [sparse.coo_array, sparse.csr_array, sparse.csc_matrix])
+def test_the_callers_matrix_is_left_alone(form):
+    mine = form(sparse.coo_array(([1.0, 1.0, 0.0], ([0, 1, 0], [1, 0, 0])), shape=(2, 2)))
+    graph = Graph.from_matrix(mine)
+    assert mine.nnz == 3
+    assert graph.adjacency.nnz == 2
+    mine.data[:] = 7
+    assert_array_equal(graph.adjacency.toarray(), [[0, 1], [1, 0]])
+
+
+def test_a_read_only_matrix_will_do():
+    mine = sparse.csr_array(([0.0, 1.0, 1.0], [0, 1, 0], [0, 2, 3]), shape=(2, 2))
+    for part in (mine.data, mine.indices, mine.indptr):
+        part.flags.writeable = False
+    assert Graph.from_matrix(mine).n_edges == 1
+
+
+def test_repeated_entries_of_a_small_type_do_not_wrap_around():
+    repeated = sparse.coo_array((np.array([200, 100, 200, 100], np.uint8), ([0, 0, 1, 1], [1, 1, 0, 0])), shape=(2, 2))
+    assert Graph.from_matrix(repeated).adjacency[0, 1] == 300
 
 
 @given(adjacencies())

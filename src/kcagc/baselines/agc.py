@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator, ClusterMixin
 
 from kcagc._types import AnyFloatArray, Labels, Sparse
 from kcagc.baselines._fitting import checked_input, fixed_seed
-from kcagc.cluster.kmeans import KMeansResult, kmeans
-from kcagc.cluster.projection import Projection, Scaling, fit_projection
+from kcagc.cluster.local import LocalClusters, cluster_filtered
+from kcagc.cluster.projection import Scaling
 from kcagc.graph.adaptive import adaptive_order
 from kcagc.graph.filters import HalfFilter
 from kcagc.graph.structure import Graph
@@ -26,8 +26,8 @@ class AGC(ClusterMixin, BaseEstimator):
     iterations; `random_state`.
 
     After `fit(X, adjacency=A)`: `labels_`, `psi_`, `embedding_`, `cluster_centers_` (in the embedding), `inertia_`,
-    `n_iter_`, and `intra_distances_`, the distance at each order tried. Without a graph nothing is filtered and
-    `psi_` is 0.
+    `n_iter_`; after an adaptive choice also `intra_distances_`, the distance at each order tried, and `at_limit_`, true
+    where it was still falling at `max_psi`. Without a graph nothing is filtered and `psi_` is 0.
     """
 
     def __init__(
@@ -57,33 +57,38 @@ class AGC(ClusterMixin, BaseEstimator):
         adjacency: Graph | Sparse | None = None,
         progress: Callable[[int, float], None] | None = None,
     ) -> Self:
-        """Cluster the rows of X; `progress(order, distance)` is called after each order that is tried."""
+        """Cluster the rows of X, smoothed along the graph `adjacency`; `y` is ignored.
+
+        `adjacency` is a symmetric matrix of non-negative weights, dense or sparse, or a `Graph`; None filters nothing.
+        `progress(order, distance)` is called after each order that is tried.
+        """
         self._check_parameters()
-        features, graph = checked_input(self, X, adjacency, self.n_clusters)
+        features, graph = checked_input(self, X, y, adjacency, "psi")
         # One seed for all orders, so that the adaptive choice compares orders and not starts.
         seed = fixed_seed(self.random_state)
         self.intra_distances_: list[float] = []
-        if graph is None:
-            self.psi_ = 0
-            filtered = features.toarray() if sparse.issparse(features) else features
-        elif self.psi is None:
+        self.at_limit_ = False
+        if graph is not None and self.psi is None:
             chosen = adaptive_order(
                 graph,
                 features,
-                lambda smooth: self._cluster(smooth, seed)[1].labels,
+                lambda filtered: self._cluster(filtered, seed),
                 max_psi=self.max_psi,
                 progress=progress,
             )
-            self.psi_, filtered, self.intra_distances_ = chosen.psi, chosen.filtered, chosen.distances
-        else:
+            self.psi_, found = chosen.psi, chosen.found
+            self.intra_distances_, self.at_limit_ = chosen.distances, not chosen.stopped
+        elif graph is not None and self.psi is not None:
             self.psi_ = int(self.psi)
-            filtered = HalfFilter(self.psi_).apply(graph, features)
-        projection, found = self._cluster(filtered, seed)
-        self.embedding_ = projection.transform(filtered, self.scaling)
+            found = self._cluster(HalfFilter(self.psi_).apply(graph, features), seed)
+        else:
+            self.psi_ = 0
+            found = self._cluster(features.toarray() if sparse.issparse(features) else features, seed)
+        self.embedding_ = found.embedding
         self.labels_: Labels = found.labels
-        self.cluster_centers_ = found.centers
-        self.inertia_ = found.inertia
-        self.n_iter_ = found.n_iter
+        self.cluster_centers_ = found.clusters.centers
+        self.inertia_ = found.clusters.inertia
+        self.n_iter_ = found.clusters.n_iter
         return self
 
     def _check_parameters(self) -> None:
@@ -94,13 +99,16 @@ class AGC(ClusterMixin, BaseEstimator):
         check_count("n_init", self.n_init)
         check_count("max_iter", self.max_iter)
 
-    def _cluster(self, filtered: AnyFloatArray, seed: int) -> tuple[Projection, KMeansResult]:
-        projection = fit_projection(filtered, self.n_clusters)
-        rows = projection.transform(filtered, self.scaling)
-        found = kmeans(
-            rows, self.n_clusters, ninth=False, n_init=self.n_init, max_iter=self.max_iter, random_state=seed
+    def _cluster(self, filtered: AnyFloatArray, seed: int) -> LocalClusters:
+        return cluster_filtered(
+            filtered,
+            self.n_clusters,
+            scaling=self.scaling,
+            ninth=False,
+            n_init=self.n_init,
+            max_iter=self.max_iter,
+            random_state=seed,
         )
-        return projection, found
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

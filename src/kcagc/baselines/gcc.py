@@ -19,15 +19,15 @@ from sklearn.preprocessing import normalize
 
 from kcagc._types import AnyFloatArray, Features, FloatArray, Labels, Sparse
 from kcagc.baselines._fitting import checked_input, fixed_seed
-from kcagc.cluster.distances import squared_distances
 from kcagc.cluster.kmeans import kmeans
-from kcagc.cluster.lloyd import weighted_means
+from kcagc.cluster.lloyd import assign, weighted_means
 from kcagc.cluster.projection import fit_projection
-from kcagc.cluster.rules import fill_empty, nearest
+from kcagc.cluster.rules import fill_empty
 from kcagc.graph.filters import filter_columns
 from kcagc.graph.laplacian import normalised_adjacency
 from kcagc.graph.structure import Graph
 from kcagc.parameters import check_between, check_choice, check_count
+from kcagc.partition import membership
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,8 @@ class GCC(ClusterMixin, BaseEstimator):
     assignment; at most `max_iter` rounds of updates, until the loss falls by less than `tol`; `random_state`.
 
     After `fit(X, adjacency=A)`: `labels_`, `power_`, `components_` (W), `embedding_` (X̄ W), `cluster_centers_` (F),
-    `loss_`, `n_iter_` and `losses_`, the loss at each power tried. Without a graph `power_` is 0.
+    `loss_`, `n_iter_`; after the authors' rule also `losses_`, the loss at each power tried, and `at_limit_`, true
+    where it was still changing at `max_power`. Without a graph `power_` is 0.
     """
 
     def __init__(
@@ -80,12 +81,17 @@ class GCC(ClusterMixin, BaseEstimator):
         adjacency: Graph | Sparse | None = None,
         progress: Callable[[int, float], None] | None = None,
     ) -> Self:
-        """Cluster the rows of X; `progress(power, loss)` is called after each power that is tried."""
+        """Cluster the rows of X, smoothed along the graph `adjacency`; `y` is ignored.
+
+        `adjacency` is a symmetric matrix of non-negative weights, dense or sparse, or a `Graph`; None smooths nothing.
+        `progress(power, loss)` is called after each power that is tried.
+        """
         self._check_parameters()
-        features, graph = checked_input(self, X, adjacency, self.n_clusters)
+        features, graph = checked_input(self, X, y, adjacency, "power")
         seed = fixed_seed(self.random_state)
         smooth = self._prepared(features)
         self.losses_: list[float] = []
+        self.at_limit_ = False
         if graph is not None and self.power is None:
             self.power_, smooth, best = self._authors_rule(smooth, graph, seed, progress)
         else:
@@ -116,7 +122,7 @@ class GCC(ClusterMixin, BaseEstimator):
         """Weigh binary words by tf-idf and bring rows to unit length."""
         values = features.data if sparse.issparse(features) else features
         binary = bool(np.isin(values, (0, 1)).all())
-        if self.tfidf is True or (self.tfidf == "auto" and binary):
+        if binary if self.tfidf == "auto" else self.tfidf:
             features = TfidfTransformer().fit_transform(sparse.csr_array(features))
         dense = features.toarray() if sparse.issparse(features) else features
         return np.asarray(normalize(dense.astype(np.float64, copy=False)))
@@ -142,6 +148,7 @@ class GCC(ClusterMixin, BaseEstimator):
             self.losses_.append(found.loss)
             if abs(found.loss - found_before.loss) < m / n:
                 return power - 1, before, found_before
+        self.at_limit_ = True
         return self.max_power, smooth, found
 
     def _factorise(self, smooth: AnyFloatArray, seed: int) -> _Factors:
@@ -157,14 +164,13 @@ class GCC(ClusterMixin, BaseEstimator):
         while n_iter < self.max_iter:
             n_iter += 1
             # W: the orthonormal matrix nearest to X̄ᵀ G F, through its singular vectors
-            sums = sparse.csr_array((ones, labels, np.arange(len(smooth) + 1)), shape=(len(smooth), k)).T @ smooth
+            sums = membership(labels, k).T @ smooth
             left, _, right = np.linalg.svd(sums.T @ centroids, full_matrices=False)
             basis = left @ right
             projected = smooth @ basis
             # G: the nearest centroid; F: the means. An empty cluster takes the row that fits worst.
-            distances = squared_distances(projected, centroids)
-            labels = nearest(distances)
-            labels = fill_empty(labels, np.take_along_axis(distances, labels[:, None], axis=1)[:, 0], ones, k)
+            labels, to_own = assign(projected, centroids)
+            labels = fill_empty(labels, to_own, ones, k)
             centroids = weighted_means(projected, ones, labels, centroids)
             # ‖X̄ - G F Wᵀ‖² = ‖X̄‖² - ‖G F‖², F being means and W orthonormal
             explained = np.bincount(labels, minlength=k) @ np.einsum("ij,ij->i", centroids, centroids)

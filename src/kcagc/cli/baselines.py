@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kcagc.cli import screen
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from kcagc.datasets.catalog import Entry
+    from kcagc.datasets.model import Dataset
 
 _METHODS = ("agc", "gcc")
 
@@ -25,26 +31,36 @@ def baselines(names: tuple[str, ...], method: tuple[str, ...], seeds: int, as_js
     seeds, in per cent, and the difference to the paper's figure.
     """
     from kcagc.datasets.catalog import entries, entry
+    from kcagc.datasets.loading import load
 
-    cells = [(entry(name), chosen) for name in names or entries() for chosen in method or _METHODS]
-    results = []
-    with screen.progress(len(cells) * seeds) as bar:
-        for facts, chosen in cells:
-            results.append(_cell(facts, chosen, seeds, bar))
-    if as_json:
-        screen.print_json(results)
-    else:
-        _show(results)
+    # All graphs before the first run: a missing one must not cost the results of the others.
+    chosen = [entry(name) for name in dict.fromkeys(names or entries())]
+    graphs = {
+        facts.name: load(facts.name, progress=lambda file: click.echo(f"downloading {file}", err=True))
+        for facts in chosen
+    }
+    methods = tuple(dict.fromkeys(method or _METHODS))
+    results: list[dict[str, Any]] = []
+    try:
+        with screen.progress(len(chosen) * len(methods) * seeds) as bar:
+            for facts in chosen:
+                for one in methods:
+                    results.append(_cell(facts, graphs[facts.name], one, seeds, bar))
+                    if bar.disable:  # nobody watches the bar; a log gets a line
+                        click.echo(f"{facts.name} {one}: {results[-1]['accuracy']:.2f} %", err=True)
+    finally:  # what is finished is shown, whatever ends the rest
+        if as_json:
+            screen.print_json(results)
+        elif results:
+            _show(results)
 
 
-def _cell(facts: Any, method: str, seeds: int, bar: Any) -> dict[str, Any]:
+def _cell(facts: Entry, dataset: Dataset, method: str, seeds: int, bar: Progress) -> dict[str, Any]:
     import numpy as np
 
     from kcagc.baselines import AGC, GCC
-    from kcagc.datasets import load
     from kcagc.metrics import accuracy, macro_f1, nmi
 
-    dataset = load(facts.name)
     task, scores, order = bar.task_ids[0], [], None
     begin = time.perf_counter()
     for seed in range(seeds):
@@ -70,7 +86,7 @@ def _cell(facts: Any, method: str, seeds: int, bar: Any) -> dict[str, Any]:
         "accuracy": round(float(means[0]), 2),
         "accuracy_std": round(float(deviations[0]), 2),
         "paper": paper,
-        "difference": round(float(means[0]) - paper, 2),
+        "difference": round(float(means[0]) - paper, 2) + 0.0,  # no minus before a zero
         "nmi": round(float(means[1]), 2),
         "macro_f1": round(float(means[2]), 2),
         "seeds": seeds,
@@ -83,7 +99,7 @@ def _show(results: list[dict[str, Any]]) -> None:
 
     table = Table(box=None, pad_edge=False)
     for column in ("dataset", "method", "order", "accuracy %", "paper %", "difference", "NMI %", "F1 %", "s/run"):
-        table.add_column(column, justify="left" if column in ("dataset", "method") else "right")
+        table.add_column(column, justify="left" if column in ("dataset", "method") else "right", no_wrap=True)
     for row in results:
         table.add_row(
             row["dataset"],
@@ -96,4 +112,4 @@ def _show(results: list[dict[str, Any]]) -> None:
             f"{row['macro_f1']:.2f}",
             f"{row['seconds_per_run']:.2f}",
         )
-    screen.out.print(table)
+    screen.out().print(table)

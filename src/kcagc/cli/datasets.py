@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,26 +21,27 @@ def datasets() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 def list_(as_json: bool) -> None:
     """Show all graphs and where each is."""
+    from rich.markup import escape
     from rich.table import Table
 
     from kcagc.datasets.catalog import EMBEDDED, entries
-    from kcagc.datasets.loading import load, where
+    from kcagc.datasets.loading import embedded_path, load, where
     from kcagc.graph.structure import Graph
 
     small = load(EMBEDDED)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": small.name,
             "nodes": small.n_nodes,
             "edges": Graph(small.adjacency).n_edges,
             "features": small.features.shape[1],
             "classes": small.n_classes,
-            "at": "comes with kcagc",
+            "path": str(embedded_path()),
+            "download_bytes": 0,
         }
     ]
     for name, facts in entries().items():
         found = where(name)
-        size = sum(file.bytes for file in facts.files) / 1e6
         rows.append(
             {
                 "name": name,
@@ -48,18 +49,26 @@ def list_(as_json: bool) -> None:
                 "edges": facts.edges,
                 "features": facts.features,
                 "classes": facts.classes,
-                "at": str(found) if found else f"to download, {size:.1f} MB",
+                "path": str(found) if found else None,
+                "download_bytes": 0 if found else sum(file.bytes for file in facts.files),
             }
         )
     if as_json:
         screen.print_json(rows)
         return
     table = Table(box=None, pad_edge=False)
-    for column in rows[0]:
-        table.add_column(column, justify="left" if column in ("name", "at") else "right")
+    counts = ("nodes", "edges", "features", "classes")
+    table.add_column("name")
+    for column in counts:
+        table.add_column(column, justify="right")
+    table.add_column("where", overflow="fold")
     for row in rows:
-        table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row.values()))
-    screen.out.print(table)
+        if row["name"] == EMBEDDED:
+            place = "comes with kcagc"
+        else:
+            place = row["path"] or f"to download, {row['download_bytes'] / 1e6:.1f} MB"
+        table.add_row(row["name"], *(f"{row[column]:,}" for column in counts), escape(place))
+    screen.out().print(table)
 
 
 @datasets.command()
@@ -79,11 +88,12 @@ def info(name: str, as_json: bool) -> None:
     graph = Graph(dataset.adjacency)
     row, column = dataset.adjacency.nonzero()
     proper = row != column
-    counts = {
+    facts: dict[str, Any] = {
         "nodes": graph.n_nodes,
         "edges": graph.n_edges,
         "features": dataset.features.shape[1],
         "classes": dataset.n_classes,
+        "feature_values": "numbers" if name == EMBEDDED else entry(name).feature_kind,
         "self_loops": graph.n_self_loops,
         "isolated_nodes": graph.n_isolated,
         "mean_degree": round(2 * graph.n_edges / graph.n_nodes, 2),
@@ -94,21 +104,23 @@ def info(name: str, as_json: bool) -> None:
         title = "five communities that no party can tell apart alone: a generated stochastic block model"
         note = f"Three parties hold {', '.join(map(str, dataset.party_columns))} of the columns."
     else:
-        facts = entry(name)
-        title = facts.title
-        counts["edges_in_the_paper"] = facts.paper_edges
+        described = entry(name)
+        title = described.title
+        facts["edges_in_the_paper"] = described.paper_edges
         note = (
-            f"The paper counts {facts.paper_edges:,} edges: {facts.paper_edges_why}. "
+            f"The paper counts {described.paper_edges:,} edges: {described.paper_edges_why}. "
             f"Counted here: undirected edges between different nodes, each once."
         )
     if as_json:
-        screen.print_json({"name": name, "title": title, **counts, "note": note})
+        screen.print_json({"name": name, "title": title, **facts, "note": note})
         return
-    screen.out.print(f"[bold]{name}[/]: {title}", soft_wrap=True)
-    for what, value in counts.items():
-        shown = ", ".join(map(str, value)) if isinstance(value, list) else f"{value:,}"
-        screen.out.print(f"  {what.replace('_', ' '):22}{shown}", soft_wrap=True)
-    screen.out.print(note, soft_wrap=True)
+    console = screen.out()
+    console.print(f"[bold]{name}[/]: {title}")
+    for what, value in facts.items():
+        shown = f"{value:,}" if isinstance(value, int | float) else value
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else shown
+        console.print(f"  {what.replace('_', ' '):22}{shown}", soft_wrap=True)
+    console.print(note)
 
 
 @datasets.command()
@@ -120,14 +132,14 @@ def fetch(name: str) -> None:
     web folder of your own with copies of the original files, used instead of the public addresses.
     """
     from kcagc.datasets.catalog import EMBEDDED
-    from kcagc.datasets.loading import where
+    from kcagc.datasets.loading import embedded_path, where
 
     _load(name)
-    click.echo("comes with kcagc" if name == EMBEDDED else where(name))
+    click.echo(embedded_path() if name == EMBEDDED else where(name))
 
 
 def _load(name: str) -> Dataset:
     """Load with a line of progress for each file that is downloaded."""
     from kcagc.datasets.loading import load
 
-    return load(name, progress=lambda file: screen.messages.print(f"downloading {file}"))
+    return load(name, progress=lambda file: click.echo(f"downloading {file}", err=True))

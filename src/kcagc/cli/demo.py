@@ -44,29 +44,36 @@ def demo(as_json: bool) -> None:
         screen.print_json(results)
         return
 
-    screen.out.print(
+    console = screen.out()
+    console.print(
         f"[bold]{graph.n_nodes:,} nodes, {graph.n_edges:,} edges, {dataset.n_classes} hidden classes.[/] "
         f"A {_PARTIES[0]}, a {_PARTIES[1]} and a {_PARTIES[2]} know the same nodes and the same graph; "
         f"each holds {dataset.party_columns[0]} columns of its own about them.\n"
     )
+    wide = console.width >= 75
     shown = Table(box=None, pad_edge=False)
-    shown.add_column("clustered by")
+    shown.add_column("clustered by", no_wrap=True)
     shown.add_column("columns", justify="right")
-    shown.add_column("accuracy", justify="right")
-    shown.add_column("", no_wrap=True)
-    shown.add_column("NMI", justify="right")
-    shown.add_column("cluster sizes", no_wrap=True)
+    shown.add_column("accuracy", justify="right", no_wrap=True)
+    if wide:
+        shown.add_column("", no_wrap=True)
+        shown.add_column("NMI", justify="right")
+        shown.add_column("cluster sizes", no_wrap=True)
     for row in results:
-        shown.add_row(
+        cells = [
             f"[bold]{row['who']}[/]" if row is results[-1] else f"{row['who']} alone",
             str(row["columns"]),
             screen.percent(row["accuracy"]),
-            "█" * round(15 * row["accuracy"]),
-            f"{row['nmi']:.2f}",
-            " ".join(map(str, sorted(row["cluster_sizes"], reverse=True))),
-        )
-    screen.out.print(shown)
-    screen.out.print(
+        ]
+        if wide:
+            cells += [
+                "█" * round(15 * row["accuracy"]),
+                f"{row['nmi']:.2f}",
+                " ".join(map(str, sorted(row["cluster_sizes"], reverse=True))),
+            ]
+        shown.add_row(*cells)
+    console.print(shown)
+    console.print(
         f"\nEach table was smoothed along the graph ({_ORDER} steps of the filter 1 - λ/2), projected on its leading "
         "singular vectors at unit length, and clustered by k-means (Protocol 1 of the paper), in "
         f"{1000 * sum(row['seconds'] for row in results):.0f} ms together. Accuracy compares with the hidden classes. "

@@ -7,10 +7,13 @@ import sys
 import click
 
 from kcagc import __version__
+from kcagc.cli import screen
 from kcagc.cli.baselines import baselines
 from kcagc.cli.datasets import datasets
 from kcagc.cli.demo import demo
 from kcagc.errors import KcagcError
+
+_INTERRUPTED = 130  # what shells report for a program ended by Ctrl-C
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -24,9 +27,24 @@ for command in (demo, datasets, baselines):
 
 
 def main() -> None:
-    """Run the command line; what kcagc refuses on purpose ends in one line and the exit code of its class."""
+    """Run the command line; every error that can be foreseen ends in one line and the exit code of its class."""
+    screen.speak_plainly()
     try:
-        cli()
+        code = cli(standalone_mode=False)
     except KcagcError as error:
-        click.echo(f"kcagc: {error}", err=True)
-        sys.exit(error.exit_code)
+        code = _say(str(error), error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        code = _say("interrupted", _INTERRUPTED)
+    except MemoryError:
+        code = _say("there is not enough memory for this", 1)
+    except OSError as error:
+        code = _say(f"{error.filename or 'output'}: {error.strerror or error}", 1)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say(message: str, code: int) -> int:
+    click.echo(f"kcagc: {message}", err=True)
+    return code

@@ -15,10 +15,10 @@ from sklearn.utils import check_random_state
 
 from kcagc._types import FloatArray, Labels
 from kcagc.cluster.canonical import canonical_rows
-from kcagc.cluster.distances import rounding_slack
 from kcagc.cluster.lloyd import LloydResult, assign, lloyd, ninth_step
 from kcagc.cluster.seeding import approximation_bound, local_search, plus_plus
 from kcagc.errors import DataError
+from kcagc.graph.attributed import check_features
 from kcagc.parameters import check_count, check_weights
 
 
@@ -46,21 +46,22 @@ def kmeans(
     random_state: Any = None,
 ) -> KMeansResult:
     """Cluster weighted rows into k clusters; `n_swaps=None` means k local-search swaps a start."""
-    rows = np.asarray(rows, dtype=np.float64)
+    rows = np.asarray(check_features(rows, where="rows"), dtype=np.float64)
     weight = np.ones(len(rows)) if weights is None else check_weights(weights, len(rows), "weights")
     check_count("n_clusters", k)
     check_count("n_init", n_init)
     check_count("max_iter", max_iter)
     check_count("n_swaps", n_swaps, least=0, optional=True)
-    distinct = canonical_rows(rows, weight)
+    middle, unit, on_grid = _on_a_grid(rows)
+    distinct = canonical_rows(on_grid, weight / _power_of_two(weight.max(initial=0.0)))
     heavy = distinct.weights > 0
     if np.count_nonzero(heavy) < k:
         raise DataError(f"n_clusters: {k} clusters asked of {np.count_nonzero(heavy)} distinct rows")
     # Distances are computed as ‖x‖² - 2 x·c + ‖c‖²; around the mean that loses the fewest digits.
     mean = distinct.weights @ distinct.rows / distinct.weights.sum()
     centred = distinct.rows - mean
-    sampled = np.flatnonzero(heavy)  # a row without weight gets a label but moves nothing
-    points, mass = centred[sampled], distinct.weights[sampled]
+    # A row without weight gets a label but moves nothing.
+    points, mass = (centred, distinct.weights) if heavy.all() else (centred[heavy], distinct.weights[heavy])
 
     def start(seed: int) -> LloydResult:
         random = np.random.RandomState(seed)
@@ -77,8 +78,39 @@ def kmeans(
         if found.inertia < best.inertia * (1 - 1e-10):
             best = found
     labels = best.labels
-    if len(sampled) < len(centred):
-        labels, _ = assign(centred, best.centers, slack=rounding_slack(centred))
-        labels[sampled] = best.labels
+    if not heavy.all():
+        labels, _ = assign(centred, best.centers)
+        labels[heavy] = best.labels
     bound = approximation_bound(points, mass, k, best.inertia)
-    return KMeansResult(labels[distinct.inverse], best.centers + mean, best.inertia, best.n_iter, best.converged, bound)
+    with np.errstate(over="ignore"):  # the squares of huge rows are infinite
+        inertia = float(np.float64(best.inertia) * unit * unit * _power_of_two(weight.max()))
+    return KMeansResult(
+        labels[distinct.inverse],
+        (best.centers + mean) * unit + middle,
+        inertia,
+        best.n_iter,
+        best.converged,
+        bound,
+    )
+
+
+def _on_a_grid(rows: FloatArray) -> tuple[FloatArray, float, FloatArray]:
+    """Give the middle of the rows, a unit of length, and the rows in that unit around the middle, at 44 binary digits.
+
+    The last digits of a filtered and projected row are rounding errors, which differ from one number of threads to the
+    next and would make equal rows look different; 44 digits are those that everybody agrees on. The unit is a power of
+    two, so that rows of any magnitude, 1e-200 as well as 1e200, lose nothing else.
+    """
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    middle = low / 2 + high / 2
+    unit = _power_of_two(float((high / 2 - low / 2).max()))
+    scaled = (rows - middle) / unit
+    scaled *= 2.0**44
+    np.round(scaled, out=scaled)
+    scaled /= 2.0**44
+    return middle, unit, scaled
+
+
+def _power_of_two(value: float) -> float:
+    """Give the power of two at or above a positive number, and 1 for zero."""
+    return float(2.0 ** min(max(np.ceil(np.log2(value)), -1000), 1000)) if value > 0 else 1.0

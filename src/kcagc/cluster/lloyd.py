@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from kcagc._types import FloatArray, Labels
-from kcagc.cluster.distances import blocks_of, distance_blocks, rounding_slack
+from kcagc.cluster.distances import blocks_of, distance_blocks, squared_norms
 from kcagc.cluster.rules import UNASSIGNED, clear_winners, fill_empty, nearest
+from kcagc.partition import membership
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +28,11 @@ def lloyd(rows: FloatArray, weights: FloatArray, centers: FloatArray, *, max_ite
 
     Ties go to the lowest cluster number; an empty cluster takes the row that costs most (see `rules`).
     """
-    slack = rounding_slack(rows)
     labels = np.full(len(rows), UNASSIGNED)
     n_iter, converged = 0, False
     while n_iter < max_iter and not converged:
         before = labels
-        labels, distances = assign(rows, centers, slack=slack)
+        labels, distances = assign(rows, centers)
         labels = fill_empty(labels, distances * weights, weights, len(centers))
         n_iter += 1
         converged = np.array_equal(before, labels)
@@ -42,12 +41,12 @@ def lloyd(rows: FloatArray, weights: FloatArray, centers: FloatArray, *, max_ite
     return LloydResult(labels, centers, _inertia(rows, weights, labels, centers), n_iter, converged)
 
 
-def assign(rows: FloatArray, centers: FloatArray, *, slack: float) -> tuple[Labels, FloatArray]:
+def assign(rows: FloatArray, centers: FloatArray) -> tuple[Labels, FloatArray]:
     """Give each row's nearest centre and its squared distance to it."""
     labels = np.empty(len(rows), dtype=np.intp)
     to_own = np.empty(len(rows))
-    for block, distances in distance_blocks(rows, centers):
-        labels[block] = nearest(distances, slack=slack)
+    for block, distances, norms in distance_blocks(rows, centers):
+        labels[block] = nearest(distances, norms=norms)
         to_own[block] = np.take_along_axis(distances, labels[block, None], axis=1)[:, 0]
     return labels, to_own
 
@@ -57,21 +56,18 @@ def ninth_step(rows: FloatArray, weights: FloatArray, centers: FloatArray) -> Fl
 
     A centre that wins none so clearly stays where it is.
     """
-    slack = rounding_slack(rows)
     winners = np.empty(len(rows), dtype=np.intp)
-    for block, distances in distance_blocks(rows, centers):
-        winners[block] = clear_winners(distances, slack=slack)
+    for block, distances, norms in distance_blocks(rows, centers):
+        winners[block] = clear_winners(distances, norms=norms)
     clear = winners != UNASSIGNED
     return weighted_means(rows[clear], weights[clear], winners[clear], centers)
 
 
 def weighted_means(rows: FloatArray, weights: FloatArray, labels: Labels, previous: FloatArray) -> FloatArray:
     """Give each cluster's weighted mean; a cluster of no weight keeps its `previous` centre."""
-    n, k = len(rows), len(previous)
+    k = len(previous)
     total = np.bincount(labels, weights=weights, minlength=k)
-    # One sparse product adds up the rows of each cluster in row order, whatever the number of threads.
-    members = sparse.csr_array((weights, labels, np.arange(n + 1)), shape=(n, k))
-    sums = members.T @ rows
+    sums = membership(labels, k, weights).T @ rows
     used = total > 0
     means = previous.copy()
     means[used] = sums[used] / total[used, None]
@@ -82,5 +78,5 @@ def _inertia(rows: FloatArray, weights: FloatArray, labels: Labels, centers: Flo
     total = 0.0
     for block in blocks_of(rows):
         away = rows[block] - centers[labels[block]]
-        total += float(weights[block] @ np.einsum("ij,ij->i", away, away))
+        total += float(weights[block] @ squared_norms(away))
     return total

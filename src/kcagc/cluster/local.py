@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kcagc._types import Features, FloatArray, Labels, Sparse
+from kcagc._types import AnyFloatArray, Features, FloatArray, Labels, Sparse
 from kcagc.cluster.kmeans import KMeansResult, kmeans
 from kcagc.cluster.projection import Projection, Scaling, fit_projection
+from kcagc.errors import DataError, ParameterError
 from kcagc.graph.filters import Filter
 from kcagc.graph.structure import Graph
+from kcagc.parameters import check_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +26,10 @@ class LocalClusters:
     def labels(self) -> Labels:
         """The cluster of each node, numbered from 0."""
         return self.clusters.labels
+
+    def __repr__(self) -> str:
+        n, q = self.embedding.shape
+        return f"LocalClusters({len(self.clusters.centers)} clusters of {n:,} nodes in {q} dimensions)"
 
 
 def cluster_locally(
@@ -45,9 +51,41 @@ def cluster_locally(
     Lloyd runs inside the projection. The protocols print it on the unprojected features, but the paper's figures
     need the projection.
     """
-    filtered = filter.apply(graph, features, n_threads=n_threads)
+    if not isinstance(filter, Filter):
+        raise ParameterError(f"filter: must be a filter such as HalfFilter(2), not {filter!r}")
+    check_count("n_clusters", n_clusters)
+    check_count("n_threads", n_threads, optional=True)
+    return cluster_filtered(
+        filter.apply(graph, features, n_threads=n_threads),
+        n_clusters,
+        n_components=n_components,
+        scaling=scaling,
+        ninth=ninth,
+        n_init=n_init,
+        max_iter=max_iter,
+        random_state=random_state,
+    )
+
+
+def cluster_filtered(
+    filtered: AnyFloatArray,
+    n_clusters: int,
+    *,
+    n_components: int | None = None,
+    scaling: Scaling = "unit",
+    ninth: bool = True,
+    n_init: int = 10,
+    max_iter: int = 100,
+    random_state: Any = None,
+) -> LocalClusters:
+    """Run what comes after the filter: projection, seeding, 1/9 step, Lloyd."""
     projection = fit_projection(filtered, n_clusters if n_components is None else n_components)
     embedding = projection.transform(filtered, scaling)
+    if scaling == "unit" and projection.n_components == 1 and n_clusters > 2:
+        raise DataError(
+            f"scaling: in one dimension rows of unit length are all 1, -1 or 0, too few for {n_clusters} clusters; "
+            'use scaling="US"'
+        )
     del filtered  # the largest array there is, and no longer needed
     found = kmeans(embedding, n_clusters, ninth=ninth, n_init=n_init, max_iter=max_iter, random_state=random_state)
     return LocalClusters(projection, embedding, found)

@@ -25,8 +25,9 @@ Scaling = Literal["unit", "U", "US"]
 _ROWS = 1 << 16  # rows of a float64 copy held at a time
 _GRAM_LARGEST = 10_000  # sides of the smaller Gram matrix: beyond this it is never formed,
 _GRAM_ALWAYS = 1_000  # up to this always, and between them where more than a fiftieth of the spectrum is wanted
-_GRAM_FLOOR = 1e-6  # a Gram matrix squares the spectrum: below this share of the largest value its vectors are noise
-_NOISE = 1e-12  # a projected row this much shorter than the longest is rounding error, not a direction
+_GRAM_FLOOR = 1e-4  # a Gram matrix squares the spectrum: below this share of the largest value its vectors are noise
+_NOISE = 1e-12  # a projected row this much shorter than the longest is rounding error, not a direction (in float64)
+_SAFE = 1e100  # squares of larger numbers, and of those below its inverse, may leave the range of float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,17 +52,26 @@ class Projection:
             return projected * np.divide(1.0, self.singular_values, out=np.zeros_like(self.singular_values), where=used)
         if scaling == "unit":
             length = np.linalg.norm(projected, axis=1)
-            shrink = np.divide(1.0, length, out=np.zeros_like(length), where=length > self.noise_floor)
-            projected *= shrink[:, None]
+            short = length <= self.noise_floor
+            projected[short], length[short] = 0.0, 1.0
+            projected /= length[:, None]  # divided, not multiplied by an inverse: one column gives exactly ±1
         return projected
 
 
 def fit_projection(filtered: AnyFloatArray, n_components: int) -> Projection:
     """Find the top `n_components` singular vectors; fewer where the rank is smaller, never fewer than one.
 
-    Deterministic: no random start, and each vector's sign is fixed so that its largest entry is positive.
+    Deterministic: no random start, and each vector's sign is fixed so that its largest entry is positive. What is left
+    to chance is what is not determined: vectors whose singular values are equal may come out turned among themselves,
+    which matters to nobody unless the cut goes through them.
     """
     check_count("n_components", n_components)
+    largest = float(np.abs(filtered).max())
+    if largest == 0:
+        return Projection(np.eye(filtered.shape[1], 1), np.zeros(1), 0.0)
+    if not 1 / _SAFE < largest < _SAFE:
+        scaled = fit_projection(filtered / largest, n_components)
+        return Projection(scaled.basis, scaled.singular_values * largest, scaled.noise_floor * largest)
     wanted = min(n_components, *filtered.shape)
     side = min(filtered.shape)
     if side > _GRAM_LARGEST or (side > _GRAM_ALWAYS and wanted <= side // 50):
@@ -70,10 +80,12 @@ def fit_projection(filtered: AnyFloatArray, n_components: int) -> Projection:
         basis, values = _by_gram(filtered, wanted)
         if values[-1] < _GRAM_FLOOR * values[0]:
             basis, values = _by_qr(filtered, wanted)
-    rank = int(np.count_nonzero(values > values[0] * max(filtered.shape) * np.finfo(np.float64).eps))
-    basis, values = _sign_fixed(basis[:, : max(rank, 1)]), values[: max(rank, 1)]
+    # Rounding of the features themselves looks like further rank: in float32 that is much.
+    rounding = 64 * float(np.finfo(filtered.dtype).eps)
+    rank = int(np.count_nonzero(values > values[0] * max(max(filtered.shape) * np.finfo(np.float64).eps, rounding)))
+    basis, values = _sign_fixed(basis[:, :rank]), values[:rank]
     longest = float(np.linalg.norm(_times(filtered, basis), axis=1).max())
-    return Projection(basis, values, _NOISE * longest)
+    return Projection(basis, values, max(_NOISE, rounding) * longest)
 
 
 def _by_gram(filtered: AnyFloatArray, q: int) -> tuple[FloatArray, FloatArray]:
@@ -115,7 +127,7 @@ def _by_lanczos(filtered: AnyFloatArray, q: int) -> tuple[FloatArray, FloatArray
 
 
 def _times(filtered: AnyFloatArray, basis: FloatArray) -> FloatArray:
-    """Multiply in float64, a block of rows at a time, so that float32 features are never copied whole."""
+    """Multiply in float64, a block of rows at a time, so that float32 features are not copied whole."""
     if filtered.dtype == np.float64:
         return np.asarray(filtered @ basis, dtype=np.float64)
     result = np.empty((filtered.shape[0], basis.shape[1]))
@@ -125,6 +137,8 @@ def _times(filtered: AnyFloatArray, basis: FloatArray) -> FloatArray:
 
 
 def _sign_fixed(basis: FloatArray) -> FloatArray:
-    """Turn each column so that its entry of largest magnitude is positive."""
-    largest = np.take_along_axis(basis, np.abs(basis).argmax(axis=0)[None, :], axis=0)
+    """Turn each column so that its entry of largest magnitude is positive; of several, the first."""
+    magnitude = np.abs(basis)
+    first = (magnitude >= magnitude.max(axis=0) * (1 - 1e-8)).argmax(axis=0)
+    largest = np.take_along_axis(basis, first[None, :], axis=0)
     return np.ascontiguousarray(basis * np.where(largest < 0, -1.0, 1.0))

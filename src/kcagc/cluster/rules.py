@@ -9,34 +9,43 @@ from __future__ import annotations
 import numpy as np
 
 from kcagc._types import FloatArray, Labels
+from kcagc.cluster.distances import ROUNDING
 
 UNASSIGNED = -1
 CLEAR_FACTOR = 9.0  # Protocol 1, line 9
 
 
-def nearest(distances: FloatArray, *, slack: float = 0.0) -> Labels:
-    """Give each row its nearest cluster; among those within `slack` of the nearest, the lowest number wins.
+def nearest(distances: FloatArray, *, norms: FloatArray | None = None) -> Labels:
+    """Give each row its nearest cluster; among those equally near, the lowest number wins.
 
-    The slack absorbs rounding: which of two equal distances comes out smaller must not depend on the number of threads.
+    With the rows' squared `norms`, distances that differ by no more than rounding count as equal: which of two equal
+    distances comes out smaller must not depend on the number of threads. Without, distances are taken to be exact.
     """
-    if slack == 0.0:
+    if norms is None:
         winner: Labels = np.argmin(distances, axis=1)
     else:
-        winner = np.argmax(distances <= distances.min(axis=1, keepdims=True) + slack, axis=1)
+        least = distances.min(axis=1)
+        winner = np.argmax(distances <= (least + _rounding(least, norms))[:, None], axis=1)
     return winner
 
 
-def clear_winners(distances: FloatArray, *, factor: float = CLEAR_FACTOR, slack: float = 0.0) -> Labels:
+def _rounding(least: FloatArray, norms: FloatArray) -> FloatArray:
+    """Bound what ‖x‖² - 2 x·c + ‖c‖² may be off; the centre at distance d has ‖c‖² ≤ 2 (‖x‖² + d²)."""
+    return ROUNDING * (3 * norms + 2 * least)
+
+
+def clear_winners(distances: FloatArray, *, factor: float = CLEAR_FACTOR, norms: FloatArray | None = None) -> Labels:
     """Give each row the cluster r with d_r ≤ d_s / 9 for every other s, or UNASSIGNED where there is none.
 
     Protocol 1, lines 5 to 10: a row that no centre wins by the factor 9 belongs to no S_r. A row that lies on two
     coinciding centres goes to the lower number.
     """
-    winner = nearest(distances, slack=slack)
+    winner = nearest(distances, norms=norms)
     if distances.shape[1] == 1:
         return winner
     best_two = np.partition(distances, 1, axis=1)
-    clear = factor * best_two[:, 0] <= best_two[:, 1] + slack
+    allowed = best_two[:, 1] if norms is None else best_two[:, 1] + _rounding(best_two[:, 1], norms)
+    clear = factor * best_two[:, 0] <= allowed
     return np.where(clear, winner, UNASSIGNED)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
 from kcagc._types import FloatArray, IntArray
-from kcagc.cluster.distances import blocks_of, rounding_slack, squared_distances
+from kcagc.cluster.distances import ROUNDING, blocks_of, squared_distances, squared_norms
 
 # sklearn's own name for the sampler it accepts; seeds for clustering have nothing to do with keys.
 RandomState = np.random.RandomState
@@ -33,13 +33,12 @@ def local_search(
     """Try `n_swaps` exchanges of one chosen row for one drawn by squared distance, and keep those that pay."""
     chosen = chosen.copy()
     near = _TwoNearest(rows, rows[chosen])
-    zero = rounding_slack(rows)
     for _ in range(n_swaps):
-        mass = np.cumsum(np.where(near.first > zero, weights * near.first, 0.0))
+        mass = np.cumsum(weights * near.first)
         if mass[-1] <= 0:  # every row lies on a centre: nothing left to gain
             break
         candidate = int(min(np.searchsorted(mass, random.random_sample() * mass[-1], side="right"), len(rows) - 1))
-        to_candidate = squared_distances(rows, rows[candidate : candidate + 1])[:, 0]
+        to_candidate = squared_distances(rows, rows[candidate : candidate + 1], norms=near.norms)[:, 0]
         kept = weights * np.minimum(near.first, to_candidate)  # cost if the row's own centre stays
         lost = weights * np.minimum(near.second, to_candidate)  # cost if it is the one that leaves
         cost_without = kept.sum() + np.bincount(near.owner, weights=lost - kept, minlength=len(chosen))
@@ -55,6 +54,7 @@ class _TwoNearest:
 
     def __init__(self, rows: FloatArray, centers: FloatArray) -> None:
         self.rows = rows
+        self.norms = squared_norms(rows)
         self.owner = np.empty(len(rows), dtype=np.int64)
         self.runner_up = np.empty(len(rows), dtype=np.int64)
         self.first = np.empty(len(rows))
@@ -78,10 +78,13 @@ class _TwoNearest:
             self._compare(again[part], centers)
 
     def _compare(self, which: slice | IntArray, centers: FloatArray) -> None:
-        distances = squared_distances(self.rows[which], centers)
+        norms = self.norms[which]
+        distances = squared_distances(self.rows[which], centers, norms=norms)
         every = np.arange(len(distances))
         self.owner[which] = owner = distances.argmin(axis=1)
-        self.first[which] = distances[every, owner]
+        # A row on its centre is at distance zero, not at a rounding error that swaps could chase.
+        least = distances[every, owner]
+        self.first[which] = np.where(least > ROUNDING * norms, least, 0.0)
         distances[every, owner] = np.inf
         self.runner_up[which] = runner_up = distances.argmin(axis=1)
         self.second[which] = distances[every, runner_up]
@@ -93,11 +96,11 @@ def approximation_bound(rows: FloatArray, weights: FloatArray, k: int, cost: flo
     The k-1 leading directions of the centred rows explain at least as much as any k centres can, so the rest of the
     spectrum is a lower bound of the optimum. Infinite where that bound is zero.
     """
-    total = weights.sum()
-    centred = rows - (weights @ rows) / total
+    if cost == 0 or k >= len(rows):
+        return 1.0
+    centred = rows - (weights @ rows) / weights.sum()
     spectrum = np.linalg.eigvalsh((centred * weights[:, None]).T @ centred)[::-1]
-    rounding = 1e-12 * float(spectrum.sum())
-    lower = float(spectrum[k - 1 :].sum())
-    if lower <= rounding:
-        return 1.0 if cost <= rounding else float("inf")
-    return max(cost / lower, 1.0)
+    # What the eigenvalues may be off is taken away, so that rounding cannot make the certificate too good.
+    rounding = 1e-14 * len(spectrum) * float(spectrum[0])
+    lower = float(spectrum[k - 1 :].sum()) - rounding
+    return max(cost / lower, 1.0) if lower > 0 else float("inf")

@@ -66,7 +66,13 @@ def _from_matlab(path: Path) -> tuple[Any, Any, Any]:
 def _from_planetoid(folder: Path, prefix: str) -> tuple[Any, Any, Any]:
     """Join training and test rows; the test rows are stored in the order of `test.index`, not of their numbers."""
     part = {name: _load(folder / f"{prefix}.{name}") for name in ("tx", "ty", "allx", "ally", "graph")}
-    stored_order = np.loadtxt(folder / f"{prefix}.test.index", dtype=np.int64)
+    try:
+        return _joined(part, np.loadtxt(folder / f"{prefix}.test.index", dtype=np.int64))
+    except _BROKEN as error:
+        raise DataError(f"{folder}: the {prefix} files do not fit together ({error})") from error
+
+
+def _joined(part: dict[str, Any], stored_order: Any) -> tuple[Any, Any, Any]:
     features = sparse.lil_array(sparse.vstack([part["allx"].matrix(), part["tx"].matrix()]))
     classes = np.vstack([part["ally"].array(), part["ty"].array()])
     features[stored_order], classes[stored_order] = features[np.sort(stored_order)], classes[np.sort(stored_order)]

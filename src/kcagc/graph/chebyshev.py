@@ -19,6 +19,7 @@ from kcagc.errors import DataError
 from kcagc.graph.filters import BlockFilter, Filter
 from kcagc.graph.laplacian import normalised_adjacency
 from kcagc.graph.structure import Graph
+from kcagc.parameters import check_between, check_count
 
 _GRID = 20_001  # odd, so that both ends and the middle of [0, 2] are points of it
 
@@ -26,8 +27,9 @@ _GRID = 20_001  # odd, so that both ends and the middle of [0, 2] are points of 
 class ChebyshevFilter(Filter):
     """A filter with an arbitrary response p, non-negative and decreasing on [0, 2].
 
-    The degree is the smallest of 4, 8, 16, ... that brings the error below `tolerance`, then trimmed while it stays
-    there. `error` is the largest |p - expansion| on a grid of 20,001 points of [0, 2], rounding included. A response
+    The degree is the smallest of 4, 8, 16, ... that brings the error below `tolerance` times the largest value of p,
+    then trimmed while it stays there. `error` is the largest |p - expansion| on a grid of 20,001 points of [0, 2], as
+    computed in float64; filtering in float32 adds the rounding of that. A response
     that no degree up to `max_degree` reaches is refused with the error that was reached (a step is such a response:
     smooth it, or raise the tolerance).
     """
@@ -35,10 +37,13 @@ class ChebyshevFilter(Filter):
     def __init__(
         self, p: Callable[[FloatArray], FloatArray], *, tolerance: float = 1e-10, max_degree: int = 1024
     ) -> None:
+        check_between("tolerance", tolerance, 1e-15, 1)
+        check_count("max_degree", max_degree)
         self.p = p
         self.tolerance = tolerance
         self._grid = np.linspace(0.0, 2.0, _GRID)
         self._wanted = _checked_response(p, self._grid)
+        self._allowed = tolerance * max(float(self._wanted.max()), np.finfo(np.float64).tiny)
         self.coefficients, self.error = self._expand(max_degree)
 
     @property
@@ -74,19 +79,19 @@ class ChebyshevFilter(Filter):
             degree = min(degree, max_degree)
             coefficients: FloatArray = chebyshev.chebinterpolate(self._response_at, degree)
             error = self._error(coefficients)
-            if error <= self.tolerance:
+            if error <= self._allowed:
                 return self._trimmed(coefficients)
             if degree == max_degree:
                 raise DataError(
                     f"filter: a Chebyshev expansion of degree {degree} is off by {error:.2g}, above the tolerance "
-                    f"{self.tolerance:.2g}; use a smoother response, a larger tolerance or a larger max_degree"
+                    f"{self._allowed:.2g}; use a smoother response, a larger tolerance or a larger max_degree"
                 )
             degree *= 2
 
     def _trimmed(self, coefficients: FloatArray) -> tuple[FloatArray, float]:
         """Drop the tail that the tolerance does not need; each dropped term adds at most its coefficient."""
         tail = np.cumsum(np.abs(coefficients[::-1]))[::-1]
-        slack = self.tolerance - self._error(coefficients)
+        slack = self._allowed - self._error(coefficients)
         kept = max(int(np.count_nonzero(tail > slack)), 1)
         return coefficients[:kept], self._error(coefficients[:kept])
 
@@ -102,7 +107,10 @@ class ChebyshevFilter(Filter):
 
 
 def _checked_response(p: Callable[[FloatArray], FloatArray], grid: FloatArray) -> FloatArray:
-    values = np.asarray(p(grid), dtype=np.float64)
+    try:
+        values = np.asarray(p(grid), dtype=np.float64)
+    except TypeError as error:
+        raise DataError(f"filter: p must take an array of eigenvalues and give an array ({error})") from error
     if values.shape != grid.shape:
         raise DataError(f"filter: p gave shape {values.shape} for eigenvalues of shape {grid.shape}")
     if not np.isfinite(values).all():

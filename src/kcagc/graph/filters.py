@@ -1,7 +1,7 @@
 """Low-pass graph filters X̄ = Q p(Λ) Qᵀ X as objects, computed by repeated sparse products only.
 
-With L_s = QΛQᵀ and p(λ) = (1 - λ/c)^ψ, the filter Q p(Λ) Qᵀ is the ψ-th power of I - L_s/c = (1 - 1/c) I + Â/c: ψ
-products with one sparse matrix, never an eigendecomposition (the paper's Protocol 1, lines 1 to 3).
+With L_s = QΛQᵀ and p(λ) = (1 - λ/c)^ψ, the filter Q p(Λ) Qᵀ is the ψ-th power of I - L_s/c: ψ products with one sparse
+matrix, never an eigendecomposition (the paper's Protocol 1, lines 1 to 3).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scipy import sparse
 
 from kcagc._types import AnyFloatArray, Features, FloatArray, Sparse
 from kcagc.graph.attributed import check_features
-from kcagc.graph.laplacian import laplacian_norm, normalised_adjacency
+from kcagc.graph.laplacian import laplacian_norm, normalised_laplacian
 from kcagc.graph.structure import Graph, as_graph
 from kcagc.parameters import check_choice, check_count
 
@@ -50,7 +50,7 @@ class Filter(ABC):
     ) -> AnyFloatArray:
         """Filter every column; gives a dense array of the features' shape in float32 or float64.
 
-        Columns go through in blocks, so that beyond the result only two blocks for each thread are held. A column's
+        Columns go through in blocks, so that beyond the result only a few blocks for each thread are held. A column's
         result does not depend on the block or thread that computed it.
         """
         graph = as_graph(graph)
@@ -88,7 +88,7 @@ def filter_columns(
 
 
 class _PowerFilter(Filter):
-    """p(λ) = (1 - λ/c)^ψ: ψ products with (1 - 1/c) I + Â/c."""
+    """p(λ) = (1 - λ/c)^ψ: ψ products with I - L_s/c."""
 
     psi: int
 
@@ -109,12 +109,12 @@ class _PowerFilter(Filter):
         return filter_block
 
     def step(self, graph: Graph, dtype: Any) -> Sparse:
-        """Give the sparse matrix of one step, (1 - 1/c) I + Â/c."""
+        """Give the sparse matrix of one step, I - L_s/c."""
+        identity = sparse.eye_array(graph.n_nodes, format="csr")
         cutoff = self._cutoff(graph)
-        smoothed = normalised_adjacency(graph)
-        if cutoff > 0:
-            smoothed = smoothed / cutoff + sparse.eye_array(graph.n_nodes, format="csr") * (1 - 1 / cutoff)
-        return sparse.csr_array(smoothed, dtype=dtype)
+        if cutoff == 0:  # no edges, nothing to smooth
+            return identity.astype(dtype)
+        return sparse.csr_array(identity - normalised_laplacian(graph) / cutoff, dtype=dtype)
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,9 @@ def one_kind(values: Iterable[Any], where: str) -> IntArray | list[str]:
     kinds = [_kind_of(value) for value in listed]
     for row, kind in enumerate(kinds):
         if kind is None:
-            raise DataError(f"{where}: row {row} has no usable id ({listed[row]!r}); ids are whole numbers or strings")
+            raise DataError(
+                f"{where}: row {row} has no usable id ({listed[row]!r}); ids are strings or whole numbers below 2^63"
+            )
         if kind is not kinds[0]:
             raise DataError(
                 f"{where}: row {row} is {_shown(listed[row])} and row 0 is {_shown(listed[0])}; "

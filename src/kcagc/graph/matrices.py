@@ -41,8 +41,12 @@ def float_type(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
 
 
 def canonical_csr(matrix: Any) -> Sparse:
-    """Give CSR floats with sorted indices and repeated entries added up, without touching the caller's matrix."""
-    result = sparse.csr_array(matrix, dtype=float_type(matrix.dtype))
+    """Give CSR floats with sorted indices and repeated entries added up, without touching the caller's matrix.
+
+    The arrays are shared with the caller's where they are in this form already.
+    """
+    # floats first: repeated entries of a small integer type would wrap around while they are added up
+    result = sparse.csr_array(matrix.astype(float_type(matrix.dtype), copy=False))
     if not result.has_canonical_format:
         result = result.copy()
         result.sum_duplicates()

@@ -46,7 +46,7 @@ class Graph:
         An asymmetric matrix is refused, because a directed graph has no Laplacian of the kind used here; with
         `symmetrise` each pair of weights w(i, j), w(j, i) becomes its "max", "mean" or "sum".
         """
-        matrix = canonical_csr(numbers(adjacency, "adjacency"))
+        matrix = canonical_csr(numbers(adjacency, "adjacency")).copy()
         rows, columns = matrix.shape
         if rows != columns:
             raise DataError(f"adjacency: must be square, but has {rows} rows and {columns} columns")
