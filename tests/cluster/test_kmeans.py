@@ -222,6 +222,8 @@ def test_without_a_seed_every_run_draws_anew_and_with_one_none_does():
     [
         ({"k": 4}, DataError, "4 clusters asked of 3 distinct rows"),
         ({"k": 0}, ParameterError, "n_clusters"),
+        ({"k": 5}, DataError, "5 clusters asked of 4 rows"),
+        ({"k": 1, "rows": np.zeros((0, 2))}, DataError, "1 clusters asked of 0 rows"),
         ({"k": 2, "rows": [1.0, 2.0]}, DataError, "rows: must have two dimensions"),
         ({"k": 2, "rows": [[1.0], [np.nan]]}, DataError, "rows: the value in row 1, column 0 is nan"),
         ({"k": 2, "n_init": 0}, ParameterError, "n_init"),

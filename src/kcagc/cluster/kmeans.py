@@ -52,6 +52,8 @@ def kmeans(
     check_count("n_init", n_init)
     check_count("max_iter", max_iter)
     check_count("n_swaps", n_swaps, least=0, optional=True)
+    if len(rows) < k:
+        raise DataError(f"n_clusters: {k} clusters asked of {len(rows)} rows")
     middle, unit, on_grid = _on_a_grid(rows)
     distinct = canonical_rows(on_grid, weight / _power_of_two(weight.max(initial=0.0)))
     heavy = distinct.weights > 0
