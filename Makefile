@@ -54,7 +54,7 @@ format: $(READY) ## Rewrite the code in the house style
 demo: $(READY) ## Cluster the embedded dataset and say what was done
 	@$(BIN)/kcagc demo
 
-accuracy: $(READY) ## AGC and GCC on the four public graphs, beside the paper's figures (about 5 minutes)
+accuracy: $(READY) ## AGC and GCC on the four public graphs, beside the paper's figures (about 4 minutes)
 	@$(BIN)/kcagc baselines
 
 bench: $(READY) ## Time and memory up to 1,000,000 nodes; keeps the figures in benchmarks/results (3 minutes)

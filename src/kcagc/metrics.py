@@ -87,9 +87,10 @@ def _pair(true: ArrayLike, found: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]
     if len(first) == 0:
         raise DataError("labels: there are none")
     for labels in (first, second):
-        missing = [row for row, label in enumerate(labels.tolist()) if label is None or label != label]  # noqa: PLR0124
-        if missing:  # NaN is the one value that differs from itself
-            raise DataError(f"labels: the label in row {missing[0]} is missing")
+        if labels.dtype.kind in "fO":  # the kinds that can hold a NaN, which differs from itself, or a None
+            missing = [row for row, label in enumerate(labels.tolist()) if label is None or label != label]  # noqa: PLR0124
+            if missing:
+                raise DataError(f"labels: the label in row {missing[0]} is missing")
     return first, second
 
 

@@ -176,7 +176,6 @@ def test_loading_uses_the_folder_then_the_cache_then_the_network(small, serve, t
     data, folder, described = small
     server = serve(folder)
     described = addressed(described, f"{server.url}/small.mat")
-    monkeypatch.setattr("kcagc.datasets.loading.entry", lambda name: described)
     monkeypatch.setattr("kcagc.datasets.loading.entries", lambda: {"small": described})
     monkeypatch.setenv("KCAGC_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("KCAGC_DATA", raising=False)

@@ -189,4 +189,4 @@ def _smoothing_step(graph: Graph) -> Callable[[AnyFloatArray], AnyFloatArray]:
     """Give the product with T, the rows of I + Â divided by their sums: their filter is not symmetric."""
     looped = sparse.csr_array(normalised_adjacency(graph) + sparse.eye_array(graph.n_nodes, format="csr"))
     looped.data /= np.repeat(looped.sum(axis=1), np.diff(looped.indptr))
-    return lambda block: looped.astype(block.dtype, copy=False) @ block
+    return lambda block: looped @ block

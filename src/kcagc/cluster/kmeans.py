@@ -106,7 +106,8 @@ def _on_a_grid(rows: FloatArray) -> tuple[FloatArray, float, FloatArray]:
     low, high = rows.min(axis=0), rows.max(axis=0)
     middle = low / 2 + high / 2
     unit = _power_of_two(float((high / 2 - low / 2).max()))
-    scaled = (rows - middle) / unit
+    scaled = rows - middle
+    scaled /= unit
     scaled *= 2.0**44
     np.round(scaled, out=scaled)
     scaled /= 2.0**44

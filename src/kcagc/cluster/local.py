@@ -81,11 +81,12 @@ def cluster_filtered(
     """Run what comes after the filter: projection, seeding, 1/9 step, Lloyd."""
     projection = fit_projection(filtered, n_clusters if n_components is None else n_components)
     embedding = projection.transform(filtered, scaling)
-    if scaling == "unit" and projection.n_components == 1 and n_clusters > 2:
-        raise DataError(
-            f"scaling: in one dimension rows of unit length are all 1, -1 or 0, too few for {n_clusters} clusters; "
-            'use scaling="US"'
-        )
     del filtered  # the largest array there is, and no longer needed
-    found = kmeans(embedding, n_clusters, ninth=ninth, n_init=n_init, max_iter=max_iter, random_state=random_state)
+    try:
+        found = kmeans(embedding, n_clusters, ninth=ninth, n_init=n_init, max_iter=max_iter, random_state=random_state)
+    except DataError as error:
+        if scaling == "unit" and projection.n_components == 1:
+            hint = 'in one dimension rows of unit length are all 1, -1 or 0: use scaling="US"'
+            raise DataError(f"{error}; {hint}") from error
+        raise
     return LocalClusters(projection, embedding, found)

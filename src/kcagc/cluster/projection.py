@@ -26,7 +26,7 @@ _ROWS = 1 << 16  # rows of a float64 copy held at a time
 _GRAM_LARGEST = 10_000  # sides of the smaller Gram matrix: beyond this it is never formed,
 _GRAM_ALWAYS = 1_000  # up to this always, and between them where more than a fiftieth of the spectrum is wanted
 _GRAM_FLOOR = 1e-4  # a Gram matrix squares the spectrum: below this share of the largest value its vectors are noise
-_NOISE = 1e-12  # a projected row this much shorter than the longest is rounding error, not a direction (in float64)
+_NOISE = 1e-12  # a projected row this much shorter than most is rounding error, not a direction (in float64)
 _SAFE = 1e100  # squares of larger numbers, and of those below its inverse, may leave the range of float64
 
 
@@ -66,7 +66,7 @@ def fit_projection(filtered: AnyFloatArray, n_components: int) -> Projection:
     which matters to nobody unless the cut goes through them.
     """
     check_count("n_components", n_components)
-    largest = float(np.abs(filtered).max())
+    largest = max(float(filtered.max()), -float(filtered.min()))
     if largest == 0:
         return Projection(np.eye(filtered.shape[1], 1), np.zeros(1), 0.0)
     if not 1 / _SAFE < largest < _SAFE:
@@ -84,8 +84,8 @@ def fit_projection(filtered: AnyFloatArray, n_components: int) -> Projection:
     rounding = 64 * float(np.finfo(filtered.dtype).eps)
     rank = int(np.count_nonzero(values > values[0] * max(max(filtered.shape) * np.finfo(np.float64).eps, rounding)))
     basis, values = _sign_fixed(basis[:, :rank]), values[:rank]
-    longest = float(np.linalg.norm(_times(filtered, basis), axis=1).max())
-    return Projection(basis, values, max(_NOISE, rounding) * longest)
+    typical = float(np.linalg.norm(values)) / len(filtered) ** 0.5  # length of a projected row, as a root mean square
+    return Projection(basis, values, max(_NOISE, rounding) * typical)
 
 
 def _by_gram(filtered: AnyFloatArray, q: int) -> tuple[FloatArray, FloatArray]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
-from kcagc.datasets.catalog import EMBEDDED, entries, entry
+from kcagc.datasets.catalog import EMBEDDED, entries
 from kcagc.datasets.fetch import fetch
 from kcagc.datasets.model import Dataset, read
 from kcagc.errors import DataError
@@ -29,9 +29,9 @@ def load(name: str, *, progress: Callable[[str], None] | None = None) -> Dataset
     """
     if name == EMBEDDED:
         return read(embedded_path(), EMBEDDED)
-    if name not in entries():
+    found = entries().get(name)
+    if found is None:
         raise DataError(f"dataset: there is none called {name!r}; there are {', '.join(names())}")
-    found = entry(name)
     path = where(name)
     if path is None:
         return fetch(found, cache_path(name), progress=progress)

@@ -29,9 +29,8 @@ class ChebyshevFilter(Filter):
 
     The degree is the smallest of 4, 8, 16, ... that brings the error below `tolerance` times the largest value of p,
     then trimmed while it stays there. `error` is the largest |p - expansion| on a grid of 20,001 points of [0, 2], as
-    computed in float64; filtering in float32 adds the rounding of that. A response
-    that no degree up to `max_degree` reaches is refused with the error that was reached (a step is such a response:
-    smooth it, or raise the tolerance).
+    computed in float64; filtering in float32 adds the rounding of that. A response that no degree up to `max_degree`
+    reaches is refused with the error that was reached (a step is such a response: smooth it).
     """
 
     def __init__(

@@ -34,10 +34,9 @@ def normalised_laplacian(graph: Graph, *, dtype: Any = np.float64) -> Sparse:
     digits where edges are light beside the self loop.
     """
     adjacency = normalised_adjacency(graph)
-    to_others = graph.adjacency.astype(np.float64)
-    to_others.setdiag(0)
-    outward = to_others.sum(axis=1)
-    diagonal = outward / (outward + graph.adjacency.diagonal() + 1)
+    loops = graph.adjacency.diagonal().astype(np.float64)
+    outward = (graph.adjacency - sparse.diags_array(loops, format="csr")).sum(axis=1)
+    diagonal = outward / (outward + loops + 1)
     laplacian = sparse.csr_array(-adjacency)
     laplacian.setdiag(diagonal)
     return laplacian.astype(dtype, copy=False)
