@@ -1,3 +1,17 @@
 """Cluster the nodes of a graph that several organisations share, using features that each holds and none may show."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kcagc.estimators import KCAGC
+
 __version__ = "0.1.0"
+__all__ = ["KCAGC", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the estimator when it is first asked for, so that the command line answers at once."""
+    if name == "KCAGC":
+        return import_module("kcagc.estimators").KCAGC
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

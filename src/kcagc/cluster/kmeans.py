@@ -43,20 +43,26 @@ def kmeans(
     max_iter: int = 100,
     n_swaps: int | None = None,
     ninth: bool = True,
+    fewer: bool = False,
     random_state: Any = None,
 ) -> KMeansResult:
-    """Cluster weighted rows into k clusters; `n_swaps=None` means k local-search swaps a start."""
+    """Cluster weighted rows into k clusters; `n_swaps=None` means k local-search swaps a start.
+
+    Where there are fewer than k distinct rows, `fewer` makes each of them a cluster instead of refusing.
+    """
     rows = np.asarray(check_features(rows, where="rows"), dtype=np.float64)
     weight = np.ones(len(rows)) if weights is None else check_weights(weights, len(rows), "weights")
     check_count("n_clusters", k)
     check_count("n_init", n_init)
     check_count("max_iter", max_iter)
     check_count("n_swaps", n_swaps, least=0, optional=True)
-    if len(rows) < k:
+    if len(rows) < (1 if fewer else k):
         raise DataError(f"n_clusters: {k} clusters asked of {len(rows)} rows")
     middle, unit, on_grid = _on_a_grid(rows)
     distinct = canonical_rows(on_grid, weight / _power_of_two(weight.max(initial=0.0)))
     heavy = distinct.weights > 0
+    if fewer:
+        k = min(k, max(int(np.count_nonzero(heavy)), 1))
     if np.count_nonzero(heavy) < k:
         raise DataError(f"n_clusters: {k} clusters asked of {np.count_nonzero(heavy)} distinct rows")
     # Distances are computed as ‖x‖² - 2 x·c + ‖c‖²; around the mean that loses the fewest digits.

@@ -1,0 +1,282 @@
+"""`KCAGC`: collaborative clustering with the face of a scikit-learn estimator. All parties run in this process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from kcagc._types import Features, IntArray, Labels, Sparse
+from kcagc.errors import DataError, ParameterError
+from kcagc.graph.filters import Filter, HalfFilter, NormFilter
+from kcagc.graph.structure import Graph, as_graph
+from kcagc.ledger import Ledger, Policy
+from kcagc.ledger.policy import LABELLED_SUMS
+from kcagc.parameters import check_choice, check_count
+from kcagc.protocol.agreement import Aggregator, Method, Parameters, Scaling, Seeding, VirtualNodes
+from kcagc.protocol.effects import Progress
+from kcagc.protocol.fit import MergeReport
+from kcagc.protocol.local import PartyData
+from kcagc.protocol.predict import predict_parameters
+from kcagc.secagg.groups import TWO_PARTY_SUM
+from kcagc.simulation import simulate_fit, simulate_predict
+
+FLAT_UP_TO = 3  # parties: beyond, the cells of a flat intersection come near to the number of nodes
+
+Callback = Callable[[str, Progress], None]
+Graphs = Graph | Sparse | Sequence[Graph | Sparse]
+
+
+class KCAGC(ClusterMixin, BaseEstimator):
+    """Cluster nodes by features that several parties hold, none of which is shown to another.
+
+    Parameters
+    - `n_clusters`: k, the clusters to find.
+    - `n_local_clusters`: clusters that each party finds alone first: a number, or a multiple of k such as "2k" (None).
+    - `method`: "kcagc" (cells of local clusters, Protocol 3), "basic" (every node, Protocol 2), "tree" (cells merged
+      `fan_in` at a time), or "auto": "kcagc" for up to three parties, "tree" for more.
+    - `psi`, `filter`: the order of the graph filter, and which: "half" for (1-λ/2)^ψ, "norm" for (1-λ/‖L‖)^ψ, or a
+      `Filter` of your own.
+    - `n_components`: singular vectors that each party projects on; None: k for the basic method, otherwise as many as
+      there are local clusters.
+    - `scaling` of the projected rows: "unit" length, "U" (the paper's), or "US" divided by `unit`, a length that all
+      parties agree on before they look at data.
+    - `virtual_nodes`: cells stand at the mean of the "cell", or of each party's "local" cluster.
+    - `seeding`: "common" takes no round; "d2" draws starts by masked joint distances, k-1 rounds; "distances" opens
+      all distances between cells to whoever sums, which then needs no further round.
+    - `aggregator`: who sums: a "coordinator" without data, which learns no labels, or the last "party" (the paper's).
+    - `accept`: names of disclosures beyond the default mode that are meant; without them such a run is refused.
+    - `max_iter`: Lloyd iterations; `n_init`: starts, run side by side, of which the cheapest is kept.
+    - `random_state`: of everything but keys, which come from the operating system.
+    - `callbacks`: called as `callback(role, progress)` with `progress.stage`, `.done` and `.total`.
+
+    After `fit`: `labels_`; `n_iter_` and `converged_` of the last merge; `cells_`, the rows it clustered; `rounds_`,
+    the sums one after the other; `secure_sums_`, the values summed for the winning start (the paper's count), and
+    apart from it `further_sums_`; `bytes_sent_`, `bytes_by_role_`; `ledger_`; `merges_`; `models_`, each party's share.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_clusters: int,
+        n_local_clusters: int | str | None = None,
+        method: Method | str = "auto",
+        psi: int = 5,
+        filter: str | Filter = "half",  # noqa: A002 - the word the paper uses
+        n_components: int | None = None,
+        scaling: Scaling = "unit",
+        unit: float = 1.0,
+        virtual_nodes: VirtualNodes = "cell",
+        seeding: Seeding = "common",
+        fan_in: int = 4,
+        aggregator: Aggregator = "coordinator",
+        accept: Iterable[str] = (),
+        max_iter: int = 100,
+        n_init: int = 10,
+        random_state: Any = None,
+        callbacks: Iterable[Callback] = (),
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_local_clusters = n_local_clusters
+        self.method = method
+        self.psi = psi
+        self.filter = filter
+        self.n_components = n_components
+        self.scaling = scaling
+        self.unit = unit
+        self.virtual_nodes = virtual_nodes
+        self.seeding = seeding
+        self.fan_in = fan_in
+        self.aggregator = aggregator
+        self.accept = accept
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.random_state = random_state
+        self.callbacks = callbacks
+
+    @classmethod
+    def paper(cls, *, n_clusters: int, psi: int, **changes: Any) -> Self:
+        """Give the paper's configuration: U, k̂ = k, ten starts of ten iterations, a binary tree, a party that sums.
+
+        The last party then sees what the default hides; both of its disclosures are accepted by name here.
+        """
+        chosen: dict[str, Any] = {
+            "n_local_clusters": "k",
+            "scaling": "U",
+            "fan_in": 2,
+            "aggregator": "party",
+            "accept": (TWO_PARTY_SUM, LABELLED_SUMS),
+            "max_iter": 10,
+        }
+        return cls(n_clusters=n_clusters, psi=psi, **(chosen | changes))
+
+    def fit(self, X: Sequence[Features], y: Any = None, *, adjacency: Graphs) -> Self:
+        """Cluster: `X` has one table for each party; `adjacency` is the graph they share, or one graph for each.
+
+        `y` is ignored.
+        """
+        graphs, shared = _graphs(adjacency, len(X))
+        policy = Policy(self.accept)
+        parameters = self._parameters(len(X), shared)
+        parameters.check(len(X))
+        filter_ = self._filter()
+        names = [f"party-{number}" for number in range(1, len(X) + 1)]
+        data = {
+            name: PartyData.build(name, graph, table, filter_)
+            for name, graph, table in zip(names, graphs, X, strict=True)
+        }
+        _check_rows(data)
+        seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=len(X) + 1)
+        self.ledger_ = Ledger()
+        results = simulate_fit(
+            parameters,
+            data,
+            policy=policy,
+            seeds=[int(seed) for seed in seeds],
+            ledger=self.ledger_,
+            watcher=self._watch,
+        )
+        first = results[names[0]]
+        self.labels_: Labels = first.labels.astype(np.intp)
+        self.models_ = {name: result.model for name, result in results.items()}
+        self.merges_ = _every_merge(result.merges for result in results.values())
+        last = self.merges_[-1]
+        self.n_iter_, self.converged_, self.cells_ = last.n_iter, last.converged, last.n_rows
+        depth = range(1, last.layer + 1)
+        self.rounds_ = sum(max(one.rounds for one in self.merges_ if one.layer == layer) for layer in depth)
+        self.secure_sums_ = sum(one.sums.winning for one in self.merges_)
+        self.further_sums_ = {
+            "other starts": sum(one.sums.other_starts for one in self.merges_),
+            "seeding": sum(one.sums.seeding for one in self.merges_),
+            "inertia": sum(one.sums.inertia for one in self.merges_),
+        }
+        self.bytes_sent_ = self.ledger_.bytes_sent()
+        self.bytes_by_role_ = {role: self.ledger_.bytes_sent(role) for role in _senders(self.ledger_)}
+        self.n_features_in_ = sum(table.features.shape[1] for table in data.values())
+        return self
+
+    def predict(self, X: Sequence[Features], *, adjacency: Graphs, nodes: Iterable[int] | None = None) -> Labels:
+        """Give the nearest cluster of new nodes: `X` and `adjacency` as in `fit`, with rows for the new nodes appended.
+
+        `nodes` are the rows to place, by default all after the training rows. It is a session of its own, with new
+        keys; its record is kept in `prediction_ledger_`, and the number of values summed in `prediction_sums_`.
+        """
+        check_is_fitted(self, "models_")
+        names = list(self.models_)
+        if len(X) != len(names):
+            raise DataError(f"X: {len(X)} tables, but the model was made by {len(names)} parties")
+        graphs, shared = _graphs(adjacency, len(X))
+        model = self.models_[names[0]]
+        if shared != (model.parameters.graph == "shared"):
+            raise ParameterError("adjacency: must be one graph, or one for each party, as it was for fit")
+        data = {
+            name: PartyData.build(name, graph, table, self._filter())
+            for name, graph, table in zip(names, graphs, X, strict=True)
+        }
+        _check_rows(data)
+        wanted = _wanted(nodes, model.n_nodes, data[names[0]].graph.n_nodes)
+        self.prediction_ledger_ = Ledger()
+        results = simulate_predict(
+            predict_parameters(model),
+            data,
+            self.models_,
+            wanted,
+            policy=Policy(self.accept),
+            ledger=self.prediction_ledger_,
+            watcher=self._watch,
+        )
+        self.prediction_sums_ = results[names[0]].sums
+        return results[names[0]].labels.astype(np.intp)
+
+    def _parameters(self, n_parties: int, shared: bool) -> Parameters:
+        check_count("n_clusters", self.n_clusters)
+        check_choice("method", self.method, ("auto", "kcagc", "basic", "tree"))
+        method = self.method
+        if method == "auto":
+            method = "kcagc" if n_parties <= FLAT_UP_TO else "tree"
+        local = 0 if method == "basic" else local_clusters(self.n_local_clusters, self.n_clusters)
+        check_count("n_components", self.n_components, optional=True)
+        return Parameters(
+            method=method,  # type: ignore[arg-type]
+            n_clusters=int(self.n_clusters),
+            n_local_clusters=local,
+            filter=repr(self._filter()),
+            n_components=int(self.n_components or local or self.n_clusters),
+            scaling=self.scaling,
+            unit=self.unit,
+            virtual_nodes=self.virtual_nodes,
+            seeding=self.seeding,
+            fan_in=self.fan_in,
+            aggregator=self.aggregator,
+            max_iter=self.max_iter,
+            n_init=self.n_init,
+            graph="shared" if shared else "own",
+        )
+
+    def _filter(self) -> Filter:
+        if isinstance(self.filter, Filter):
+            return self.filter
+        check_choice("filter", self.filter, ("half", "norm"))
+        return HalfFilter(self.psi) if self.filter == "half" else NormFilter(self.psi)
+
+    def _watch(self, role: str, progress: Progress) -> None:
+        for callback in self.callbacks:
+            callback(role, progress)
+
+
+def local_clusters(asked: int | str | None, k: int) -> int:
+    """Read a number of local clusters, or a multiple of k such as "2k"; None is k."""
+    if asked is None:
+        return max(k, 2)
+    if isinstance(asked, str):
+        found = re.fullmatch(r"(\d*)k", asked.strip())
+        if found is None and not asked.strip().isdigit():
+            raise ParameterError(f'n_local_clusters: must be a number or a multiple such as "2k", not {asked!r}')
+        asked = int(found.group(1) or 1) * k if found else int(asked)
+    check_count("n_local_clusters", asked, least=2)
+    return int(asked)
+
+
+def _graphs(adjacency: Graphs, n_parties: int) -> tuple[list[Graph], bool]:
+    """Give every party its graph, and whether it is one that all share."""
+    if n_parties < 2:
+        raise DataError(f"X: {n_parties} tables; give a list with one for each of two parties or more")
+    if not isinstance(adjacency, list | tuple):
+        return [as_graph(adjacency)] * n_parties, True
+    if len(adjacency) != n_parties:
+        raise DataError(f"adjacency: {len(adjacency)} graphs for {n_parties} parties")
+    return [as_graph(one) for one in adjacency], False
+
+
+def _check_rows(data: dict[str, PartyData]) -> None:
+    rows = {name: one.graph.n_nodes for name, one in data.items()}
+    if len(set(rows.values())) > 1:
+        raise DataError(f"X: every party must have a row for every node, but there are {rows}")
+
+
+def _wanted(nodes: Iterable[int] | None, n_fitted: int, n_nodes: int) -> IntArray:
+    if nodes is None:
+        if n_nodes <= n_fitted:
+            raise DataError(
+                f"X: {n_nodes} rows, and {n_fitted} were fitted: there are no new nodes; name some by nodes=..."
+            )
+        return np.arange(n_fitted, n_nodes)
+    wanted = np.asarray(list(nodes))
+    if wanted.dtype.kind not in "iu" or wanted.size == 0 or wanted.min() < 0 or wanted.max() >= n_nodes:
+        raise ParameterError(f"nodes: must be row numbers from 0 to {n_nodes - 1}")
+    return wanted.astype(np.int64)
+
+
+def _every_merge(found: Iterable[list[MergeReport]]) -> list[MergeReport]:
+    """Give each merge once, from the leaves to the root."""
+    by_name = {merge.group: merge for merges in found for merge in merges}
+    return sorted(by_name.values(), key=lambda merge: (merge.layer, merge.group))
+
+
+def _senders(ledger: Ledger) -> list[str]:
+    return list(dict.fromkeys(entry.sender for entry in ledger.of("message/")))

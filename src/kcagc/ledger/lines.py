@@ -1,0 +1,96 @@
+"""The words of the ledger: for every kind of disclosure what its receiver learns, and where the paper speaks of it.
+
+A kind without a line cannot be disclosed: asking for its words is an error, and every message asks before it is sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a receiver learns, and the place in the paper (its security analysis) that names this leak, if one does."""
+
+    learns: str
+    paper: str = ""
+    weaker: bool = False  # opens more than the default mode does
+
+
+_ASSIGNMENT = "security analysis, basic method, first place: the assignment is told (Protocol 2, lines 14 and 29)"
+_DISTANCES = (
+    "security analysis, second place of both methods: distances are summed (Protocol 2, lines 12 and 27; Protocol 3, "
+    "line 16)"
+)
+_LOCAL = "security analysis, optimized method, first place: node ids of local clusters (Protocol 3, line 2)"
+
+MESSAGES = {
+    "hello": Line("who takes part, the parameters, a fresh nonce and public key; nothing about data"),
+    "hellos": Line("the same of every other role; nothing about data"),
+    "boxes": Line(
+        "a relay: that these parties speak, and how long it is (the length of labels tells the number of nodes)"
+    ),
+    "delivery": Line("a relay: the same boxes, passed on unread"),
+    "masked": Line(
+        "noise by itself: uniform words; only the sum over the whole group opens, which has a line of its own",
+        _DISTANCES,
+    ),
+    "plain": Line(
+        "the values themselves: there is nobody to share masks with, and the receiver takes its own from the sum",
+        _DISTANCES,
+        weaker=True,
+    ),
+    "answer": Line("who wins each row, in an order that only the group knows or that is common to it", _ASSIGNMENT),
+    "choice": Line("which row was drawn as a starting centre, or which start is cheapest"),
+    "finished": Line("that this group needs no further sums"),
+    "abort": Line("that the run ends, which role ended it, and the kind of reason; nothing about data"),
+}
+
+INSIDE_BOXES = {
+    "confirmation": Line(
+        "the number of nodes; whether ids and graph are the receiver's own too (a digest under the pair's key); the "
+        "keys of the orders that hide rows; for the basic method the nodes proposed as starting centres"
+    ),
+    "labels": Line("the local cluster (or the cluster of a lower merge) of every node, not where it lies", _LOCAL),
+    "receipt": Line("whether both parties were told the same to the end (a digest of all answers and labels)"),
+}
+
+OPENED = {
+    "distances.shuffled": Line(
+        "a bag of sums of squared distances to centres: neither which node or cell nor which cluster each belongs to",
+        _DISTANCES,
+    ),
+    "distances.labelled": Line(
+        "for every node or cell and every cluster the sum of the squared distances in all parties' features; as it "
+        "knows the labels too, it can separate the parties' shares approximately, and exactly from local-cluster means",
+        _DISTANCES,
+        weaker=True,
+    ),
+    "distances.two-party": Line(
+        "for every node or cell and every cluster the other party's own squared distance: a sum of two, less its own",
+        _DISTANCES,
+        weaker=True,
+    ),
+    "seeding.shuffled": Line("a bag of weighted sums of squared distances to the starting rows drawn so far"),
+    "seeding.labelled": Line(
+        "for every node or cell its weighted sum of squared distances to the starting rows drawn so far", weaker=True
+    ),
+    "geometry": Line(
+        "all distances between cells and their sizes: the joint arrangement of the cells, and from it the clusters of "
+        'cells without names; a weaker mode, chosen by seeding="distances"',
+        weaker=True,
+    ),
+    "inertia": Line("for each start the mean squared distance to the centres, summed over the parties"),
+}
+
+OUTPUTS = {
+    "labels": Line("the cluster of every node: what the run is for", _ASSIGNMENT),
+    "prediction": Line("the cluster of every new node: what the run is for", _ASSIGNMENT),
+}
+
+LINES: dict[str, Line] = {
+    **{f"message/{kind}": line for kind, line in MESSAGES.items()},
+    **{f"inside/{kind}": line for kind, line in INSIDE_BOXES.items()},
+    **{f"opened/{kind}": line for kind, line in OPENED.items()},
+    **{f"output/{kind}": line for kind, line in OUTPUTS.items()},
+}

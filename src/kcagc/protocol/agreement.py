@@ -1,0 +1,153 @@
+"""What all roles must agree on before anything else: the protocol's version, who takes part, and every parameter."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Literal, get_args
+
+import msgspec
+
+from kcagc.errors import AgreementError, ParameterError
+from kcagc.parameters import check_choice, check_count
+from kcagc.secagg.fixed_point import MAX_PARTIES
+from kcagc.secagg.identity import KEY_BYTES
+
+PROTOCOL = "kcagc/1"
+
+Task = Literal["fit", "predict"]
+Method = Literal["basic", "kcagc", "tree"]
+Scaling = Literal["unit", "U", "US"]
+VirtualNodes = Literal["cell", "local"]
+Seeding = Literal["common", "d2", "distances"]
+Aggregator = Literal["coordinator", "party"]
+GraphSharing = Literal["shared", "own"]
+RoleName = Literal["party", "coordinator"]
+
+
+class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every parameter of a run; `model` names the fit that a prediction continues."""
+
+    task: Task = "fit"
+    method: Method = "kcagc"
+    n_clusters: int
+    n_local_clusters: int = 0  # 0 for the basic method, which has none
+    filter: str
+    n_components: int
+    scaling: Scaling = "unit"
+    unit: float = 1.0
+    virtual_nodes: VirtualNodes = "cell"
+    seeding: Seeding = "common"
+    fan_in: int = 2
+    aggregator: Aggregator = "coordinator"
+    max_iter: int = 100
+    n_init: int = 10
+    graph: GraphSharing = "shared"
+    model: str = ""
+
+    def check(self, n_parties: int) -> None:
+        """Refuse what means nothing, before anything is sent."""
+        for name, kinds in _CHOICES.items():
+            check_choice(name, getattr(self, name), get_args(kinds))
+        check_count("n_clusters", self.n_clusters)
+        check_count("n_components", self.n_components)
+        check_count("max_iter", self.max_iter)
+        check_count("n_init", self.n_init)
+        check_count("fan_in", self.fan_in, least=2)
+        if not (isinstance(self.unit, int | float) and 0 < self.unit < float("inf")):
+            raise ParameterError(f"unit: must be a positive number, not {self.unit!r}")
+        if self.task == "fit" and self.method != "basic":
+            check_count("n_local_clusters", self.n_local_clusters, least=2)
+            most = self.n_local_clusters ** min(n_parties, self.fan_in if self.method == "tree" else n_parties)
+            if most < self.n_clusters:
+                raise ParameterError(
+                    f"n_local_clusters: {self.n_local_clusters} local clusters have at most {most} intersections, "
+                    f"which cannot make {self.n_clusters} clusters"
+                )
+
+
+_CHOICES = {
+    "task": Task,
+    "method": Method,
+    "scaling": Scaling,
+    "virtual_nodes": VirtualNodes,
+    "seeding": Seeding,
+    "aggregator": Aggregator,
+    "graph": GraphSharing,
+}
+
+
+class Seat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One role of the roster: its name, what it is, and its pinned identity key."""
+
+    name: str
+    role: RoleName
+    identity: bytes
+
+
+class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The session's inputs: all roles hold the same, or the run ends before it begins."""
+
+    protocol: str = PROTOCOL
+    roster: tuple[Seat, ...]
+    parameters: Parameters
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """The data parties, in the order of the roster."""
+        return tuple(seat.name for seat in self.roster if seat.role == "party")
+
+    @property
+    def hub(self) -> str:
+        """The role that relays and sums: the coordinator, or the last party as in the paper."""
+        return self.roster[-1].name
+
+    def seat(self, name: str) -> Seat:
+        """Give the seat of a role."""
+        return next(seat for seat in self.roster if seat.name == name)
+
+    def inputs(self) -> bytes:
+        """Give the bytes that are signed and hashed: the same for all who agree."""
+        return msgspec.msgpack.encode(self)
+
+    def check(self) -> None:
+        """Refuse a roster or parameters that make no session."""
+        names = [seat.name for seat in self.roster]
+        keys = [seat.identity for seat in self.roster]
+        for what, values in (("name", names), ("identity key", [key.hex()[:16] for key in keys])):
+            again = [value for value, count in Counter(values).items() if count > 1]
+            if again:
+                raise ParameterError(f"roster: two roles have the same {what}, {again[0]!r}")
+        for seat in self.roster:
+            if not seat.name or len(seat.name) > 64 or not seat.name.isprintable():
+                raise ParameterError(f"roster: {seat.name!r} is no name; 1 to 64 printable letters make one")
+            if len(seat.identity) != KEY_BYTES:
+                raise ParameterError(f"roster: {seat.name}: an identity key has {KEY_BYTES} bytes")
+        if not 2 <= len(self.parties) <= MAX_PARTIES:
+            raise ParameterError(f"roster: {len(self.parties)} data parties; there must be 2 to {MAX_PARTIES}")
+        roles = [seat.role for seat in self.roster]
+        wanted = ["coordinator"] if self.parameters.aggregator == "coordinator" else []
+        if roles != ["party"] * len(self.parties) + wanted:
+            raise ParameterError(
+                f"roster: with aggregator={self.parameters.aggregator!r} there must be {len(wanted)} coordinator, "
+                "after all parties"
+            )
+        self.parameters.check(len(self.parties))
+
+
+def compare(me: str, mine: Agreement, other: str, theirs: Agreement) -> None:
+    """Name every field in which another role's inputs differ from one's own."""
+    different = []
+    if mine.protocol != theirs.protocol:
+        different.append(("protocol", mine.protocol, theirs.protocol))
+    ours, yours = msgspec.structs.asdict(mine.parameters), msgspec.structs.asdict(theirs.parameters)
+    different += [(field, ours[field], yours[field]) for field in ours if ours[field] != yours[field]]
+    if mine.roster != theirs.roster:
+        different.append(("roster", _listed(mine), _listed(theirs)))
+    if different:
+        listed = "; ".join(f"{field}: {me} has {ours!r}, {other} has {yours!r}" for field, ours, yours in different)
+        message = f"{me} and {other} do not agree: {listed}"
+        raise AgreementError(message).telling(message)
+
+
+def _listed(agreement: Agreement) -> str:
+    return ", ".join(f"{seat.role} {seat.name} ({seat.identity.hex()[:8]})" for seat in agreement.roster)

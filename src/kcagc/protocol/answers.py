@@ -1,0 +1,95 @@
+"""What the receiver of a sum makes of it, on whole numbers alone: who wins, who ties, who wins by nine, what to draw.
+
+Sums that differ by less than rounding can make them differ count as equal. Which of several equal columns wins is for
+those to decide who know what the columns are: the lowest cluster number, as in `kcagc.cluster.rules`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kcagc._types import IntArray, Labels
+from kcagc.cluster.kmeans import kmeans
+from kcagc.protocol.packing import pack, pack_bits
+from kcagc.secagg.fixed_point import Sums, decode
+
+# Each of 16 parties rounds by half a unit of 2^-44, and its floating point by less than a few units more.
+TIE = 64
+NINE = 9  # Protocol 2, line 14
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An answer's fields, packed."""
+
+    winners: bytes
+    tied_rows: bytes
+    tied_positions: bytes
+    clear: bytes
+
+
+def judge(sums: Sums, *, by_nine: bool) -> Verdict:
+    """Give each row (of s × m × c sums) its first winning position and the others that tie with it.
+
+    With `by_nine` also whether the best is at most a ninth of the second (Protocol 2, line 14).
+    """
+    columns = sums.shape[2]
+    flat = sums.reshape(-1, columns)
+    least = flat.min(axis=1)
+    tying = flat <= (least + TIE)[:, None]
+    first = tying.argmax(axis=1)
+    tying[np.arange(len(flat)), first] = False
+    rows, positions = np.nonzero(tying)
+    clear = b""
+    if by_nine:
+        second = np.partition(flat, 1, axis=1)[:, 1] if columns > 1 else NINE * least
+        clear = pack_bits(least <= (second + TIE) // NINE)
+    return Verdict(pack(first, columns), rows.astype("<u8").tobytes(), positions.astype("<u4").tobytes(), clear)
+
+
+def sample(sums: Sums, seed: list[int]) -> tuple[int, ...]:
+    """Draw for each start a row with probability proportional to its least sum (D² sampling)."""
+    random = np.random.RandomState(np.random.MT19937(np.random.SeedSequence(seed)))
+    chosen = []
+    for least in np.maximum(sums.min(axis=2), 0):
+        mass = np.cumsum(decode(least))
+        at = np.searchsorted(mass, random.random_sample() * mass[-1], side="right")
+        chosen.append(int(min(at, len(mass) - 1)))
+    return tuple(chosen)
+
+
+def cheapest(sums: Sums) -> int:
+    """Give the first start whose joint inertia is least."""
+    costs = sums.ravel()
+    return int(np.argmax(costs <= costs.min() + TIE))
+
+
+def cluster_from_distances(sums: Sums, n_rows: int, k: int, n_starts: int, seed: list[int]) -> Labels:
+    """Cluster rows of which all distances and the sizes are known: seeds and restarts without any further round.
+
+    `sums` holds the distances above the diagonal, row by row, then the shares of the total size. Squared distances
+    give back the arrangement of the rows (classical scaling), and k-means does the rest.
+    """
+    values = decode(sums.ravel())
+    squared = np.zeros((n_rows, n_rows))
+    upper = np.triu_indices(n_rows, 1)
+    squared[upper] = values[: len(upper[0])]
+    squared += squared.T
+    sizes = np.maximum(values[len(upper[0]) :], 0.0)
+    from_mean = squared @ sizes
+    gram = (from_mean[:, None] + from_mean[None, :] - squared - sizes @ from_mean) / 2
+    spectrum, vectors = np.linalg.eigh(gram)
+    used = spectrum > max(float(spectrum[-1]), 0.0) * 1e-9
+    arrangement = vectors[:, used] * np.sqrt(spectrum[used]) if used.any() else np.zeros((n_rows, 1))
+    random = np.random.RandomState(np.random.MT19937(np.random.SeedSequence(seed)))
+    return kmeans(arrangement, k, weights=sizes, n_init=n_starts, fewer=True, random_state=random).labels
+
+
+def positions_of(rows: bytes, positions: bytes) -> tuple[IntArray, IntArray]:
+    """Read the ties of an answer; the lengths are checked by who reads the answer."""
+    return (
+        np.frombuffer(rows, dtype="<u8").astype(np.int64),
+        np.frombuffer(positions, dtype="<u4").astype(np.int64),
+    )

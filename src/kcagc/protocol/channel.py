@@ -1,0 +1,47 @@
+"""Typed messages over effects: every message is read once, checked once, and written into the ledger as it leaves."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from kcagc.errors import AbortedError, PeerError
+from kcagc.ledger import Entry
+from kcagc.protocol.effects import Disclosed, Send, perform, wait
+from kcagc.protocol.messages import Abort, Message, decode, encode, expect, kind_of
+
+M = TypeVar("M", bound=Message)
+
+
+class Channel:
+    """How one role speaks and listens."""
+
+    def __init__(self, me: str) -> None:
+        self.me = me
+
+    async def send(
+        self, to: str, message: Message, *, stage: str, shape: tuple[int, ...] = (), kind: str | None = None
+    ) -> bytes:
+        """Let a message leave, and give its bytes; `kind` names its line in the ledger where it is not the type's."""
+        payload = encode(message)
+        entry = Entry(self.me, to, f"message/{kind or kind_of(message)}", stage, shape, len(payload))
+        await perform(Send(to, payload, entry))
+        return payload
+
+    async def receive(self, sender: str, kind: type[M]) -> M:
+        """Give the next message of `sender`, which must be of this kind."""
+        message, _ = await self.receive_with_bytes(sender, kind)
+        return message
+
+    async def receive_with_bytes(self, sender: str, kind: type[M]) -> tuple[M, bytes]:
+        """Give the message, and its bytes for the transcript."""
+        came_from, payload = await wait([sender])
+        if came_from != sender:
+            raise PeerError(f"{came_from}: sent a message while {sender} was awaited")
+        message = decode(payload, sender)
+        if isinstance(message, Abort):
+            raise AbortedError(message.origin, message.reason)
+        return expect(message, kind, sender), payload
+
+    async def disclosed(self, sender: str, receiver: str, kind: str, stage: str, shape: tuple[int, ...]) -> None:
+        """Record what opened or was put out without a message of its own."""
+        await perform(Disclosed(Entry(sender, receiver, kind, stage, shape, 0)))

@@ -1,0 +1,190 @@
+"""A party's part in a fit: the basic method (Protocol 2), cells (Protocol 3), and their tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kcagc._types import IntArray
+from kcagc.errors import DataError, PeerError
+from kcagc.protocol.cells import intersect, virtual_nodes
+from kcagc.protocol.effects import once, progress
+from kcagc.protocol.local import LocalResult, PartyData, compute_local, decode_local, encode_local
+from kcagc.protocol.messages import Confirmation, PackedLabels
+from kcagc.protocol.model import PartyModel, own_centers
+from kcagc.protocol.packing import pack, unpack
+from kcagc.protocol.party import Membership, Party
+from kcagc.protocol.plan import Merge
+from kcagc.protocol.rounds import Counted, Joint, joint_kmeans
+from kcagc.protocol.seeds import distinct, random_for, starts_from_codes
+from kcagc.secagg.framing import digest
+
+
+@dataclass(frozen=True, eq=False)
+class MergeReport:
+    """What one merge took: rows (cells, or nodes for the basic method), clusters out, iterations, rounds, sums."""
+
+    group: str
+    layer: int
+    n_parties: int
+    n_rows: int
+    n_clusters: int
+    n_iter: int
+    converged: bool
+    rounds: int
+    sums: Counted
+
+
+@dataclass(frozen=True, eq=False)
+class FitResult:
+    """A party's outcome: the joint clusters, its own share of the model, and what its merges took."""
+
+    labels: IntArray
+    model: PartyModel
+    merges: list[MergeReport]
+
+
+async def fit_party(membership: Membership, data: PartyData, *, seed: int) -> FitResult:
+    """Run a fit as one party; `seed` is its own, and the first party's is the one that common choices come from."""
+    party = Party(membership)
+    parameters, parties = party.agreement.parameters, party.agreement.parties
+    if parameters.n_clusters > data.graph.n_nodes:
+        raise DataError(f"{party.name}: n_clusters: {parameters.n_clusters} clusters of {data.graph.n_nodes} nodes")
+    await party.say_hello()
+    await progress("filtering and projecting own features")
+    local = await _local_result(party, data, seed)
+    first = party.name == parties[0]
+    told = await party.meet(data, seed if first else None, local.starts)
+    common = seed if first else told[parties[0]].seed
+    if common is None:
+        raise PeerError(f"{parties[0]}: did not send the seed of common choices")
+    if parameters.method == "basic":
+        labels, transcript, reports = await _basic(party, local, told, common)
+    else:
+        labels, transcript, reports = await _through_cells(party, local, common)
+    await party.compare_results(transcript, labels, "labels")
+    model = PartyModel(
+        party.session.id.hex(),
+        party.name,
+        parameters,
+        len(labels),
+        local.embedder,
+        own_centers(local.rows, labels, parameters.n_clusters),
+    )
+    return FitResult(labels, model, reports)
+
+
+async def _local_result(party: Party, data: PartyData, seed: int) -> LocalResult:
+    parameters, parties = party.agreement.parameters, party.agreement.parties
+
+    def compute() -> bytes:
+        try:
+            return encode_local(compute_local(data, parameters, parties.index(party.name), len(parties), seed))
+        except DataError as error:
+            raise DataError(f"{party.name}: {error}") from error
+
+    return decode_local(await once("local result", compute))
+
+
+async def _basic(
+    party: Party, local: LocalResult, told: dict[str, Confirmation], seed: int
+) -> tuple[IntArray, bytes, list[MergeReport]]:
+    """Protocol 2: every node is a row."""
+    parameters = party.agreement.parameters
+    sizes = np.ones(len(local.rows), dtype=np.int64)
+    proposed = {party.name: local.starts} | {other: theirs.starts for other, theirs in told.items()}
+    starts = None if parameters.seeding != "common" else _agreed_starts(party, proposed, sizes, seed)
+    (merge,) = party.merges
+    sums = party.sums_of(merge)
+    joint = await joint_kmeans(sums, local.rows, sizes, parameters.n_clusters, starts, seed, parameters)
+    await sums.finish()
+    return joint.labels, sums.transcript, [_report(merge, len(sizes), parameters.n_clusters, joint)]
+
+
+def _agreed_starts(
+    party: Party, proposed: dict[str, dict[int, tuple[int, ...]]], sizes: IntArray, seed: int
+) -> IntArray:
+    """Take each start from the party whose turn it is."""
+    parameters, parties = party.agreement.parameters, party.agreement.parties
+    starts = []
+    for number in range(parameters.n_init):
+        whose = parties[number % len(parties)]
+        nodes = np.array(proposed[whose].get(number, ()), dtype=np.int64)
+        if len(nodes) != parameters.n_clusters or (nodes < 0).any() or (nodes >= len(sizes)).any():
+            raise PeerError(f"{whose}: start {number} does not name {parameters.n_clusters} nodes")
+        starts.append(distinct(nodes, sizes, random_for(seed, 4, number)))
+    return np.array(starts, dtype=np.int64)
+
+
+async def _through_cells(party: Party, local: LocalResult, seed: int) -> tuple[IntArray, bytes, list[MergeReport]]:
+    """Protocol 3, once for each merge on the way from this party's leaf to the root."""
+    parameters = party.agreement.parameters
+    labels, n_clusters, transcript = local.labels, local.n_clusters, b""
+    reports = []
+    for merge in party.merges:
+        all_labels, transcript = await _exchange_labels(party, merge, labels, n_clusters, transcript)
+        cells = intersect(all_labels)
+        wanted = parameters.n_clusters if merge.root else parameters.n_local_clusters
+        sums = party.sums_of(merge, transcript)
+        if len(cells) > wanted:
+            rows = virtual_nodes(local.rows, cells, parameters.virtual_nodes, local.labels)
+            starts = None
+            if parameters.seeding == "common":
+                starts = starts_from_codes(cells.codes, cells.sizes, wanted, parameters.n_init, seed)
+            joint = await joint_kmeans(sums, rows, cells.sizes, wanted, starts, seed, parameters)
+        elif len(cells) == wanted or not merge.root:
+            joint = Joint(np.arange(len(cells)), 0, True, 0, Counted())  # every cell is a cluster: nothing to sum
+        else:
+            raise DataError(
+                f"n_local_clusters: the local clusters have {len(cells)} non-empty intersections, which cannot make "
+                f"{wanted} clusters; ask for more local clusters"
+            )
+        await sums.finish()
+        labels, n_clusters, transcript = joint.labels[cells.of_node], min(wanted, len(cells)), sums.transcript
+        reports.append(_report(merge, len(cells), n_clusters, joint))
+    return labels, transcript, reports
+
+
+async def _exchange_labels(
+    party: Party, merge: Merge, labels: IntArray, n_clusters: int, transcript: bytes
+) -> tuple[list[IntArray], bytes]:
+    """Tell the clusters of one's own child, hear those of the others (Protocol 3, lines 2 and 11).
+
+    The new transcript joins those of all children: a party that was told something else below opens nothing here.
+    """
+    own = merge.child_of(party.name)
+    await progress(f"{merge.group.name}: exchanging labels")
+    contents = {}
+    if party.name == merge.speakers[own]:
+        told = PackedLabels(n_clusters, pack(labels, n_clusters), transcript)
+        contents = {other: told for other in merge.group.members if other not in merge.children[own]}
+    senders = tuple(speaker for number, speaker in enumerate(merge.speakers) if number != own)
+    heard = await party.exchange(f"labels {merge.group.name}", dict(contents), senders, PackedLabels)
+    most = max(party.agreement.parameters.n_local_clusters, 1)
+    all_labels, transcripts = [], []
+    for number, speaker in enumerate(merge.speakers):
+        if number == own:
+            all_labels.append(labels)
+            transcripts.append(transcript)
+            continue
+        theirs = heard[speaker]
+        if not 1 <= theirs.n_clusters <= most:
+            raise PeerError(f"{speaker}: sent {theirs.n_clusters} clusters, where at most {most} were agreed")
+        all_labels.append(unpack(theirs.packed, len(labels), theirs.n_clusters, speaker, "labels"))
+        transcripts.append(theirs.transcript)
+    return all_labels, digest("children", *transcripts)
+
+
+def _report(merge: Merge, n_rows: int, n_clusters: int, joint: Joint) -> MergeReport:
+    return MergeReport(
+        merge.group.name,
+        merge.layer,
+        len(merge.group.members),
+        n_rows,
+        n_clusters,
+        joint.n_iter,
+        joint.converged,
+        joint.rounds,
+        joint.sums,
+    )

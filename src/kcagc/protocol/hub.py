@@ -1,0 +1,200 @@
+"""The hub: relays hellos and boxes, adds up masked vectors, answers. A coordinator, or the last party's other half.
+
+It holds no data. Which groups sum, and in what order, it computes from the roster and the parameters; how many rounds a
+group needs it does not know, because convergence shows in labels, and it has none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kcagc.errors import AbortedError, AgreementError, PeerError
+from kcagc.protocol.agreement import Agreement, Seeding
+from kcagc.protocol.answers import cheapest, cluster_from_distances, judge, sample
+from kcagc.protocol.channel import Channel
+from kcagc.protocol.effects import Role, progress, together, wait
+from kcagc.protocol.hello import check_hello, own_hello
+from kcagc.protocol.messages import (
+    Abort,
+    Answer,
+    Boxes,
+    Choice,
+    Delivery,
+    Finished,
+    Hello,
+    Hellos,
+    Masked,
+    Message,
+    decode,
+    expect,
+)
+from kcagc.protocol.packing import pack
+from kcagc.protocol.plan import Merge, layers
+from kcagc.secagg.fixed_point import Sums, Words
+from kcagc.secagg.identity import Identity
+from kcagc.secagg.masks import CHECK_WORDS, summed
+from kcagc.secagg.session import Secrets
+
+_STAGES: dict[Seeding, frozenset[str]] = {
+    "common": frozenset({"ninth", "lloyd", "inertia"}),
+    "d2": frozenset({"ninth", "lloyd", "inertia", "seed"}),
+    "distances": frozenset({"pairs"}),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class HubResult:
+    """How many sums the hub opened."""
+
+    sums: int
+
+
+async def coordinator(name: str, agreement: Agreement, identity: Identity, secrets: Secrets, *, seed: int) -> HubResult:
+    """Run the neutral role: it is on the roster, signs a hello, and holds no data; `seed` is for its own choices."""
+    agreement.check()
+    if agreement.seat(name).identity != identity.public:
+        raise AgreementError(f"{name}: the roster has another identity key for {name} than its own")
+    hub = Hub(name, agreement, seed)
+    return await hub.run(own_hello(name, agreement, identity, secrets))
+
+
+class Hub:
+    """One run of the hub."""
+
+    def __init__(self, name: str, agreement: Agreement, seed: int) -> None:
+        self.agreement, self.parties = agreement, agreement.parties
+        self.channel = Channel(name)
+        self._seed = seed
+        self._sums = 0
+        predicting = agreement.parameters.task == "predict"
+        self._stages = frozenset({"predict"}) if predicting else _STAGES[agreement.parameters.seeding]
+
+    async def run(self, own: Hello | None) -> HubResult:
+        """Relay and sum from the first hello to the last receipt; `own` is a coordinator's hello."""
+        await self._hellos(own)
+        await self._relay("confirmation", self.parties, self.parties)
+        for layer in layers(self.agreement):
+            await together([self._serve(merge) for merge in layer])
+        await self._relay("receipt", self.parties, self.parties)
+        return HubResult(self._sums)
+
+    async def _hellos(self, own: Hello | None) -> None:
+        hellos = []
+        for done, party in enumerate(self.parties):
+            await progress(f"waiting for {', '.join(self.parties[done:])}", done, len(self.parties))
+            hello = await self.channel.receive(party, Hello)
+            check_hello(self.channel.me, self.agreement, hello, party)
+            hellos.append(hello)
+        everybody = Hellos((*hellos, own) if own else tuple(hellos))
+        for party in self.parties:
+            await self.channel.send(party, everybody, stage="hello", shape=(len(everybody.hellos),))
+
+    async def _relay(self, stage: str, senders: tuple[str, ...], receivers: tuple[str, ...]) -> None:
+        """Pass boxes on: each receiver gets, in the roster's order, those that are for it."""
+        pending: dict[str, list[tuple[str, bytes]]] = {receiver: [] for receiver in receivers}
+        for sender in senders:
+            message = await self.channel.receive(sender, Boxes)
+            if message.stage != stage:
+                raise PeerError(f"{sender}: sent boxes of {message.stage!r} where those of {stage!r} were due")
+            for receiver, box in message.boxes:
+                if receiver not in pending or receiver == sender:
+                    raise PeerError(f"{sender}: sent a box for {receiver}, who is not to get one")
+                pending[receiver].append((sender, box))
+        for receiver, boxes in pending.items():
+            shape = (len(boxes),)
+            await self.channel.send(receiver, Delivery(stage, tuple(boxes)), stage=stage, shape=shape)
+
+    async def _serve(self, merge: Merge) -> None:
+        """Sum for one group until its members say that they are done."""
+        group, parameters = merge.group, self.agreement.parameters
+        if parameters.task == "fit" and parameters.method != "basic":
+            await self._relay(f"labels {group.name}", merge.speakers, group.members)
+        number = 0
+        while True:
+            first = await self._next(group.members[0], merge, number)
+            if isinstance(first, Finished):
+                for member in group.members[1:]:
+                    expect(await self._next(member, merge, number), Finished, member)
+                return
+            await progress(f"{group.name}: sum", number + 1)
+            sums = await self._sum(merge, first, number)
+            answer = self._answer(merge, first, sums)
+            for member in group.members:
+                await self.channel.send(member, answer, stage=f"{group.name} {first.stage} {number}")
+            number += 1
+
+    async def _next(self, member: str, merge: Merge, number: int) -> Masked | Finished:
+        """Receive a vector for the sum of this number, or the word that there will be none."""
+        _, payload = await wait([member])
+        message = decode(payload, member)
+        if isinstance(message, Abort):
+            raise AbortedError(message.origin, message.reason)
+        if not isinstance(message, Finished):
+            message = expect(message, Masked, member)
+            if message.number != number:
+                raise PeerError(f"{member}: sent a vector for sum {message.number} where that of sum {number} was due")
+            if message.stage not in self._stages:
+                raise PeerError(f"{member}: asked for a sum of {message.stage!r}, which was not agreed on")
+            if min(message.shape) < 1 or len(message.words) != 8 * (int(np.prod(message.shape)) + CHECK_WORDS):
+                raise PeerError(f"{member}: a vector of {len(message.words)} bytes does not have shape {message.shape}")
+        if message.group != merge.group.name:
+            raise PeerError(f"{member}: spoke of group {message.group}, where {merge.group.name} was due")
+        return message
+
+    async def _sum(self, merge: Merge, first: Masked, number: int) -> Sums:
+        group = merge.group
+        total = _words(first).copy()
+        for member in group.members[1:]:
+            message = expect(await self._next(member, merge, number), Masked, member)
+            if (message.stage, message.shape) != (first.stage, first.shape):
+                raise PeerError(
+                    f"transcripts differ: {group.members[0]} is at {first.stage} {first.shape}, {member} at "
+                    f"{message.stage} {message.shape}"
+                )
+            total += _words(message)
+        sums = summed([total], len(group.members)).reshape(first.shape)
+        kind = {"inertia": "inertia", "pairs": "geometry"}.get(first.stage)
+        if kind is None:
+            what = "seeding" if first.stage == "seed" else "distances"
+            if group.hides_nothing and what == "distances":
+                kind = f"{what}.two-party"
+            else:
+                kind = f"{what}.labelled" if group.labelled else f"{what}.shuffled"
+        stage = f"{group.name} {first.stage} {number}"
+        await self.channel.disclosed("+".join(group.members), self.channel.me, f"opened/{kind}", stage, first.shape)
+        self._sums += 1
+        return sums
+
+    def _answer(self, merge: Merge, asked: Masked, sums: Sums) -> Message:
+        name, parameters = merge.group.name, self.agreement.parameters
+        seed = [self._seed, merge.layer, int(name.rpartition(".")[2]) if "." in name else 0, asked.number]
+        if asked.stage == "inertia":
+            return Choice(name, asked.number, (cheapest(sums),))
+        if asked.stage == "seed":
+            return Choice(name, asked.number, sample(sums, seed))
+        if asked.stage == "pairs":
+            n_rows = _rows_of_pairs(sums.size, asked)
+            k = parameters.n_clusters if merge.root else parameters.n_local_clusters
+            labels = cluster_from_distances(sums, n_rows, k, parameters.n_init, seed)
+            return Answer(name, asked.number, pack(labels, k))
+        verdict = judge(sums, by_nine=asked.stage == "ninth")
+        return Answer(name, asked.number, verdict.winners, verdict.tied_rows, verdict.tied_positions, verdict.clear)
+
+
+def _words(message: Masked) -> Words:
+    return np.frombuffer(message.words, dtype="<u8").astype(np.uint64, copy=False)
+
+
+def _rows_of_pairs(n_values: int, asked: Masked) -> int:
+    """Solve m (m - 1) / 2 + m = n_values."""
+    n_rows = int((np.sqrt(8 * n_values + 1) - 1) / 2)
+    if n_rows * (n_rows + 1) // 2 != n_values:
+        raise PeerError(f"group {asked.group}: {n_values} values are not all distances of some number of rows")
+    return n_rows
+
+
+def hub_half(name: str, agreement: Agreement, *, seed: int) -> Role[HubResult]:
+    """Give the other half of a party that sums: its hello is the member half's."""
+    return Hub(name, agreement, seed).run(None)

@@ -1,0 +1,139 @@
+"""What a party does alone: its checked data, its filtered and projected rows, its local clusters.
+
+Filter, singular vectors and local k-means do not come out the same to the last bit with other numbers of threads or
+other versions. Their result is therefore computed once, stored, and reloaded ever after: all that is sent later follows
+from it, and another vector under the same mask would give away both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from kcagc._types import AnyFloatArray, Features, FloatArray, IntArray, Sparse
+from kcagc.cluster.kmeans import kmeans
+from kcagc.cluster.projection import Projection, fit_projection
+from kcagc.cluster.seeding import local_search, plus_plus
+from kcagc.errors import DataError
+from kcagc.graph.attributed import AttributedGraph
+from kcagc.graph.filters import Filter
+from kcagc.graph.structure import Graph
+from kcagc.protocol.agreement import Parameters, Scaling
+from kcagc.protocol.arrays import Stored, restore, store
+
+LOCAL_STARTS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class PartyData:
+    """One party's table on the graph, and the filter that smooths it."""
+
+    graph: Graph
+    features: Features
+    filter: Filter
+
+    @classmethod
+    def build(cls, name: str, graph: Graph | Sparse, features: Features, filter: Filter) -> PartyData:  # noqa: A002
+        """Check both; an error names the party."""
+        try:
+            checked = AttributedGraph.build(graph, features)
+        except DataError as error:
+            raise DataError(f"{name}: {error}") from error
+        return cls(checked.graph, checked.features, filter)
+
+    def filtered(self) -> AnyFloatArray:
+        """Smooth the table along the graph (Protocol 1, lines 1 to 3)."""
+        return self.filter.apply(self.graph, self.features)
+
+
+class Embedder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How filtered rows become points: kept after a fit, and never fitted again, so that new rows land beside old."""
+
+    basis: Stored
+    singular_values: Stored
+    noise_floor: float
+    scaling: Scaling
+    divisor: float
+
+    @classmethod
+    def fit(cls, filtered: AnyFloatArray, parameters: Parameters) -> Embedder:
+        """Find the projection, and what to divide by."""
+        projection = fit_projection(filtered, parameters.n_components)
+        scaling, divisor = parameters.scaling, 1.0
+        if scaling == "US":
+            divisor = parameters.unit
+        elif scaling == "unit" and projection.n_components == 1:
+            # In one dimension unit length would leave a sign and nothing else: keep lengths, at most 1.
+            scaling = "US"
+            divisor = float(np.abs(projection.transform(filtered, "US")).max()) or 1.0
+        return cls(store(projection.basis), store(projection.singular_values), projection.noise_floor, scaling, divisor)
+
+    def rows(self, filtered: AnyFloatArray) -> FloatArray:
+        """Project rows with the kept basis."""
+        projection = Projection(restore(self.basis), restore(self.singular_values), self.noise_floor)
+        return projection.transform(filtered, self.scaling) / self.divisor
+
+
+class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All that a party brings into the joint computation; `n_clusters` is 0 where it has no local clusters."""
+
+    embedder: Embedder
+    stored_rows: Stored
+    stored_labels: Stored
+    n_clusters: int
+    starts: dict[int, tuple[int, ...]]
+
+    @property
+    def rows(self) -> FloatArray:
+        """The party's points, n × q."""
+        return restore(self.stored_rows)
+
+    @property
+    def labels(self) -> IntArray:
+        """The local cluster of each node."""
+        return restore(self.stored_labels)
+
+
+def compute_local(data: PartyData, parameters: Parameters, position: int, n_parties: int, seed: int) -> LocalResult:
+    """Filter, project and, for the optimized method, cluster (Protocol 3, lines 1 to 3).
+
+    Where a table has fewer distinct rows than local clusters are asked for, each distinct row is a cluster. For the
+    basic method the party proposes the starts whose turn is its own (Protocol 2, line 6).
+    """
+    filtered = data.filtered()
+    embedder = Embedder.fit(filtered, parameters)
+    rows = embedder.rows(filtered)
+    del filtered
+    labels, n_clusters, starts = np.zeros(0, dtype=np.int64), 0, {}
+    if parameters.method == "basic":
+        if parameters.seeding == "common":
+            own = range(position, parameters.n_init, n_parties)
+            starts = {start: _proposal(rows, parameters.n_clusters, [seed, start]) for start in own}
+    else:
+        found = kmeans(rows, parameters.n_local_clusters, n_init=LOCAL_STARTS, random_state=seed, fewer=True)
+        labels, n_clusters = found.labels, len(found.centers)
+        if n_clusters < 2:
+            raise DataError(
+                "features: all rows are the same once filtered and projected, so there is nothing to cluster"
+            )
+    return LocalResult(embedder, store(rows), store(labels), n_clusters, starts)
+
+
+def _proposal(rows: FloatArray, k: int, seed: list[int]) -> tuple[int, ...]:
+    """Draw k nodes that lie far apart in one's own rows."""
+    random = np.random.RandomState(np.random.MT19937(np.random.SeedSequence(seed)))
+    weights = np.ones(len(rows))
+    chosen = local_search(rows, weights, plus_plus(rows, weights, k, random), k, random)
+    return tuple(int(node) for node in chosen)
+
+
+def encode_local(result: LocalResult) -> bytes:
+    """Write it for the store."""
+    return msgspec.msgpack.encode(result)
+
+
+def decode_local(stored: bytes) -> LocalResult:
+    """Read what was stored."""
+    return msgspec.msgpack.decode(stored, type=LocalResult)

@@ -1,0 +1,156 @@
+"""Every message there is, typed; unknown types, unknown fields and wrong lengths are refused when they are read."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from kcagc.errors import PeerError
+from kcagc.protocol.agreement import Agreement
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
+    """What roles send; the tag is also its name in the ledger."""
+
+
+class Hello(Message, frozen=True, tag="hello"):
+    """A role's inputs with its fresh nonce and key, signed by its identity."""
+
+    name: str
+    agreement: Agreement
+    nonce: bytes
+    key: bytes
+    signature: bytes
+
+
+class Hellos(Message, frozen=True, tag="hellos"):
+    """All hellos, in the roster's order."""
+
+    hellos: tuple[Hello, ...]
+
+
+class Boxes(Message, frozen=True, tag="boxes"):
+    """Closed boxes, each for the party named with it."""
+
+    stage: str
+    boxes: tuple[tuple[str, bytes], ...]
+
+
+class Delivery(Message, frozen=True, tag="delivery"):
+    """Closed boxes, each from the party named with it."""
+
+    stage: str
+    boxes: tuple[tuple[str, bytes], ...]
+
+
+class Masked(Message, frozen=True, tag="masked"):
+    """One party's vector for a sum: starts × rows × columns words, and the check words."""
+
+    group: str
+    stage: str
+    number: int
+    shape: tuple[int, int, int]
+    words: bytes
+
+
+class Answer(Message, frozen=True, tag="answer"):
+    """Who wins each row: packed positions, further positions that tie, and (in the 1/9 step) who wins by nine."""
+
+    group: str
+    number: int
+    winners: bytes
+    tied_rows: bytes = b""
+    tied_positions: bytes = b""
+    clear: bytes = b""
+
+
+class Choice(Message, frozen=True, tag="choice"):
+    """A position chosen for each start (or the one start that is cheapest)."""
+
+    group: str
+    number: int
+    positions: tuple[int, ...]
+
+
+class Finished(Message, frozen=True, tag="finished"):
+    """This group needs no further sums."""
+
+    group: str
+
+
+class Abort(Message, frozen=True, tag="abort"):
+    """The run ends: which role ended it, and the kind of reason."""
+
+    origin: str
+    reason: str
+
+
+class Confirmation(Message, frozen=True, tag="confirmation"):
+    """In a box: what two parties compare once they share keys, and what they need from each other to begin."""
+
+    n_nodes: int
+    ids: bytes
+    graph: bytes
+    group_keys: dict[str, bytes]
+    seed: int | None
+    starts: dict[int, tuple[int, ...]]
+
+
+class PackedLabels(Message, frozen=True, tag="labels"):
+    """In a box: the clusters that a party, or a merge of parties, found, in the fewest bits; and what led there."""
+
+    n_clusters: int
+    packed: bytes
+    transcript: bytes
+
+
+class Receipt(Message, frozen=True, tag="receipt"):
+    """In a box: a digest of all answers and of the result, so that all parties end with the same."""
+
+    digest: bytes
+
+
+AnyMessage = Hello | Hellos | Boxes | Delivery | Masked | Answer | Choice | Finished | Abort
+BoxContent = Confirmation | PackedLabels | Receipt
+
+_messages = msgspec.msgpack.Decoder(AnyMessage)
+_contents = msgspec.msgpack.Decoder(BoxContent)
+_encoder = msgspec.msgpack.Encoder()
+
+M = TypeVar("M", bound=Message)
+
+
+def encode(message: Message) -> bytes:
+    """Give a message's bytes."""
+    return _encoder.encode(message)
+
+
+def decode(payload: bytes, sender: str) -> AnyMessage:
+    """Read a message, or say who sent what cannot be read."""
+    return _read(_messages, payload, sender)  # type: ignore[no-any-return]
+
+
+def decode_content(payload: bytes, sender: str) -> BoxContent:
+    """Read what was in a box."""
+    return _read(_contents, payload, sender)  # type: ignore[no-any-return]
+
+
+def _read(decoder: Any, payload: bytes, sender: str) -> Any:
+    try:
+        return decoder.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise PeerError(f"{sender}: sent a message that cannot be read: {error}") from error
+
+
+def expect(message: Message, kind: type[M], sender: str) -> M:
+    """Refuse a message of another type than the protocol is waiting for."""
+    if not isinstance(message, kind):
+        wanted, got = (one.__struct_config__.tag for one in (kind, type(message)))
+        raise PeerError(f"{sender}: sent {got!r} where {wanted!r} was due")
+    return message
+
+
+def kind_of(message: Message) -> str:
+    """Give a message's name in the ledger."""
+    return str(message.__struct_config__.tag)

@@ -1,0 +1,177 @@
+"""What every party does in every run: show itself, check the others, exchange boxes, and make sure all end alike."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kcagc._types import IntArray
+from kcagc.errors import AgreementError, PeerError
+from kcagc.ledger import Entry, Policy
+from kcagc.protocol.agreement import Agreement
+from kcagc.protocol.channel import Channel
+from kcagc.protocol.effects import Disclosed, Use, perform, progress
+from kcagc.protocol.hello import Session, begin, compare_data, graph_digest, ids_digest, own_hello
+from kcagc.protocol.local import PartyData
+from kcagc.protocol.messages import (
+    Boxes,
+    Confirmation,
+    Delivery,
+    Hellos,
+    Message,
+    Receipt,
+    decode_content,
+    encode,
+    expect,
+    kind_of,
+)
+from kcagc.protocol.plan import Merge, layers, risks
+from kcagc.protocol.sums import SumsOfGroup
+from kcagc.secagg.boxes import seal, unseal
+from kcagc.secagg.framing import digest, framed
+from kcagc.secagg.identity import Identity
+from kcagc.secagg.pairs import derived
+from kcagc.secagg.session import Secrets
+
+C = TypeVar("C", bound=Message)
+
+
+@dataclass(frozen=True, eq=False)
+class Membership:
+    """What a party brings to a session: its name, what it agrees to, its keys, and what its operator accepts."""
+
+    name: str
+    agreement: Agreement
+    identity: Identity
+    secrets: Secrets
+    policy: Policy
+
+    def check(self) -> None:
+        """Refuse, before anything is sent, a session that makes no sense or that the operator did not accept."""
+        self.agreement.check()
+        if self.agreement.seat(self.name).identity != self.identity.public:
+            raise AgreementError(f"{self.name}: the roster has another identity key for {self.name} than its own")
+        self.policy.check(risks(self.agreement))
+        for merge in self.merges:
+            merge.group.check(self.policy.accept)
+
+    @property
+    def merges(self) -> list[Merge]:
+        """The merges that this party takes part in, from the leaves to the root."""
+        return [merge for layer in layers(self.agreement) for merge in layer if self.name in merge.group.members]
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The other data parties."""
+        return tuple(party for party in self.agreement.parties if party != self.name)
+
+
+class Party:
+    """A party during a session."""
+
+    def __init__(self, membership: Membership) -> None:
+        membership.check()
+        self.name, self.agreement, self.others = membership.name, membership.agreement, membership.others
+        self.merges = membership.merges
+        self.channel = Channel(self.name)
+        self._membership = membership
+        self._session: Session | None = None
+        self._group_keys: dict[str, bytes] = {}
+
+    @property
+    def session(self) -> Session:
+        """The session, once all hellos are checked."""
+        if self._session is None:
+            raise AgreementError(f"{self.name}: no session has begun")
+        return self._session
+
+    async def say_hello(self) -> None:
+        """Show inputs, nonce and key."""
+        own = self._membership
+        hello = own_hello(self.name, self.agreement, own.identity, own.secrets)
+        await self.channel.send(self.agreement.hub, hello, stage="hello")
+
+    async def meet(
+        self, data: PartyData, seed: int | None, starts: dict[int, tuple[int, ...]]
+    ) -> dict[str, Confirmation]:
+        """Check everybody's hello; then compare data with each other party, in boxes; give what they said."""
+        await progress("waiting for all parties")
+        hellos = await self.channel.receive(self.agreement.hub, Hellos)
+        self._session = begin(self.name, self.agreement, self._membership.secrets, hellos.hellos)
+        led = [merge.group for merge in self.merges if merge.group.members[0] == self.name and not merge.group.labelled]
+        for group in led:
+            secret = self._membership.secrets.shuffling
+            self._group_keys[group.name] = derived(secret, self.session.id, "order of group", group.name)
+        shared = self.agreement.parameters.graph == "shared"
+        ids, graph = ids_digest(data.graph), graph_digest(data.graph) if shared else b""
+        own = {
+            other: Confirmation(
+                n_nodes=data.graph.n_nodes,
+                ids=self.session.pairs[other].fingerprint("ids", ids),
+                graph=self.session.pairs[other].fingerprint("graph", graph),
+                group_keys={group.name: self._group_keys[group.name] for group in led if other in group.members},
+                seed=seed,
+                starts=starts,
+            )
+            for other in self.others
+        }
+        told = await self.exchange("confirmation", dict(own), self.others, Confirmation)
+        for other, theirs in told.items():
+            compare_data(self.name, other, "number of nodes", own[other].n_nodes, theirs.n_nodes)
+            compare_data(self.name, other, "node ids", own[other].ids, theirs.ids)
+            compare_data(self.name, other, "graph", own[other].graph, theirs.graph)
+            self._group_keys |= {
+                merge.group.name: theirs.group_keys[merge.group.name]
+                for merge in self.merges
+                if merge.group.members[0] == other and merge.group.name in theirs.group_keys
+            }
+        return told
+
+    async def exchange(
+        self, stage: str, contents: dict[str, Message], senders: tuple[str, ...], kind: type[C]
+    ) -> dict[str, C]:
+        """Send boxes through the hub, and open those that come from `senders`."""
+        if contents:
+            boxes = [(to, await self._sealed(to, stage, content)) for to, content in contents.items()]
+            await self.channel.send(self.agreement.hub, Boxes(stage, tuple(boxes)), stage=stage, shape=(len(boxes),))
+        if not senders:
+            return {}
+        delivery = await self.channel.receive(self.agreement.hub, Delivery)
+        if delivery.stage != stage or tuple(sender for sender, _ in delivery.boxes) != senders:
+            raise PeerError(
+                f"{self.agreement.hub}: delivered other boxes than those of {stage} from {', '.join(senders)}"
+            )
+        opened = {}
+        for sender, box in delivery.boxes:
+            content = unseal(self.session.pairs[sender], self._box_label(stage, sender, self.name), box)
+            opened[sender] = expect(decode_content(content, sender), kind, sender)
+        return opened
+
+    async def _sealed(self, to: str, stage: str, content: Message) -> bytes:
+        label, plain = self._box_label(stage, self.name, to), encode(content)
+        await perform(Use(framed(self.session.id, label), hashlib.sha256(plain).digest()))
+        await perform(Disclosed(Entry(self.name, to, f"inside/{kind_of(content)}", stage, (), len(plain))))
+        return seal(self.session.pairs[to], label, plain)
+
+    def _box_label(self, stage: str, sender: str, receiver: str) -> bytes:
+        return framed("box", stage, sender, receiver)
+
+    def sums_of(self, merge: Merge, transcript: bytes = b"") -> SumsOfGroup:
+        """Begin the sums of a group."""
+        key = b""
+        if not merge.group.labelled:
+            leader = merge.group.members[0]
+            if len(self._group_keys.get(merge.group.name, b"")) != 32:
+                raise PeerError(f"{leader}: did not send the key that hides the order of group {merge.group.name}")
+            key = self._group_keys[merge.group.name]
+        return SumsOfGroup(self.channel, self.session, merge.group, key, transcript)
+
+    async def compare_results(self, transcript: bytes, labels: IntArray, output: str) -> None:
+        """Make sure that every party was told the same to the end, then put the result out."""
+        receipt = digest("receipt", transcript, labels.astype("<i8").tobytes())
+        told = await self.exchange("receipt", {other: Receipt(receipt) for other in self.others}, self.others, Receipt)
+        different = [other for other, theirs in told.items() if theirs.digest != receipt]
+        if different:
+            raise PeerError(f"{self.agreement.hub}: told {self.name} and {', '.join(different)} different assignments")
+        await self.channel.disclosed(self.name, self.name, f"output/{output}", output, (len(labels),))

@@ -1,0 +1,77 @@
+"""Who merges with whom: the tree of many parties, computed by each role from the roster and the parameters.
+
+The parties are the leaves in the roster's order. Each layer joins `fan_in` neighbours at a time; one that is left over
+moves up. All parties under a merge take part in its sums, and one aggregator sums for every merge. The flat method is
+a tree of one merge; the basic method needs none, and its one sum has the whole roster as its group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcagc.ledger.policy import CELL_DISTANCES, LABELLED_SUMS, LOCAL_MEANS
+from kcagc.protocol.agreement import Agreement
+from kcagc.secagg.groups import TWO_PARTY_SUM, Group
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Merge:
+    """One inner node: the group that sums, and its children, each the names of the parties under it."""
+
+    group: Group
+    children: tuple[tuple[str, ...], ...]
+    layer: int
+    root: bool
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        """The first party of each child, which tells the others the child's clusters."""
+        return tuple(child[0] for child in self.children)
+
+    def child_of(self, party: str) -> int:
+        """Give the number of the child that a party is under."""
+        return next(number for number, child in enumerate(self.children) if party in child)
+
+
+def layers(agreement: Agreement) -> list[list[Merge]]:
+    """Give the merges from the leaves to the root, layer by layer; for the basic method the one group of all."""
+    parties, hub, parameters = agreement.parties, agreement.hub, agreement.parameters
+    if parameters.method == "basic" or parameters.task == "predict":
+        return [[Merge(Group(ALL, parties, hub), tuple((party,) for party in parties), 1, True)]]
+    fan_in = len(parties) if parameters.method == "kcagc" else parameters.fan_in
+    nodes: list[tuple[str, ...]] = [(party,) for party in parties]
+    found: list[list[Merge]] = []
+    while len(nodes) > 1:
+        joined = [tuple(nodes[start : start + fan_in]) for start in range(0, len(nodes), fan_in)]
+        layer, root = len(found) + 1, len(joined) == 1
+        found.append(
+            [
+                Merge(Group(f"{layer}.{number}", _members(children), hub), children, layer, root)
+                for number, children in enumerate(joined, start=1)
+                if len(children) > 1
+            ]
+        )
+        nodes = [_members(children) for children in joined]
+    return found
+
+
+def _members(children: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    return tuple(party for child in children for party in child)
+
+
+def risks(agreement: Agreement) -> list[str]:
+    """Name what this session would open beyond the default mode."""
+    groups = [merge.group for layer in layers(agreement) for merge in layer]
+    found = []
+    if any(group.hides_nothing for group in groups):
+        found.append(TWO_PARTY_SUM)
+    if any(group.labelled for group in groups):
+        found.append(LABELLED_SUMS)
+        parameters = agreement.parameters
+        if parameters.task == "fit" and parameters.method != "basic" and parameters.virtual_nodes == "local":
+            found.append(LOCAL_MEANS)
+    if agreement.parameters.task == "fit" and agreement.parameters.seeding == "distances":
+        found.append(CELL_DISTANCES)
+    return found

@@ -1,0 +1,166 @@
+"""Collaborative k-means on rows that every party sees through its own columns (Protocol 2 from line 7 on).
+
+One masked vector a round carries the distances of all starts that have not converged. Every party computes its own
+distances and its own means; what must be the same for all is decided by the receiver of the sums, or drawn in whole
+numbers from a seed that all parties know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kcagc._types import FloatArray, IntArray
+from kcagc.cluster.lloyd import weighted_means
+from kcagc.errors import ParameterError
+from kcagc.protocol.agreement import Parameters
+from kcagc.protocol.distances import reproducible_distances
+from kcagc.protocol.effects import progress
+from kcagc.protocol.seeds import draw, random_for
+from kcagc.protocol.sums import SumsOfGroup
+
+PAIRS_LARGEST = 1 << 22  # values of the one vector of all distances: 32 MiB from each party
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Values summed for the winning start, and apart: for other starts, for seeding, for comparing starts."""
+
+    winning: int = 0
+    other_starts: int = 0
+    seeding: int = 0
+    inertia: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """The winning start: its clusters of the rows, its Lloyd iterations, and what the group summed."""
+
+    labels: IntArray
+    n_iter: int
+    converged: bool
+    rounds: int
+    sums: Counted
+
+
+@dataclass(eq=False)
+class _Start:
+    centers: FloatArray
+    labels: IntArray
+    n_iter: int = 0
+    converged: bool = False
+    values: int = 0
+
+
+async def joint_kmeans(
+    sums: SumsOfGroup, rows: FloatArray, sizes: IntArray, k: int, starts: IntArray | None, seed: int, how: Parameters
+) -> Joint:
+    """Cluster the rows; `starts` are row numbers (n_starts × k), or None where seeding takes rounds of its own."""
+    if how.seeding == "distances":
+        return await _from_all_distances(sums, rows, sizes, k)
+    if starts is None:
+        starts = await _d2_sampling(sums, rows, sizes, k, how.n_init, seed)
+    every = [_Start(rows[chosen], np.full(len(rows), -1)) for chosen in starts]
+    await _ninth_step(sums, rows, sizes, every)
+    for iteration in range(1, how.max_iter + 1):
+        active = [number for number, start in enumerate(every) if not start.converged]
+        if not active:
+            break
+        await progress(f"{sums.group.name}: iteration", iteration, how.max_iter)
+        found, _ = await sums.winners("lloyd", _distances(rows, [every[number] for number in active]))
+        for number, labels in zip(active, found, strict=True):
+            start = every[number]
+            start.values += len(rows) * k
+            start.n_iter = iteration
+            start.converged = np.array_equal(labels, start.labels)
+            start.labels = labels
+            if not start.converged:
+                filled = refilled(labels, sizes, k, random_for(seed, 1, number, iteration))
+                start.centers = weighted_means(rows, sizes.astype(float), filled, start.centers)
+    winner = await _cheapest(sums, rows, sizes, every)
+    best = every[winner]
+    counted = Counted(
+        winning=best.values,
+        other_starts=sum(start.values for start in every) - best.values,
+        seeding=sums.values_sent.get("seed", 0),
+        inertia=sums.values_sent.get("inertia", 0),
+    )
+    return Joint(best.labels, best.n_iter, best.converged, sums.number, counted)
+
+
+async def _ninth_step(sums: SumsOfGroup, rows: FloatArray, sizes: IntArray, every: list[_Start]) -> None:
+    """Move each centre to the mean of the rows that it wins by nine (Protocol 2, lines 7 to 20)."""
+    await progress(f"{sums.group.name}: the 1/9 step")
+    found, clear = await sums.winners("ninth", _distances(rows, every))
+    for start, labels, sure in zip(every, found, clear, strict=True):
+        start.values += labels.size * len(start.centers)
+        start.centers = weighted_means(rows[sure], sizes[sure].astype(float), labels[sure], start.centers)
+
+
+async def _cheapest(sums: SumsOfGroup, rows: FloatArray, sizes: IntArray, every: list[_Start]) -> int:
+    """Let the receiver compare the starts by their joint inertia: one more masked value for each."""
+    if len(every) == 1:
+        return 0
+    shares = sizes / sizes.sum()  # a mean, not a sum, so that the bound on values holds for any number of nodes
+    own = []
+    for start in every:
+        # The centres are those that a last iteration would use: the means of the last labels.
+        centers = weighted_means(rows, sizes.astype(float), start.labels, start.centers)
+        away = rows - centers[start.labels]
+        own.append(float(np.sum(shares * np.sum(away * away, axis=1))))
+    return await sums.cheapest(np.array(own))
+
+
+async def _d2_sampling(
+    sums: SumsOfGroup, rows: FloatArray, sizes: IntArray, k: int, n_starts: int, seed: int
+) -> IntArray:
+    """Draw starts by joint distances: the receiver draws, from weighted sums whose rows it cannot tell apart."""
+    chosen = np.array([[draw(sizes, random_for(seed, 2, start))] for start in range(n_starts)], dtype=np.int64)
+    shares = sizes / sizes.max()
+    while chosen.shape[1] < k:
+        await progress(f"{sums.group.name}: drawing starting centres", chosen.shape[1], k)
+        weighted = np.stack([shares[:, None] * reproducible_distances(rows, rows[start]) for start in chosen])
+        drawn = await sums.drawn_rows("seed", weighted)
+        chosen = np.concatenate([chosen, drawn[:, None]], axis=1)
+    return chosen
+
+
+async def _from_all_distances(sums: SumsOfGroup, rows: FloatArray, sizes: IntArray, k: int) -> Joint:
+    """Open all distances between rows, in a secret order; the receiver then clusters alone (a weaker mode)."""
+    m = len(rows)
+    n_values = m * (m - 1) // 2 + m
+    if n_values > PAIRS_LARGEST:
+        raise ParameterError(
+            f'seeding: "distances" would sum {n_values:,} values for {m:,} rows, more than {PAIRS_LARGEST:,}; '
+            'use "common" or "d2"'
+        )
+    order = sums.secret_order(m)
+    squared = reproducible_distances(rows[order], rows[order])
+    # Sizes are common knowledge: only the first party adds them, so that the sum is theirs and not a multiple.
+    first = sums.channel.me == sums.group.members[0]
+    shares = sizes[order] / sizes.sum() * (1.0 if first else 0.0)
+    found = await sums.labels("pairs", np.concatenate([squared[np.triu_indices(m, 1)], shares]), m, k)
+    labels = np.empty(m, dtype=np.int64)
+    labels[order] = found
+    return Joint(labels, 0, True, sums.number, Counted(seeding=n_values))
+
+
+def refilled(labels: IntArray, sizes: IntArray, k: int, random: np.random.RandomState) -> IntArray:
+    """Give each empty cluster a row drawn from those that are not alone in their cluster.
+
+    An empty cluster's centre serves no row, so wherever it goes the cost can only fall.
+    """
+    counts = np.bincount(labels, minlength=k)
+    filled = labels
+    for cluster in np.flatnonzero(counts == 0):
+        mass = np.where(np.bincount(filled, minlength=k)[filled] > 1, sizes, 0)
+        if not mass.any():
+            break
+        filled = filled.copy()
+        filled[draw(mass, random)] = cluster
+    return filled
+
+
+def _distances(rows: FloatArray, starts: list[_Start]) -> FloatArray:
+    return np.stack([reproducible_distances(rows, start.centers) for start in starts])

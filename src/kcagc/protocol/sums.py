@@ -1,0 +1,152 @@
+"""One party's side of a group's sums: encode, shuffle, mask, commit, send; then read the answer.
+
+Every sum of a group has a number; the label of a vector is the group and the number. Its masks depend on a hash of
+every answer the group has had so far, so parties that were told different things do not open anything together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcagc._types import FloatArray, IntArray
+from kcagc.errors import PeerError
+from kcagc.protocol.answers import positions_of
+from kcagc.protocol.channel import Channel, M
+from kcagc.protocol.effects import Use, perform
+from kcagc.protocol.hello import Session
+from kcagc.protocol.messages import Answer, Choice, Finished, Masked
+from kcagc.protocol.packing import unpack, unpack_bits
+from kcagc.secagg.fixed_point import encode
+from kcagc.secagg.framing import digest, framed
+from kcagc.secagg.groups import Group
+from kcagc.secagg.masks import masked, with_check
+from kcagc.secagg.shuffle import Shuffle
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(eq=False)
+class SumsOfGroup:
+    """What one member keeps while its group sums."""
+
+    channel: Channel
+    session: Session
+    group: Group
+    shuffle_key: bytes
+    transcript: bytes = b""
+    number: int = 0
+    values_sent: dict[str, int] = field(default_factory=dict)
+
+    async def winners(self, stage: str, values: FloatArray) -> tuple[IntArray, Flags]:
+        """Sum s × m × c values; give each row's winning column, and whether it wins by nine (in the 1/9 step)."""
+        starts, rows, columns = values.shape
+        shuffle = await self._send(stage, values)
+        answer = await self._receive(Answer)
+        sender = self.group.receiver
+        n_rows = starts * rows
+        winning = unpack(answer.winners, n_rows, columns, sender, "winners")
+        tied, position = self._ties(answer, n_rows, columns)
+        if (len(answer.clear) > 0) != (stage == "ninth"):
+            raise PeerError(f"{sender}: an answer of another step than {stage}")
+        clear = (
+            unpack_bits(answer.clear, n_rows, sender, "clear winners") if stage == "ninth" else np.ones(n_rows, bool)
+        )
+        if shuffle is not None:
+            names = shuffle.columns.reshape(n_rows, columns)
+            winning, position = names[np.arange(n_rows), winning], names[tied, position]
+        np.minimum.at(winning, tied, position)  # of equal columns the lowest number wins
+        winning, clear = winning.reshape(starts, rows), clear.reshape(starts, rows)
+        if shuffle is not None:
+            winning, clear = shuffle.restore_rows(winning), shuffle.restore_rows(clear)
+        return winning, clear
+
+    async def drawn_rows(self, stage: str, values: FloatArray) -> IntArray:
+        """Sum s × m × c values; give for each start the row that the receiver chose."""
+        shuffle = await self._send(stage, values)
+        positions = await self._positions(values.shape[0], values.shape[1])
+        if shuffle is not None:
+            positions = np.take_along_axis(shuffle.rows, positions[:, None], axis=1)[:, 0]
+        return positions
+
+    async def cheapest(self, values: FloatArray) -> int:
+        """Sum one value for each start; give the start that the receiver chose. These are not shuffled."""
+        await self._send("inertia", values.reshape(len(values), 1, 1), shuffled=False)
+        return int((await self._positions(1, len(values)))[0])
+
+    async def labels(self, stage: str, values: FloatArray, n_rows: int, k: int) -> IntArray:
+        """Sum what tells the receiver everything about rows whose order is already hidden; give their clusters."""
+        await self._send(stage, values.reshape(1, 1, -1), shuffled=False)
+        answer = await self._receive(Answer)
+        return unpack(answer.winners, n_rows, k, self.group.receiver, "winners")
+
+    def secret_order(self, n_rows: int) -> IntArray:
+        """Give an order of rows for the next sum that its receiver does not know, unless it is a member itself."""
+        if self.group.labelled:
+            return np.arange(n_rows)
+        shuffle = Shuffle.from_key(self.shuffle_key, self.session.id, self._label(), (1, n_rows, 0))
+        return shuffle.rows.ravel()
+
+    async def finish(self) -> None:
+        """Tell the receiver that this group is done."""
+        await self.channel.send(self.group.receiver, Finished(self.group.name), stage=self.group.name)
+
+    async def _send(self, stage: str, values: FloatArray, *, shuffled: bool = True) -> Shuffle | None:
+        starts, rows, columns = values.shape
+        shape = (starts, rows, columns)
+        label = self._label()
+        words = encode(values)
+        shuffle = None
+        if shuffled and not self.group.labelled:
+            shuffle = Shuffle.from_key(self.shuffle_key, self.session.id, label, shape)
+            words = shuffle.apply(words)
+        words = words.ravel()
+        me = self.channel.me
+        # Committed before anything under this label may leave: two vectors under one mask give away both.
+        await perform(Use(framed(self.session.id, label), hashlib.sha256(words.tobytes()).digest()))
+        if me == self.group.receiver:
+            covered = with_check(words)
+        else:
+            pairs = [self.session.pairs[other] for other in self.group.maskers if other != me]
+            covered = masked(words, pairs, self.group.maskers, label, self.transcript)
+        message = Masked(self.group.name, stage, self.number, shape, covered.astype("<u8", copy=False).tobytes())
+        kind = "plain" if self.group.hides_nothing else "masked"
+        await self.channel.send(self.group.receiver, message, stage=self._stage(stage), shape=shape, kind=kind)
+        self.values_sent[stage] = self.values_sent.get(stage, 0) + words.size
+        return shuffle
+
+    async def _positions(self, count: int, below: int) -> IntArray:
+        choice = await self._receive(Choice)
+        positions = np.array(choice.positions, dtype=np.int64)
+        if len(positions) != count or (positions < 0).any() or (positions >= below).any():
+            raise PeerError(f"{self.group.receiver}: a choice that is out of range")
+        return positions
+
+    async def _receive(self, kind: type[M]) -> M:
+        answer, payload = await self.channel.receive_with_bytes(self.group.receiver, kind)
+        where = (answer.group, answer.number)  # type: ignore[attr-defined]
+        if where != (self.group.name, self.number):
+            raise PeerError(
+                f"{self.group.receiver}: an answer to sum {where[1]} of group {where[0]}, where sum {self.number} of "
+                f"group {self.group.name} was asked"
+            )
+        self.transcript = digest(self.transcript, payload)
+        self.number += 1
+        return answer
+
+    def _ties(self, answer: Answer, n_rows: int, columns: int) -> tuple[IntArray, IntArray]:
+        if len(answer.tied_rows) % 8 or len(answer.tied_rows) != 2 * len(answer.tied_positions):
+            raise PeerError(f"{self.group.receiver}: the ties of an answer have the wrong length")
+        rows, positions = positions_of(answer.tied_rows, answer.tied_positions)
+        if rows.size and (rows.min() < 0 or rows.max() >= n_rows or positions.max() >= columns):
+            raise PeerError(f"{self.group.receiver}: a tie that is out of range")
+        return rows, positions
+
+    def _label(self) -> bytes:
+        return framed(self.group.name, self.number)
+
+    def _stage(self, stage: str) -> str:
+        return f"{self.group.name} {stage} {self.number}"

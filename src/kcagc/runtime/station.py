@@ -1,0 +1,114 @@
+"""One role and what is around it: its store, its ledger, who watches. It carries out effects, and nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kcagc.errors import AbortedError, KcagcError, MaskReuseError
+from kcagc.ledger import Entry, Ledger
+from kcagc.protocol.effects import Disclosed, Once, Progress, Role, Send, Use, Wait
+from kcagc.protocol.messages import Abort, encode
+
+Watcher = Callable[[str, Progress], None]
+
+
+class Store(Protocol):
+    """Where a role keeps what must outlive it."""
+
+    def once(self, name: str, compute: Callable[[], bytes]) -> bytes:
+        """Give what is stored under a name; if nothing is, compute and store it first."""
+
+    def use(self, label: bytes, digest: bytes) -> None:
+        """Commit that a label hides a content with this digest, or raise `MaskReuseError`."""
+
+
+class MemoryStore:
+    """A store that lasts as long as the process."""
+
+    def __init__(self) -> None:
+        self.results: dict[str, bytes] = {}
+        self.labels: dict[bytes, bytes] = {}
+
+    def once(self, name: str, compute: Callable[[], bytes]) -> bytes:
+        """Compute what is not there yet."""
+        if name not in self.results:
+            self.results[name] = compute()
+        return self.results[name]
+
+    def use(self, label: bytes, digest: bytes) -> None:
+        """Remember a label's content, and refuse another."""
+        if self.labels.setdefault(label, digest) != digest:
+            raise MaskReuseError("a label that hides one content was about to hide another; nothing was sent")
+
+
+class Station:
+    """Steps one role from message to message."""
+
+    def __init__(
+        self,
+        name: str,
+        role: Role[Any],
+        peers: tuple[str, ...],
+        *,
+        store: Store | None = None,
+        ledger: Ledger | None = None,
+        watcher: Watcher | None = None,
+    ) -> None:
+        self.name, self.peers = name, peers
+        self.ledger = Ledger() if ledger is None else ledger
+        self.waiting_for: frozenset[str] = frozenset()
+        self.finished = False
+        self.result: Any = None
+        self.error: KcagcError | None = None
+        self._role = role
+        self._store = MemoryStore() if store is None else store
+        self._watcher = watcher
+
+    def start(self) -> list[tuple[str, bytes]]:
+        """Run until the role waits; give what it sent, as (receiver, payload)."""
+        return self._advance(None)
+
+    def deliver(self, sender: str, payload: bytes) -> list[tuple[str, bytes]]:
+        """Hand the role a message it waits for; give what it sent in turn."""
+        return self._advance((sender, payload))
+
+    def _advance(self, value: Any) -> list[tuple[str, bytes]]:
+        sent: list[tuple[str, bytes]] = []
+        self.waiting_for = frozenset()
+        try:
+            while True:
+                effect = self._role.send(value)
+                value = None
+                if isinstance(effect, Wait):
+                    self.waiting_for = effect.senders
+                    return sent
+                if isinstance(effect, Send):
+                    self.ledger.record(effect.entry)
+                    sent.append((effect.to, effect.payload))
+                elif isinstance(effect, Disclosed):
+                    self.ledger.record(effect.entry)
+                elif isinstance(effect, Once):
+                    value = self._store.once(effect.name, effect.compute)
+                elif isinstance(effect, Use):
+                    self._store.use(effect.label, effect.digest)
+                elif self._watcher is not None:
+                    self._watcher(self.name, effect)
+        except StopIteration as end:
+            self.finished, self.result = True, end.value
+        except KcagcError as error:
+            self.finished, self.error = True, error
+            sent += self._farewell(error)
+        return sent
+
+    def _farewell(self, error: KcagcError) -> list[tuple[str, bytes]]:
+        """Tell the peers which role ended the run and why, in words that say nothing about data."""
+        self._role.close()
+        origin, reason = self.name, error.told
+        if isinstance(error, AbortedError):
+            origin, reason = error.origin, error.reason
+        payload = encode(Abort(origin, reason))
+        told = [peer for peer in self.peers if peer != origin]
+        for peer in told:
+            self.ledger.record(Entry(self.name, peer, "message/abort", "abort", (), len(payload)))
+        return [(peer, payload) for peer in told]

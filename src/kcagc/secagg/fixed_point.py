@@ -1,0 +1,49 @@
+"""Numbers as words of Z_2^64, so that sums are exact and masks of uniform words hide everything.
+
+Scale and bound are constants of the protocol's version, never proposed from data: a scale that somebody chose after
+seeing data would tell something about the data. A squared distance between rows of unit length is at most 4; the bound
+leaves room for rows in units that operators agreed on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcagc._types import FloatArray
+from kcagc.errors import DataError, ParameterError
+
+Words = NDArray[np.uint64]
+Sums = NDArray[np.int64]
+
+FRACTION_BITS = 44
+ONE = 1 << FRACTION_BITS
+LARGEST = 2.0**14  # of one party's values; 16 parties' sums stay below 2^62, and so never wrap into the sign
+MAX_PARTIES = 16
+
+
+def encode(values: FloatArray) -> Words:
+    """Round to the nearest multiple of 2^-44; a value out of bounds is refused here, before anything is sent."""
+    values = np.asarray(values, dtype=np.float64)
+    if not (np.abs(values) < LARGEST).all():  # also false for what is not a number
+        raise DataError(
+            f"a value to be summed is not below {LARGEST:g}, the protocol's bound; rows that are not of unit length "
+            'need a larger unit (the parameter "unit", common to all parties)'
+        )
+    return np.rint(values * ONE).astype(np.int64).view(np.uint64)
+
+
+def opened(words: Words, n_parties: int) -> Sums | None:
+    """Give the sum of `n_parties` encoded vectors as integers, or None if one is beyond what they can add up to."""
+    if not 1 <= n_parties <= MAX_PARTIES:
+        raise ParameterError(f"a sum of {n_parties} parties: there must be 1 to {MAX_PARTIES}")
+    sums = words.view(np.int64)
+    limit = n_parties * int(LARGEST) * ONE
+    if sums.size and (int(sums.max()) > limit or int(sums.min()) < -limit):
+        return None
+    return sums
+
+
+def decode(sums: Sums) -> FloatArray:
+    """Give the numbers that the integers stand for."""
+    return sums / float(ONE)

@@ -1,0 +1,49 @@
+"""Who takes part in a sum and who receives it: the only place that decides whether a sum hides anything.
+
+A group is computed by each party from the signed roster and parameters; it is never read from a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from kcagc.errors import ParameterError, PolicyError
+
+TWO_PARTY_SUM = "two-party-sum"
+
+
+@dataclass(frozen=True)
+class Group:
+    """The parties whose vectors are added, in the roster's order, and the role that learns the sum."""
+
+    name: str
+    members: tuple[str, ...]
+    receiver: str
+
+    def __post_init__(self) -> None:
+        if len(self.members) < 2 or len(set(self.members)) < len(self.members):
+            raise ParameterError(f"group {self.name}: a sum needs two different parties at least, not {self.members}")
+
+    @property
+    def maskers(self) -> tuple[str, ...]:
+        """Those who send masked vectors: all but a member that receives the sum itself (Protocol 4, line 2)."""
+        return tuple(member for member in self.members if member != self.receiver)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the receiver takes part, and therefore knows which node or cell each sum belongs to."""
+        return self.receiver in self.members
+
+    @property
+    def hides_nothing(self) -> bool:
+        """Whether the receiver knows all of a sum's terms but one, and so learns that one."""
+        return len(self.maskers) < 2
+
+    def check(self, accept: Collection[str]) -> None:
+        """Refuse a sum that shows one party's values, unless the operator accepted that by name."""
+        if self.hides_nothing and TWO_PARTY_SUM not in accept:
+            raise PolicyError(
+                f"group {self.name}: {self.receiver} would learn the values of {', '.join(self.maskers)} by taking its "
+                f'own from the sum; accept "{TWO_PARTY_SUM}", or let a coordinator sum'
+            )

@@ -1,0 +1,65 @@
+"""Protocol 4: each pair of parties shares a stream of words that one adds and the other takes away.
+
+In the sum over the group the streams cancel; any proper part of the group's vectors is uniform noise to whoever lacks
+the streams between that part and the rest. A few words that every party sets to zero travel behind the values: if the
+parties were told different things, their streams do not cancel and these words do not come back as zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+
+from kcagc.errors import ParameterError, PeerError
+from kcagc.secagg.fixed_point import Sums, Words, opened
+from kcagc.secagg.pairs import Pair
+
+CHECK_WORDS = 2
+
+
+def keystream(key: bytes, n_words: int) -> Words:
+    """Give ChaCha20's words for a key that is used for nothing else (hence a nonce of zeros), low byte first."""
+    encryptor = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
+    return np.frombuffer(encryptor.update(bytes(8 * n_words)), dtype="<u8").astype(np.uint64, copy=False)
+
+
+def masked(words: Words, pairs: Iterable[Pair], group: tuple[str, ...], label: bytes, transcript: bytes) -> Words:
+    """Add the streams shared with every other masking member of the group (Protocol 4, lines 8 to 13).
+
+    A label must be used for one vector only: two vectors under the same streams give away their difference.
+    """
+    total = with_check(words)
+    for pair in pairs:
+        if pair.me not in group or pair.other not in group:
+            raise ParameterError(f"{pair.other} is not in the group of this sum")
+        stream = keystream(pair.mask_key(group, label, len(words), transcript), len(total))
+        if pair.sign > 0:
+            total += stream
+        else:
+            total -= stream
+    return total
+
+
+def with_check(words: Words) -> Words:
+    """Give a copy with the words behind it that must be zero in the sum."""
+    return np.concatenate([words, np.zeros(CHECK_WORDS, dtype=np.uint64)])
+
+
+def summed(vectors: Iterable[Words], n_parties: int) -> Sums:
+    """Add up masked vectors, one from each party (Protocol 4, line 14), and see whether all masks are gone."""
+    total: Words | None = None
+    for vector in vectors:
+        if total is None:
+            total = vector.copy()
+        else:
+            total += vector
+    if total is None:
+        raise ParameterError("a sum of no vectors")
+    sums = opened(total[:-CHECK_WORDS], n_parties)
+    if sums is None or total[-CHECK_WORDS:].any():
+        raise PeerError(
+            "transcripts differ: the masks of a sum do not cancel, so its parties were told different things"
+        )
+    return sums

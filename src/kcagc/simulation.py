@@ -1,0 +1,124 @@
+"""All roles of a run in one process: the same coroutines that run on separate machines, masks included."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kcagc._types import IntArray
+from kcagc.ledger import Ledger, Policy
+from kcagc.protocol.agreement import Agreement, Parameters, Seat
+from kcagc.protocol.effects import Role, beside
+from kcagc.protocol.fit import FitResult, fit_party
+from kcagc.protocol.hub import coordinator, hub_half
+from kcagc.protocol.local import PartyData
+from kcagc.protocol.model import PartyModel
+from kcagc.protocol.party import Membership
+from kcagc.protocol.predict import PredictResult, predict_party
+from kcagc.runtime.in_process import Chooser, run_together
+from kcagc.runtime.station import Station, Watcher
+from kcagc.secagg.identity import Identity
+from kcagc.secagg.session import Secrets
+
+COORDINATOR = "coordinator"
+
+
+@dataclass(frozen=True, eq=False)
+class Cast:
+    """The roles of a run, with fresh identities."""
+
+    agreement: Agreement
+    identities: dict[str, Identity]
+
+    @classmethod
+    def of(cls, parameters: Parameters, parties: Sequence[str]) -> Cast:
+        """Give every party, and the coordinator if there is one, an identity."""
+        names = [*parties, COORDINATOR] if parameters.aggregator == "coordinator" else list(parties)
+        identities = {name: Identity.generate() for name in names}
+        roster = tuple(
+            Seat(name, "party" if name in parties else "coordinator", identity.public)
+            for name, identity in identities.items()
+        )
+        return cls(Agreement(roster=roster, parameters=parameters), identities)
+
+    def membership(self, name: str, policy: Policy) -> Membership:
+        """Give what a party brings, with fresh secrets."""
+        return Membership(name, self.agreement, self.identities[name], Secrets.fresh(), policy)
+
+    def stations(
+        self, roles: dict[str, Role[Any]], hub_seed: int, ledger: Ledger, watcher: Watcher | None
+    ) -> list[Station]:
+        """Put every party's coroutine in its place; the hub is the coordinator, or the last party's other half."""
+        hub = self.agreement.hub
+        placed = dict(roles)
+        if hub in roles:
+            placed[hub] = beside(hub_half(hub, self.agreement, seed=hub_seed), roles[hub], hub)
+        else:
+            placed[hub] = coordinator(hub, self.agreement, self.identities[hub], Secrets.fresh(), seed=hub_seed)
+        return [
+            Station(
+                name,
+                role,
+                tuple(other for other in placed if other != hub) if name == hub else (hub,),
+                ledger=ledger,
+                watcher=watcher,
+            )
+            for name, role in placed.items()
+        ]
+
+
+def simulate_fit(
+    parameters: Parameters,
+    data: dict[str, PartyData],
+    *,
+    policy: Policy,
+    seeds: Sequence[int],
+    ledger: Ledger,
+    watcher: Watcher | None = None,
+    choose: Chooser | None = None,
+) -> dict[str, FitResult]:
+    """Run a fit of all parties; `seeds` has one for each party and one for the hub."""
+    cast = Cast.of(parameters, tuple(data))
+
+    def role(name: str, seed: int) -> Role[FitResult]:
+        return fit_party(cast.membership(name, policy), data[name], seed=seed)
+
+    return _run(
+        cast,
+        {name: role(name, seed) for name, seed in zip(data, seeds, strict=False)},
+        seeds[-1],
+        ledger,
+        watcher,
+        choose,
+    )
+
+
+def simulate_predict(
+    parameters: Parameters,
+    data: dict[str, PartyData],
+    models: dict[str, PartyModel],
+    nodes: IntArray,
+    *,
+    policy: Policy,
+    ledger: Ledger,
+    watcher: Watcher | None = None,
+    choose: Chooser | None = None,
+) -> dict[str, PredictResult]:
+    """Run a prediction of all parties: a new session with new keys."""
+    cast = Cast.of(parameters, tuple(data))
+    roles = {name: predict_party(cast.membership(name, policy), data[name], models[name], nodes) for name in data}
+    return _run(cast, roles, 0, ledger, watcher, choose)
+
+
+def _run(
+    cast: Cast,
+    roles: dict[str, Role[Any]],
+    hub_seed: int,
+    ledger: Ledger,
+    watcher: Watcher | None,
+    choose: Chooser | None,
+) -> dict[str, Any]:
+    stations = cast.stations(roles, hub_seed, ledger, watcher)
+    results = run_together(stations, choose)
+    return {name: results[name] for name in roles}
