@@ -35,6 +35,13 @@ def accuracy(true: ArrayLike, found: ArrayLike) -> float:
     return float(counts[classes, clusters].sum() / counts.sum())
 
 
+def matching(true: ArrayLike, found: ArrayLike) -> dict[Any, Any]:
+    """Give the class that each cluster stands for under that matching; surplus clusters stand for none."""
+    classes, clusters = (np.unique(labels) for labels in _pair(true, found))
+    matched = linear_sum_assignment(_contingency(true, found), maximize=True)
+    return {clusters[cluster].item(): classes[one].item() for one, cluster in zip(*matched, strict=True)}
+
+
 def nmi(true: ArrayLike, found: ArrayLike) -> float:
     """Give mutual information divided by the mean of the two entropies: 1 for equal partitions, 0 for unrelated."""
     return float(normalized_mutual_info_score(*_pair(true, found)))

@@ -11,6 +11,7 @@ from kcagc.cli import screen
 from kcagc.cli.baselines import baselines
 from kcagc.cli.datasets import datasets
 from kcagc.cli.demo import demo
+from kcagc.cli.simulate import simulate
 from kcagc.errors import KcagcError
 
 _INTERRUPTED = 130  # what shells report for a program ended by Ctrl-C
@@ -22,7 +23,7 @@ def cli() -> None:
     """Cluster the nodes of a graph that organisations share, using features that each holds and none may show."""
 
 
-for command in (demo, datasets, baselines):
+for command in (demo, simulate, datasets, baselines):
     cli.add_command(command)
 
 

@@ -76,3 +76,13 @@ def progress(total: int) -> Iterator[Progress]:
 def percent(share: float) -> str:
     """Write a share as the papers do: per cent with one decimal."""
     return f"{100 * share:.1f} %"
+
+
+def size(n_bytes: int) -> str:
+    """Write a number of bytes with a unit."""
+    value, unit = float(n_bytes), "bytes"
+    for larger in ("kB", "MB", "GB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.1f} {unit}" if unit != "bytes" else f"{n_bytes} bytes"

@@ -1,0 +1,209 @@
+"""`kcagc simulate`: all parties and the coordinator in this process, on a dataset with known classes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kcagc.cli import screen
+
+if TYPE_CHECKING:
+    from kcagc.datasets.model import Dataset
+
+
+@click.command()
+@click.option("--dataset", default="demo", show_default=True, help="A dataset's name (see: kcagc datasets list).")
+@click.option(
+    "--parties", type=click.IntRange(2, 16), help="Split the columns among so many  [default: 3 or as in demo]."
+)
+@click.option("--local-clusters", metavar="N|Mk", help='Clusters of each party alone: a number, or "2k".')
+@click.option("--method", type=click.Choice(["auto", "kcagc", "basic", "tree"]), default="auto", show_default=True)
+@click.option("--psi", type=click.IntRange(min=0), help="Order of the graph filter  [default: the paper's].")
+@click.option("--filter", "filter_", type=click.Choice(["half", "norm"]), default="half", show_default=True)
+@click.option("--components", type=click.IntRange(min=1), help="Singular vectors that each party projects on.")
+@click.option("--scaling", type=click.Choice(["unit", "U", "US"]), help="Of projected rows  [default: unit].")
+@click.option("--virtual-nodes", type=click.Choice(["cell", "local"]), default="cell", show_default=True)
+@click.option("--seeding", type=click.Choice(["common", "d2", "distances"]), default="common", show_default=True)
+@click.option("--fan-in", type=click.IntRange(min=2), help="Children of a merge in the tree  [default: 4].")
+@click.option("--aggregator", type=click.Choice(["coordinator", "party"]), help="Who sums  [default: coordinator].")
+@click.option("--accept", multiple=True, metavar="NAME", help="A disclosure that is meant; may be repeated.")
+@click.option("--max-iter", type=click.IntRange(min=1), help="Lloyd iterations  [default: 100].")
+@click.option("--starts", type=click.IntRange(min=1), help="Starts side by side  [default: 10].")
+@click.option("--paper", is_flag=True, help="The paper's configuration; other options change it.")
+@click.option("--holdout", type=click.FloatRange(0, 0.9), default=0.0, help="Share of nodes to predict afterwards.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the first run; the next ones count on.")
+@click.option("--runs", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--ledger", type=click.Path(dir_okay=False, path_type=Path), help="Write the last run's ledger here.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
+def simulate(dataset: str, runs: int, seed: int, ledger: Path | None, as_json: bool, **options: Any) -> None:
+    """Cluster collaboratively, with all roles in one process.
+
+    The same roles, messages and masks as between organisations. Prints accuracy against the known classes, rounds,
+    summed values, bytes and seconds.
+    """
+    from kcagc.datasets.loading import load
+
+    data = load(dataset, progress=lambda file: click.echo(f"downloading {file}", err=True))
+    results, model = [], None
+    with screen.progress(runs) as bar:
+        task = bar.task_ids[0]
+        for number in range(runs):
+
+            def watch(_: str, step: Any) -> None:
+                count = f" {step.done}" if step.done else ""
+                bar.update(task, description=f"{dataset}: {step.stage}{count}")
+
+            result, model = _run(data, seed + number, watch, **options)
+            results.append(result)
+            bar.advance(task)
+    if ledger is not None and model is not None:
+        model.ledger_.save(ledger)
+    if as_json:
+        screen.print_json(results[0] if runs == 1 else {"runs": results, **_means(results)})
+    else:
+        _show(results, model)
+
+
+def _run(
+    data: Dataset, seed: int, watch: Any, *, parties: int | None, holdout: float, **options: Any
+) -> tuple[Any, Any]:
+    import numpy as np
+
+    from kcagc.metrics import accuracy, macro_f1, nmi
+
+    tables = data.parties(parties or (None if data.party_columns else 3))
+    model = _model(data, seed, watch, **options)
+    hidden = np.sort(np.random.RandomState(seed).permutation(data.n_nodes)[: round(holdout * data.n_nodes)])
+    known = np.setdiff1d(np.arange(data.n_nodes), hidden)
+    begin = time.perf_counter()
+    model.fit([table[known] for table in tables], adjacency=data.adjacency[known][:, known])
+    seconds = time.perf_counter() - begin
+    truth = data.labels[known]
+    result: dict[str, Any] = {
+        "dataset": data.name,
+        "parties": len(tables),
+        "method": model.models_["party-1"].parameters.method,
+        "local_clusters": model.models_["party-1"].parameters.n_local_clusters,
+        "aggregator": model.aggregator,
+        "seed": seed,
+        "accuracy": round(100 * accuracy(truth, model.labels_), 2),
+        "nmi": round(100 * nmi(truth, model.labels_), 2),
+        "macro_f1": round(100 * macro_f1(truth, model.labels_), 2),
+        "cells": model.cells_,
+        "iterations": model.n_iter_,
+        "converged": bool(model.converged_),
+        "rounds": model.rounds_,
+        "secure_sums": model.secure_sums_,
+        "further_sums": model.further_sums_,
+        "bytes": model.bytes_sent_,
+        "bytes_by_role": model.bytes_by_role_,
+        "seconds": round(seconds, 3),
+    }
+    if hidden.size:
+        order = np.concatenate([known, hidden])
+        found = model.predict([table[order] for table in tables], adjacency=data.adjacency[order][:, order])
+        result["predicted"] = {
+            "nodes": int(hidden.size),
+            "accuracy": round(100 * _accuracy_as_fitted(truth, model.labels_, data.labels[hidden], found), 2),
+            "secure_sums": model.prediction_sums_,
+        }
+    return result, model
+
+
+def _model(
+    data: Dataset, seed: int, watch: Any, *, paper: bool, filter_: str, accept: tuple[str, ...], **given: Any
+) -> Any:
+    from kcagc.datasets.catalog import EMBEDDED, entry
+    from kcagc.estimators import KCAGC
+
+    names = {
+        "local_clusters": "n_local_clusters",
+        "components": "n_components",
+        "starts": "n_init",
+    }
+    chosen = {names.get(option, option): value for option, value in given.items() if value is not None}
+    chosen.setdefault("psi", 2 if data.name == EMBEDDED else entry(data.name).paper.psi)
+    if accept:
+        chosen["accept"] = accept
+    make = KCAGC.paper if paper else KCAGC
+    return make(n_clusters=data.n_classes, filter=filter_, random_state=seed, callbacks=[watch], **chosen)
+
+
+def _accuracy_as_fitted(truth: Any, fitted: Any, hidden_truth: Any, predicted: Any) -> float:
+    """Give the share of new nodes whose cluster stands for their class, under the matching that the fit had."""
+    import numpy as np
+
+    from kcagc.metrics import matching
+
+    stands_for = matching(truth, fitted)
+    return float(
+        np.mean([stands_for.get(int(one)) == int(label) for one, label in zip(predicted, hidden_truth, strict=True)])
+    )
+
+
+def _means(results: list[dict[str, Any]]) -> dict[str, Any]:
+    import numpy as np
+
+    columns: dict[str, list[float]] = {
+        key: [result[key] for result in results] for key in ("accuracy", "nmi", "macro_f1", "rounds", "seconds")
+    }
+    if "predicted" in results[0]:
+        columns["predicted_accuracy"] = [result["predicted"]["accuracy"] for result in results]
+    return {
+        "mean": {key: round(float(np.mean(values)), 2) for key, values in columns.items()},
+        "std": {key: round(float(np.std(values)), 2) for key, values in columns.items()},
+    }
+
+
+def _show(results: list[dict[str, Any]], model: Any) -> None:
+    from rich.table import Table
+
+    console, last = screen.out(), results[-1]
+    local = f", {last['local_clusters']} local clusters" if last["local_clusters"] else ""
+    console.print(
+        f"[bold]{last['dataset']}[/]: {last['parties']} parties, {last['method']}{local}, "
+        f"{'a coordinator' if last['aggregator'] == 'coordinator' else 'the last party'} sums\n"
+    )
+    table = Table(box=None, pad_edge=False)
+    for column in ("seed", "accuracy", "NMI", "cells", "iterations", "rounds", "summed values", "sent", "seconds"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in results:
+        table.add_row(
+            str(row["seed"]),
+            f"{row['accuracy']:.1f} %",
+            f"{row['nmi']:.1f} %",
+            f"{row['cells']:,}",
+            f"{row['iterations']}{'' if row['converged'] else ' (stopped)'}",
+            str(row["rounds"]),
+            f"{row['secure_sums']:,}",
+            screen.size(row["bytes"]),
+            f"{row['seconds']:.2f}",
+        )
+    console.print(table)
+    if len(results) > 1:
+        means = _means(results)
+        console.print(f"\nmean accuracy {means['mean']['accuracy']:.2f} ± {means['std']['accuracy']:.2f} %")
+    predicted = [row["predicted"] for row in results if "predicted" in row]
+    if predicted:
+        mean = sum(one["accuracy"] for one in predicted) / len(predicted)
+        console.print(f"\n{predicted[-1]['nodes']} nodes held back and predicted: accuracy {mean:.2f} %")
+    extra = ", ".join(f"{value:,} for {what}" for what, value in last["further_sums"].items() if value)
+    if extra:
+        console.print(f"\nBeside the winning start's, values were summed: {extra}.")
+    console.print("\n[bold]Who learned what[/] (last run; --ledger FILE keeps every entry)")
+    for words, who in _learned(model):
+        console.print(f"  [bold]{who}[/]: {words}", soft_wrap=True)
+
+
+def _learned(model: Any) -> list[tuple[str, str]]:
+    """Give, for every kind of disclosure about data, its words and who learned it."""
+    kinds: dict[str, dict[str, None]] = {}
+    for line in model.ledger_.summary():
+        if line.kind.startswith(("inside/", "opened/", "output/")) or line.weaker:
+            words = f"{line.learns} (weaker than the default)" if line.weaker else line.learns
+            kinds.setdefault(words, {})[line.receiver] = None
+    everybody = set(model.models_)
+    return [(words, "every party" if set(who) == everybody else ", ".join(who)) for words, who in kinds.items()]
