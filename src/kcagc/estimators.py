@@ -37,7 +37,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
 
     Parameters
     - `n_clusters`: k, the clusters to find.
-    - `n_local_clusters`: clusters that each party finds alone first: a number, or a multiple of k such as "2k" (None).
+    - `n_local_clusters`: clusters that each party finds alone first: a number, or a multiple of k such as "2k"; None
+      is "2k" for two parties and "k" for more.
     - `method`: "kcagc" (cells of local clusters, Protocol 3), "basic" (every node, Protocol 2), "tree" (cells merged
       `fan_in` at a time), or "auto": "kcagc" for up to three parties, "tree" for more.
     - `psi`, `filter`: the order of the graph filter, and which: "half" for (1-λ/2)^ψ, "norm" for (1-λ/‖L‖)^ψ, or a
@@ -131,13 +132,15 @@ class KCAGC(ClusterMixin, BaseEstimator):
             for name, graph, table in zip(names, graphs, X, strict=True)
         }
         _check_rows(data)
-        seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=len(X) + 1)
+        # One seed for all parties, so that the order in which they are listed changes nothing.
+        seed, hub_seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=2)
         self.ledger_ = Ledger()
         results = simulate_fit(
             parameters,
             data,
             policy=policy,
-            seeds=[int(seed) for seed in seeds],
+            seeds=dict.fromkeys(names, int(seed)),
+            hub_seed=int(hub_seed),
             ledger=self.ledger_,
             watcher=self._watch,
         )
@@ -199,7 +202,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         method = self.method
         if method == "auto":
             method = "kcagc" if n_parties <= FLAT_UP_TO else "tree"
-        local = 0 if method == "basic" else local_clusters(self.n_local_clusters, self.n_clusters)
+        local = 0 if method == "basic" else local_clusters(self.n_local_clusters, self.n_clusters, n_parties)
         check_count("n_components", self.n_components, optional=True)
         return Parameters(
             method=method,  # type: ignore[arg-type]
@@ -229,10 +232,10 @@ class KCAGC(ClusterMixin, BaseEstimator):
             callback(role, progress)
 
 
-def local_clusters(asked: int | str | None, k: int) -> int:
-    """Read a number of local clusters, or a multiple of k such as "2k"; None is k."""
+def local_clusters(asked: int | str | None, k: int, n_parties: int) -> int:
+    """Read a number of local clusters, or a multiple of k such as "2k"; None is 2k for two parties and k for more."""
     if asked is None:
-        return max(k, 2)
+        return max(2 * k if n_parties == 2 else k, 2)
     if isinstance(asked, str):
         found = re.fullmatch(r"(\d*)k", asked.strip())
         if found is None and not asked.strip().isdigit():

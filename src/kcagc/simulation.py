@@ -73,25 +73,17 @@ def simulate_fit(
     data: dict[str, PartyData],
     *,
     policy: Policy,
-    seeds: Sequence[int],
+    seeds: dict[str, int],
+    hub_seed: int,
     ledger: Ledger,
     watcher: Watcher | None = None,
     choose: Chooser | None = None,
 ) -> dict[str, FitResult]:
-    """Run a fit of all parties; `seeds` has one for each party and one for the hub."""
+    """Run a fit of all parties, each with a seed of its own."""
     cast = Cast.of(parameters, tuple(data))
 
-    def role(name: str, seed: int) -> Role[FitResult]:
-        return fit_party(cast.membership(name, policy), data[name], seed=seed)
-
-    return _run(
-        cast,
-        {name: role(name, seed) for name, seed in zip(data, seeds, strict=False)},
-        seeds[-1],
-        ledger,
-        watcher,
-        choose,
-    )
+    roles = {name: fit_party(cast.membership(name, policy), data[name], seed=seeds[name]) for name in data}
+    return _run(cast, roles, hub_seed, ledger, watcher, choose)
 
 
 def simulate_predict(

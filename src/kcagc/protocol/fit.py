@@ -10,7 +10,7 @@ from kcagc._types import IntArray
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.cells import intersect, virtual_nodes
 from kcagc.protocol.effects import once, progress
-from kcagc.protocol.local import LocalResult, PartyData, compute_local, decode_local, encode_local
+from kcagc.protocol.local import LocalResult, PartyData, Starts, compute_local, decode_local, encode_local
 from kcagc.protocol.messages import Confirmation, PackedLabels
 from kcagc.protocol.model import PartyModel, own_centers
 from kcagc.protocol.packing import pack, unpack
@@ -76,11 +76,9 @@ async def fit_party(membership: Membership, data: PartyData, *, seed: int) -> Fi
 
 
 async def _local_result(party: Party, data: PartyData, seed: int) -> LocalResult:
-    parameters, parties = party.agreement.parameters, party.agreement.parties
-
     def compute() -> bytes:
         try:
-            return encode_local(compute_local(data, parameters, parties.index(party.name), len(parties), seed))
+            return encode_local(compute_local(data, party.agreement.parameters, seed))
         except DataError as error:
             raise DataError(f"{party.name}: {error}") from error
 
@@ -102,19 +100,20 @@ async def _basic(
     return joint.labels, sums.transcript, [_report(merge, len(sizes), parameters.n_clusters, joint)]
 
 
-def _agreed_starts(
-    party: Party, proposed: dict[str, dict[int, tuple[int, ...]]], sizes: IntArray, seed: int
-) -> IntArray:
-    """Take each start from the party whose turn it is."""
-    parameters, parties = party.agreement.parameters, party.agreement.parties
-    starts = []
-    for number in range(parameters.n_init):
-        whose = parties[number % len(parties)]
-        nodes = np.array(proposed[whose].get(number, ()), dtype=np.int64)
-        if len(nodes) != parameters.n_clusters or (nodes < 0).any() or (nodes >= len(sizes)).any():
-            raise PeerError(f"{whose}: start {number} does not name {parameters.n_clusters} nodes")
-        starts.append(distinct(nodes, sizes, random_for(seed, 4, number)))
-    return np.array(starts, dtype=np.int64)
+def _agreed_starts(party: Party, proposed: dict[str, Starts], sizes: IntArray, seed: int) -> IntArray:
+    """Take one party's proposal for each start, by a rule that does not depend on the order of the parties."""
+    n_starts, k = party.agreement.parameters.n_init, party.agreement.parameters.n_clusters
+    for whose, starts in proposed.items():
+        nodes = np.array([node for start in starts for node in start], dtype=np.int64)
+        sound = len(starts) == n_starts and all(len(start) == k for start in starts)
+        if not sound or (nodes < 0).any() or (nodes >= len(sizes)).any():
+            raise PeerError(f"{whose}: does not propose {n_starts} starts of {k} nodes each")
+    chosen = []
+    for number in range(n_starts):
+        in_order = sorted(starts[number] for starts in proposed.values())
+        nodes = np.array(in_order[number % len(in_order)], dtype=np.int64)
+        chosen.append(distinct(nodes, sizes, random_for(seed, 3, number)))
+    return np.array(chosen, dtype=np.int64)
 
 
 async def _through_cells(party: Party, local: LocalResult, seed: int) -> tuple[IntArray, bytes, list[MergeReport]]:

@@ -25,6 +25,8 @@ from kcagc.protocol.arrays import Stored, restore, store
 
 LOCAL_STARTS = 10
 
+Starts = tuple[tuple[int, ...], ...]  # for each start the nodes that are its first centres
+
 
 @dataclass(frozen=True, eq=False)
 class PartyData:
@@ -83,7 +85,7 @@ class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stored_rows: Stored
     stored_labels: Stored
     n_clusters: int
-    starts: dict[int, tuple[int, ...]]
+    starts: Starts
 
     @property
     def rows(self) -> FloatArray:
@@ -96,21 +98,21 @@ class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return restore(self.stored_labels)
 
 
-def compute_local(data: PartyData, parameters: Parameters, position: int, n_parties: int, seed: int) -> LocalResult:
+def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalResult:
     """Filter, project and, for the optimized method, cluster (Protocol 3, lines 1 to 3).
 
     Where a table has fewer distinct rows than local clusters are asked for, each distinct row is a cluster. For the
-    basic method the party proposes the starts whose turn is its own (Protocol 2, line 6).
+    basic method the party proposes starts: nodes that lie far apart in its own rows (Protocol 2, line 6).
     """
     filtered = data.filtered()
     embedder = Embedder.fit(filtered, parameters)
     rows = embedder.rows(filtered)
     del filtered
-    labels, n_clusters, starts = np.zeros(0, dtype=np.int64), 0, {}
+    labels, n_clusters = np.zeros(0, dtype=np.int64), 0
+    starts: Starts = ()
     if parameters.method == "basic":
         if parameters.seeding == "common":
-            own = range(position, parameters.n_init, n_parties)
-            starts = {start: _proposal(rows, parameters.n_clusters, [seed, start]) for start in own}
+            starts = tuple(_proposal(rows, parameters.n_clusters, [seed, start]) for start in range(parameters.n_init))
     else:
         found = kmeans(rows, parameters.n_local_clusters, n_init=LOCAL_STARTS, random_state=seed, fewer=True)
         labels, n_clusters = found.labels, len(found.centers)

@@ -94,7 +94,7 @@ class Confirmation(Message, frozen=True, tag="confirmation"):
     graph: bytes
     group_keys: dict[str, bytes]
     seed: int | None
-    starts: dict[int, tuple[int, ...]]
+    starts: tuple[tuple[int, ...], ...]
 
 
 class PackedLabels(Message, frozen=True, tag="labels"):

@@ -13,7 +13,7 @@ from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.channel import Channel
 from kcagc.protocol.effects import Disclosed, Use, perform, progress
 from kcagc.protocol.hello import Session, begin, compare_data, graph_digest, ids_digest, own_hello
-from kcagc.protocol.local import PartyData
+from kcagc.protocol.local import PartyData, Starts
 from kcagc.protocol.messages import (
     Boxes,
     Confirmation,
@@ -92,9 +92,7 @@ class Party:
         hello = own_hello(self.name, self.agreement, own.identity, own.secrets)
         await self.channel.send(self.agreement.hub, hello, stage="hello")
 
-    async def meet(
-        self, data: PartyData, seed: int | None, starts: dict[int, tuple[int, ...]]
-    ) -> dict[str, Confirmation]:
+    async def meet(self, data: PartyData, seed: int | None, starts: Starts) -> dict[str, Confirmation]:
         """Check everybody's hello; then compare data with each other party, in boxes; give what they said."""
         await progress("waiting for all parties")
         hellos = await self.channel.receive(self.agreement.hub, Hellos)

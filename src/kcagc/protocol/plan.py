@@ -69,9 +69,9 @@ def risks(agreement: Agreement) -> list[str]:
         found.append(TWO_PARTY_SUM)
     if any(group.labelled for group in groups):
         found.append(LABELLED_SUMS)
-        parameters = agreement.parameters
-        if parameters.task == "fit" and parameters.method != "basic" and parameters.virtual_nodes == "local":
-            found.append(LOCAL_MEANS)
-    if agreement.parameters.task == "fit" and agreement.parameters.seeding == "distances":
+    parameters = agreement.parameters
+    if parameters.task == "fit" and parameters.method != "basic" and parameters.virtual_nodes == "local":
+        found.append(LOCAL_MEANS)
+    if parameters.task == "fit" and parameters.seeding == "distances":
         found.append(CELL_DISTANCES)
     return found

@@ -60,7 +60,7 @@ async def predict_party(membership: Membership, data: PartyData, model: PartyMod
         lambda: msgspec.msgpack.encode(store(model.embedder.rows(data.filtered()[nodes]))),
     )
     rows = restore(msgspec.msgpack.decode(local, type=Stored))
-    await party.meet(data, None, {})
+    await party.meet(data, None, ())
     (merge,) = party.merges
     sums = party.sums_of(merge)
     centers = model.centers
