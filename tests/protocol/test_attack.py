@@ -1,0 +1,149 @@
+"""What an aggregator can compute from what it sees: everything in the paper's mode, nothing in the default one.
+
+At the first sum the centres are cells, so the summed distance of cell (a, b) to start (c, d) is about D[a, c] + E[b, d]
+with D and E the squared distances between the local centres of the two parties: a linear equation. Whoever can tell
+which cell and which start it belongs to has enough of them to solve for all.
+"""
+
+import numpy as np
+import pytest
+
+from collaborations import EVERYTHING, parameters
+from kcagc.cluster.distances import squared_distances
+from kcagc.datasets import load
+from kcagc.graph import Graph, HalfFilter
+from kcagc.ledger import Ledger
+from kcagc.protocol import fit, hub
+from kcagc.protocol.cells import intersect
+from kcagc.protocol.local import PartyData
+from kcagc.protocol.seeds import starts_from_codes
+from kcagc.secagg import shuffle
+from kcagc.secagg.fixed_point import decode
+from kcagc.simulation import simulate_fit
+
+K = 5
+SEED = 11
+
+
+class Seen:
+    """A run of two or three parties, with what opened to the aggregator and the truth that it is after."""
+
+    def __init__(self, n_parties, **mode):
+        demo = load("demo")
+        graph = Graph.from_matrix(demo.adjacency)
+        names = [f"party-{number}" for number in range(1, n_parties + 1)]
+        data = {
+            name: PartyData.build(name, graph, table, HalfFilter(2))
+            for name, table in zip(names, demo.parties()[:n_parties], strict=True)
+        }
+        chosen = parameters(n_clusters=K, n_local_clusters=K, n_components=K, n_init=10, **mode)
+        self.sums, self.local = [], {}
+        with pytest.MonkeyPatch.context() as patch:
+            real_sum, real_local = hub.summed, fit.compute_local
+
+            def spied_sum(vectors, count):
+                self.sums.append(real_sum(vectors, count))
+                return self.sums[-1]
+
+            def spied_local(one, *rest):
+                found = real_local(one, *rest)
+                self.local[next(name for name in names if data[name] is one)] = found
+                return found
+
+            patch.setattr(hub, "summed", spied_sum)
+            patch.setattr(fit, "compute_local", spied_local)
+            simulate_fit(chosen, data, policy=EVERYTHING, seeds=dict.fromkeys(names, SEED), hub_seed=0, ledger=Ledger())
+        self.cells = intersect([self.local[name].labels for name in names])
+        self.starts = starts_from_codes(self.cells.codes, self.cells.sizes, K, 10, SEED)
+        self.first = decode(self.sums[0]).reshape(10, len(self.cells), K)
+        self.truth = [_between_centers(self.local[name]) for name in names]
+
+    def separated(self, known=None):
+        """Solve for every party's distances by least squares, taking the sums as if they came in the cells' order.
+
+        `known` are the distances of a party that the aggregator is itself.
+        """
+        codes, pairs = self.cells.codes, np.triu_indices(K, 1)
+        number = np.zeros((K, K), dtype=int)
+        number[pairs] = np.arange(len(pairs[0]))
+        number += number.T
+        n_parties, unknown = codes.shape[1], len(pairs[0])
+        equations, values = [], []
+        for start, chosen in enumerate(self.starts):
+            for cell in range(len(codes)):
+                for column, center in enumerate(chosen):
+                    row = np.zeros(n_parties * unknown)
+                    for party in range(n_parties):
+                        a, b = codes[cell, party], codes[center, party]
+                        if a != b:
+                            row[party * unknown + number[a, b]] = 1
+                    equations.append(row)
+                    values.append(self.first[start, cell, column])
+        system, right = np.array(equations), np.array(values)
+        if known is not None:
+            others = (n_parties - 1) * unknown
+            right = right - system[:, others:] @ known
+            system = system[:, :others]
+        solved, *_ = np.linalg.lstsq(system, right, rcond=None)
+        return solved.reshape(-1, unknown)
+
+    def correlation(self, solved):
+        """Compare the order of distances only, which is the least that an attacker would want."""
+        known = self.truth[: len(solved)]
+        return float(np.mean([np.corrcoef(found, true)[0, 1] for found, true in zip(solved, known, strict=True)]))
+
+    def error(self, solved):
+        """Compare with guessing the same distance, the mean, for all pairs: 1 is no better than guessing."""
+        off, guess = [], []
+        for found, true in zip(solved, self.truth, strict=False):
+            off.append(np.sqrt(np.mean((found - true) ** 2)))
+            guess.append(np.std(true))
+        return float(np.mean(off) / np.mean(guess))
+
+
+def _between_centers(local):
+    sizes = np.bincount(local.labels)
+    means = np.stack([np.bincount(local.labels, column) / sizes for column in local.rows.T], axis=1)
+    return squared_distances(means, means)[np.triu_indices(K, 1)]
+
+
+def test_the_papers_aggregator_of_two_recovers_the_other_partys_distances_to_a_millionth():
+    seen = Seen(2, aggregator="party", virtual_nodes="local")
+    (recovered,) = seen.separated(known=seen.truth[1])
+    np.testing.assert_allclose(recovered, seen.truth[0], atol=1e-6)
+
+
+def test_the_papers_aggregator_of_three_separates_the_two_others_up_to_what_they_share():
+    seen = Seen(3, aggregator="party", virtual_nodes="local")
+    assert seen.error(seen.separated(known=seen.truth[2])) < 1e-6
+
+
+@pytest.mark.parametrize("n_parties", [2, 3])
+def test_the_coordinator_learns_no_more_than_a_guess_in_the_default_mode(n_parties):
+    """It is even told which cells and starts there are; only the orders stay secret."""
+    sessions = [Seen(n_parties) for _ in range(6)]
+    solved = [seen.separated() for seen in sessions]
+    assert min(seen.error(found) for seen, found in zip(sessions, solved, strict=True)) > 0.9
+    assert abs(np.mean([seen.correlation(found) for seen, found in zip(sessions, solved, strict=True)])) < 0.4
+
+
+@pytest.mark.parametrize("n_parties", [2, 3])
+def test_without_the_secret_orders_the_coordinator_would_learn_the_distances(n_parties, monkeypatch):
+    """The same attack on the same sums, unshuffled: it is the shuffle that stops it."""
+    monkeypatch.setattr(shuffle.Shuffle, "apply", lambda self, values: values)
+    monkeypatch.setattr(shuffle.Shuffle, "restore_rows", lambda self, values: values)
+    seen = Seen(n_parties)
+    assert seen.correlation(seen.separated()) > 0.8
+
+
+def test_sums_of_local_means_repeat_their_differences_even_when_shuffled():
+    """Why local means must be accepted by name with a coordinator too."""
+
+    def most_repeated(**mode):
+        values = np.sort(np.array(Seen(2, **mode).sums[0]).ravel())
+        values = np.unique(values // 64)
+        apart = (values[:, None] - values[None, :])[np.triu_indices(len(values), 1)]
+        _, counts = np.unique(np.abs(apart), return_counts=True)
+        return counts.max()
+
+    assert most_repeated(virtual_nodes="local") > 3 * most_repeated(virtual_nodes="cell")

@@ -1,0 +1,139 @@
+"""A role is deterministic from its recorded local result on: replayed from its inbox, it sends the same bytes."""
+
+import copy
+
+import pytest
+
+from collaborations import EVERYTHING, parameters, random_parties
+from kcagc.errors import MaskReuseError
+from kcagc.protocol.effects import beside
+from kcagc.protocol.fit import fit_party
+from kcagc.protocol.hub import coordinator, hub_half
+from kcagc.protocol.local import PartyData
+from kcagc.runtime.in_process import run_together
+from kcagc.runtime.station import MemoryStore, Station
+from kcagc.secagg.session import Secrets
+from kcagc.simulation import Cast
+
+MODES = [
+    {"method": "basic"},
+    {"method": "kcagc"},
+    {"method": "tree", "fan_in": 2},
+    {"method": "kcagc", "aggregator": "party"},
+    {"method": "tree", "fan_in": 2, "aggregator": "party"},
+    {"method": "kcagc", "seeding": "d2"},
+    {"method": "kcagc", "seeding": "distances"},
+]
+
+
+class Recorded(Station):
+    """A station that keeps what came in and what went out, message by message."""
+
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        self.inbox, self.outbox = [], []
+
+    def start(self):
+        self.outbox.append(super().start())
+        return self.outbox[-1]
+
+    def deliver(self, sender, payload):
+        self.inbox.append((sender, payload))
+        self.outbox.append(super().deliver(sender, payload))
+        return self.outbox[-1]
+
+
+class Play:
+    """All roles of a run, which can be set up again with the same secrets."""
+
+    def __init__(self, mode):
+        self.data = random_parties(7, 3, n_nodes=24)
+        self.cast = Cast.of(parameters(**mode), tuple(self.data))
+        self.members = {name: self.cast.membership(name, EVERYTHING) for name in self.data}
+        self.hub = self.cast.agreement.hub
+        self.hub_secrets = Secrets.fresh()
+
+    def station(self, name, store, data=None):
+        agreement = self.cast.agreement
+        if name in self.data:
+            role = fit_party(self.members[name], (data or self.data)[name], seed=5)
+            if name == self.hub:
+                role = beside(hub_half(name, agreement, seed=5), role, name)
+        else:
+            role = coordinator(name, agreement, self.cast.identities[name], self.hub_secrets, seed=5)
+        peers = tuple(other for other in self.names if other != name) if name == self.hub else (self.hub,)
+        return Recorded(name, role, peers, store=store)
+
+    @property
+    def names(self):
+        return tuple(dict.fromkeys([*self.data, self.hub]))
+
+
+@pytest.fixture(params=MODES, ids=lambda mode: " ".join(map(str, mode.values())))
+def played(request):
+    play = Play(request.param)
+    stores = {name: MemoryStore() for name in play.names}
+    stations = [play.station(name, stores[name]) for name in play.names]
+    results = run_together(stations)
+    return play, stores, {station.name: station for station in stations}, results
+
+
+def test_a_role_replayed_from_its_inbox_sends_the_same_bytes(played):
+    play, stores, stations, results = played
+    for name, first in stations.items():
+        again = play.station(name, stores[name])
+        again.start()
+        for sender, payload in first.inbox:
+            assert sender in again.waiting_for
+            again.deliver(sender, payload)
+        assert again.outbox == first.outbox
+        assert again.finished
+        if name in play.data:
+            assert again.result.labels.tolist() == results[name].labels.tolist()
+
+
+def test_a_role_can_be_replayed_up_to_any_message_and_go_on(played):
+    play, stores, stations, _ = played
+    for name, first in stations.items():
+        for crashed_after in range(len(first.inbox)):
+            again = play.station(name, copy.deepcopy(stores[name]))
+            again.start()
+            for sender, payload in first.inbox[:crashed_after]:
+                again.deliver(sender, payload)
+            assert again.outbox == first.outbox[: crashed_after + 1]
+
+
+def test_other_data_under_the_same_session_send_nothing_that_was_hidden_before(played):
+    """A store that lost the local result but kept the labels: the replay must stop before it masks another vector."""
+    play, stores, stations, _ = played
+    name = "party-1"
+    forgetful = MemoryStore()
+    forgetful.labels = dict(stores[name].labels)
+    moved = {
+        party: PartyData(one.graph, one.features + (party == name) * one.features**2, one.filter)
+        for party, one in play.data.items()
+    }
+    again = play.station(name, forgetful, moved)
+    again.start()
+    for sender, payload in stations[name].inbox:
+        if again.finished:
+            break
+        again.deliver(sender, payload)
+    assert isinstance(again.error, MaskReuseError)
+    sent = [payload for batch in again.outbox for _, payload in batch]
+    before = [payload for batch in stations[name].outbox for _, payload in batch]
+    assert set(sent[:-1]) <= set(before)
+    assert b"could not go on" in sent[-1]
+
+
+def test_two_sessions_have_no_masked_bytes_in_common():
+    def masked_bytes(play):
+        stations = [play.station(name, MemoryStore()) for name in play.names]
+        run_together(stations)
+        return [
+            payload for one in stations for batch in one.outbox for _, payload in batch if b"masked" in payload[:20]
+        ]
+
+    first, second = (masked_bytes(Play({"method": "kcagc"})) for _ in range(2))
+    assert first
+    assert not set(first) & set(second)
