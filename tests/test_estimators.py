@@ -27,7 +27,7 @@ def fitted(**changes):
 
 def test_together_the_parties_find_what_none_finds_alone():
     model = fitted()
-    assert accuracy(DEMO.labels, model.labels_) > 0.8  # alone 0.64 to 0.74
+    assert accuracy(DEMO.labels, model.labels_) > 0.85  # alone 0.64 to 0.74
     assert model.labels_.dtype == np.intp
     assert np.array_equal(np.unique(model.labels_), np.arange(5))
 
@@ -67,7 +67,7 @@ def test_optimized_sums_rounds_times_cells_times_clusters():
     model = fitted(n_init=1)
     assert model.rounds_ == model.n_iter_ + 1
     assert model.secure_sums_ == model.rounds_ * model.cells_ * 5
-    assert model.cells_ <= 5**3
+    assert model.cells_ <= 10**3
 
 
 def test_further_starts_and_seeding_are_counted_apart():
@@ -196,7 +196,7 @@ def test_it_is_an_estimator():
 
 
 @pytest.mark.parametrize(
-    ("asked", "n_parties", "found"), [(None, 2, 10), (None, 3, 5), ("k", 2, 5), ("3k", 2, 15), ("12", 2, 12), (7, 9, 7)]
+    ("asked", "n_parties", "found"), [(None, 2, 10), (None, 3, 10), (None, 4, 5), ("k", 2, 5), ("3k", 2, 15), ("12", 2, 12), (7, 9, 7)]
 )
 def test_local_clusters_are_a_number_or_a_multiple(asked, n_parties, found):
     assert local_clusters(asked, 5, n_parties) == found

@@ -7,7 +7,7 @@ class KcagcError(Exception):
     """The base of every error that kcagc raises on purpose; the command line exits with the class's `exit_code`."""
 
     exit_code = 1
-    told = "it could not go on"  # what other organisations may be told: never anything about data
+    told = "aborted"  # what other organisations may be told: never anything about data
 
     def telling(self, told: str) -> Self:
         """Say what others are told instead."""

@@ -17,7 +17,7 @@ from kcagc.graph.filters import Filter, HalfFilter, NormFilter
 from kcagc.graph.structure import Graph, as_graph
 from kcagc.ledger import Ledger, Policy
 from kcagc.ledger.policy import LABELLED_SUMS
-from kcagc.parameters import check_choice, check_count
+from kcagc.parameters import check_between, check_choice, check_count
 from kcagc.protocol.agreement import Aggregator, Method, Parameters, Scaling, Seeding, VirtualNodes
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit import MergeReport
@@ -38,7 +38,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
     Parameters
     - `n_clusters`: k, the clusters to find.
     - `n_local_clusters`: clusters that each party finds alone first: a number, or a multiple of k such as "2k"; None
-      is "2k" for two parties and "k" for more.
+      is "2k" for up to three parties and "k" for more.
     - `method`: "kcagc" (cells of local clusters, Protocol 3), "basic" (every node, Protocol 2), "tree" (cells merged
       `fan_in` at a time), or "auto": "kcagc" for up to three parties, "tree" for more.
     - `psi`, `filter`: the order of the graph filter, and which: "half" for (1-λ/2)^ψ, "norm" for (1-λ/‖L‖)^ψ, or a
@@ -204,6 +204,9 @@ class KCAGC(ClusterMixin, BaseEstimator):
             method = "kcagc" if n_parties <= FLAT_UP_TO else "tree"
         local = 0 if method == "basic" else local_clusters(self.n_local_clusters, self.n_clusters, n_parties)
         check_count("n_components", self.n_components, optional=True)
+        for name in ("fan_in", "max_iter", "n_init"):
+            check_count(name, getattr(self, name))
+        check_between("unit", self.unit, 0.0, np.finfo(float).max)
         return Parameters(
             method=method,  # type: ignore[arg-type]
             n_clusters=int(self.n_clusters),
@@ -211,13 +214,13 @@ class KCAGC(ClusterMixin, BaseEstimator):
             filter=repr(self._filter()),
             n_components=int(self.n_components or local or self.n_clusters),
             scaling=self.scaling,
-            unit=self.unit,
+            unit=float(self.unit),
             virtual_nodes=self.virtual_nodes,
             seeding=self.seeding,
-            fan_in=self.fan_in,
+            fan_in=int(self.fan_in),
             aggregator=self.aggregator,
-            max_iter=self.max_iter,
-            n_init=self.n_init,
+            max_iter=int(self.max_iter),
+            n_init=int(self.n_init),
             graph="shared" if shared else "own",
         )
 
@@ -233,9 +236,9 @@ class KCAGC(ClusterMixin, BaseEstimator):
 
 
 def local_clusters(asked: int | str | None, k: int, n_parties: int) -> int:
-    """Read a number of local clusters, or a multiple of k such as "2k"; None is 2k for two parties and k for more."""
+    """Read a number of local clusters, or a multiple of k such as "2k"; None depends on the number of parties."""
     if asked is None:
-        return max(2 * k if n_parties == 2 else k, 2)
+        return max(2 * k if n_parties <= FLAT_UP_TO else k, 2)
     if isinstance(asked, str):
         found = re.fullmatch(r"(\d*)k", asked.strip())
         if found is None and not asked.strip().isdigit():

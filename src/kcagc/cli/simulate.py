@@ -17,25 +17,50 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--dataset", default="demo", show_default=True, help="A dataset's name (see: kcagc datasets list).")
 @click.option(
-    "--parties", type=click.IntRange(2, 16), help="Split the columns among so many  [default: 3 or as in demo]."
+    "--parties", type=click.IntRange(2, 16), help="Among how many to split the columns  [default: 3]."
 )
 @click.option("--local-clusters", metavar="N|Mk", help='Clusters of each party alone: a number, or "2k".')
-@click.option("--method", type=click.Choice(["auto", "kcagc", "basic", "tree"]), default="auto", show_default=True)
+@click.option(
+    "--method",
+    type=click.Choice(["auto", "kcagc", "basic", "tree"]),
+    default="auto",
+    show_default=True,
+    help="kcagc for up to 3 parties, tree for more.",
+)
 @click.option("--psi", type=click.IntRange(min=0), help="Order of the graph filter  [default: the paper's].")
-@click.option("--filter", "filter_", type=click.Choice(["half", "norm"]), default="half", show_default=True)
+@click.option(
+    "--filter",
+    "filter_",
+    type=click.Choice(["half", "norm"]),
+    default="half",
+    show_default=True,
+    help="(1-λ/2)^ψ or (1-λ/‖L‖)^ψ.",
+)
 @click.option("--components", type=click.IntRange(min=1), help="Singular vectors that each party projects on.")
 @click.option("--scaling", type=click.Choice(["unit", "U", "US"]), help="Of projected rows  [default: unit].")
-@click.option("--virtual-nodes", type=click.Choice(["cell", "local"]), default="cell", show_default=True)
-@click.option("--seeding", type=click.Choice(["common", "d2", "distances"]), default="common", show_default=True)
+@click.option(
+    "--virtual-nodes",
+    type=click.Choice(["cell", "local"]),
+    default="cell",
+    show_default=True,
+    help="Where cells stand.",
+)
+@click.option(
+    "--seeding",
+    type=click.Choice(["common", "d2", "distances"]),
+    default="common",
+    show_default=True,
+    help="How starts are found.",
+)
 @click.option("--fan-in", type=click.IntRange(min=2), help="Children of a merge in the tree  [default: 4].")
 @click.option("--aggregator", type=click.Choice(["coordinator", "party"]), help="Who sums  [default: coordinator].")
 @click.option("--accept", multiple=True, metavar="NAME", help="A disclosure that is meant; may be repeated.")
 @click.option("--max-iter", type=click.IntRange(min=1), help="Lloyd iterations  [default: 100].")
 @click.option("--starts", type=click.IntRange(min=1), help="Starts side by side  [default: 10].")
 @click.option("--paper", is_flag=True, help="The paper's configuration; other options change it.")
-@click.option("--holdout", type=click.FloatRange(0, 0.9), default=0.0, help="Share of nodes to predict afterwards.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the first run; the next ones count on.")
-@click.option("--runs", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--holdout", type=click.FloatRange(0, 0.9), default=0.0, help="Share of nodes to hold back and predict.")
+@click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Of the first run.")
+@click.option("--runs", type=click.IntRange(min=1), default=1, show_default=True, help="Each with the next seed.")
 @click.option("--ledger", type=click.Path(dir_okay=False, path_type=Path), help="Write the last run's ledger here.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 def simulate(dataset: str, runs: int, seed: int, ledger: Path | None, as_json: bool, **options: Any) -> None:
@@ -126,10 +151,9 @@ def _model(
     }
     chosen = {names.get(option, option): value for option, value in given.items() if value is not None}
     chosen.setdefault("psi", 2 if data.name == EMBEDDED else entry(data.name).paper.psi)
-    if accept:
-        chosen["accept"] = accept
     make = KCAGC.paper if paper else KCAGC
-    return make(n_clusters=data.n_classes, filter=filter_, random_state=seed, callbacks=[watch], **chosen)
+    model = make(n_clusters=data.n_classes, filter=filter_, random_state=seed, callbacks=[watch], **chosen)
+    return model.set_params(accept=(*model.accept, *accept))
 
 
 def _accuracy_as_fitted(truth: Any, fitted: Any, hidden_truth: Any, predicted: Any) -> float:

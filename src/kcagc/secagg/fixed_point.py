@@ -29,7 +29,7 @@ def encode(values: FloatArray) -> Words:
         raise DataError(
             f"a value to be summed is not below {LARGEST:g}, the protocol's bound; rows that are not of unit length "
             'need a larger unit (the parameter "unit", common to all parties)'
-        )
+        ).telling("aborted")  # how large a value is says something about data
     return np.rint(values * ONE).astype(np.int64).view(np.uint64)
 
 

@@ -1,0 +1,98 @@
+"""`kcagc simulate`, as a user and as a script would call it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from kcagc.cli.main import cli
+
+
+def kcagc(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "kcagc", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "100"},
+    )
+
+
+def simulated(*arguments):
+    done = CliRunner().invoke(cli, ["simulate", *arguments, "--json"], catch_exceptions=False)
+    assert done.exit_code == 0
+    return json.loads(done.stdout)
+
+
+def test_a_simulation_says_what_was_found_and_who_learned_what():
+    done = kcagc("simulate")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "demo: 3 parties, kcagc, 10 local clusters, a coordinator sums" in done.stdout
+    assert "coordinator: a bag of sums of squared distances" in done.stdout
+    assert "weaker" not in done.stdout
+
+
+def test_a_simulation_for_scripts():
+    result = simulated("--local-clusters", "1k", "--starts", "1")
+    assert (result["parties"], result["method"], result["local_clusters"]) == (3, "kcagc", 5)
+    assert result["secure_sums"] == result["rounds"] * result["cells"] * 5
+    assert result["accuracy"] > 75
+    assert result["bytes"] == sum(result["bytes_by_role"].values())
+    assert result["seconds"] > 0
+
+
+@pytest.mark.parametrize(("parties", "method"), [(2, "kcagc"), (4, "tree"), (16, "tree")])
+def test_any_number_of_parties(parties, method):
+    result = simulated("--parties", str(parties), "--local-clusters", "k", "--starts", "2")
+    assert (result["parties"], result["method"]) == (parties, method)
+
+
+def test_nodes_held_back_are_predicted():
+    result = simulated("--method", "basic", "--holdout", "0.1", "--starts", "3")
+    assert result["predicted"]["nodes"] == 60
+    assert result["predicted"]["secure_sums"] == 60 * 5
+    assert result["predicted"]["accuracy"] > 70
+
+
+def test_several_runs_have_a_mean():
+    result = simulated("--runs", "3", "--starts", "2")
+    assert [run["seed"] for run in result["runs"]] == [0, 1, 2]
+    assert result["mean"]["accuracy"] == pytest.approx(sum(run["accuracy"] for run in result["runs"]) / 3, abs=0.01)
+
+
+def test_the_papers_configuration_and_its_ledger(tmp_path):
+    done = kcagc("simulate", "--paper", "--parties", "2", "--ledger", str(tmp_path / "run.jsonl"))
+    assert done.returncode == 0
+    assert "the last party sums" in done.stdout
+    assert "weaker than the default" in done.stdout
+    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
+    assert any(line["kind"] == "opened/distances.two-party" and line["weaker"] for line in lines)
+
+
+def test_what_is_not_accepted_is_refused_with_its_name_and_exit_code():
+    done = kcagc("simulate", "--aggregator", "party")
+    assert done.returncode == 4
+    assert '"labelled-sums"' in done.stderr
+    assert done.stdout == ""
+    assert kcagc("simulate", "--aggregator", "party", "--accept", "labelled-sums").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--local-clusters", "2x"], "n_local_clusters"),
+        (["--local-clusters", "1"], "n_local_clusters"),
+        (["--accept", "everything"], "nothing is called 'everything'"),
+        (["--parties", "1"], "--parties"),
+        (["--method", "magic"], "--method"),
+    ],
+)
+def test_wrong_options_end_with_exit_code_two(arguments, words):
+    done = kcagc("simulate", *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
