@@ -61,7 +61,7 @@ class Cast:
                 name,
                 role,
                 tuple(other for other in placed if other != hub) if name == hub else (hub,),
-                ledger=ledger,
+                common=ledger,
                 watcher=watcher,
             )
             for name, role in placed.items()

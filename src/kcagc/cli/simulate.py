@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--dataset", default="demo", show_default=True, help="A dataset's name (see: kcagc datasets list).")
-@click.option(
-    "--parties", type=click.IntRange(2, 16), help="Among how many to split the columns  [default: 3]."
-)
+@click.option("--parties", type=click.IntRange(2, 16), help="Among how many to split the columns  [default: 3].")
 @click.option("--local-clusters", metavar="N|Mk", help='Clusters of each party alone: a number, or "2k".')
 @click.option(
     "--method",

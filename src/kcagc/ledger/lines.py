@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcagc.secagg.groups import Group
+
 
 @dataclass(frozen=True)
 class Line:
@@ -57,7 +59,8 @@ INSIDE_BOXES = {
 
 OPENED = {
     "distances.shuffled": Line(
-        "a bag of sums of squared distances to centres: neither which node or cell nor which cluster each belongs to",
+        "how many rows there are, and a bag of their sums of squared distances to centres: neither which node or cell "
+        "nor which cluster each belongs to",
         _DISTANCES,
     ),
     "distances.labelled": Line(
@@ -94,3 +97,13 @@ LINES: dict[str, Line] = {
     **{f"opened/{kind}": line for kind, line in OPENED.items()},
     **{f"output/{kind}": line for kind, line in OUTPUTS.items()},
 }
+
+
+def opened_kind(group: Group, stage: str) -> str:
+    """Give the line for a sum of this group that opens at this stage."""
+    if stage in ("inertia", "pairs"):
+        return {"inertia": "opened/inertia", "pairs": "opened/geometry"}[stage]
+    what = "seeding" if stage == "seed" else "distances"
+    if group.hides_nothing and what == "distances":
+        return "opened/distances.two-party"
+    return f"opened/{what}.labelled" if group.labelled else f"opened/{what}.shuffled"

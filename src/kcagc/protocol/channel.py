@@ -6,8 +6,10 @@ from typing import TypeVar
 
 from kcagc.errors import AbortedError, PeerError
 from kcagc.ledger import Entry
+from kcagc.ledger.lines import opened_kind
 from kcagc.protocol.effects import Disclosed, Send, perform, wait
 from kcagc.protocol.messages import Abort, Message, decode, encode, expect, kind_of
+from kcagc.secagg.groups import Group
 
 M = TypeVar("M", bound=Message)
 
@@ -42,6 +44,13 @@ class Channel:
             raise AbortedError(message.origin, message.reason)
         return expect(message, kind, sender), payload
 
-    async def disclosed(self, sender: str, receiver: str, kind: str, stage: str, shape: tuple[int, ...]) -> None:
-        """Record what opened or was put out without a message of its own."""
+    async def opened(self, group: Group, step: str, stage: str, shape: tuple[int, ...]) -> None:
+        """Record that a sum opens to its receiver; its members record it as well as the receiver itself."""
+        await self._disclosed("+".join(group.members), group.receiver, opened_kind(group, step), stage, shape)
+
+    async def put_out(self, what: str, shape: tuple[int, ...]) -> None:
+        """Record a result."""
+        await self._disclosed(self.me, self.me, f"output/{what}", what, shape)
+
+    async def _disclosed(self, sender: str, receiver: str, kind: str, stage: str, shape: tuple[int, ...]) -> None:
         await perform(Disclosed(Entry(sender, receiver, kind, stage, shape, 0)))

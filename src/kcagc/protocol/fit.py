@@ -12,7 +12,7 @@ from kcagc.protocol.cells import intersect, virtual_nodes
 from kcagc.protocol.effects import once, progress
 from kcagc.protocol.local import LocalResult, PartyData, Starts, compute_local, decode_local, encode_local
 from kcagc.protocol.messages import Confirmation, PackedLabels
-from kcagc.protocol.model import PartyModel, own_centers
+from kcagc.protocol.model import PartyModel
 from kcagc.protocol.packing import pack, unpack
 from kcagc.protocol.party import Membership, Party
 from kcagc.protocol.plan import Merge
@@ -64,15 +64,7 @@ async def fit_party(membership: Membership, data: PartyData, *, seed: int) -> Fi
     else:
         labels, transcript, reports = await _through_cells(party, local, common)
     await party.compare_results(transcript, labels, "labels")
-    model = PartyModel(
-        party.session.id.hex(),
-        party.name,
-        parameters,
-        len(labels),
-        local.embedder,
-        own_centers(local.rows, labels, parameters.n_clusters),
-    )
-    return FitResult(labels, model, reports)
+    return FitResult(labels, PartyModel.of(party.session.id, party.name, parameters, local, labels), reports)
 
 
 async def _local_result(party: Party, data: PartyData, seed: int) -> LocalResult:

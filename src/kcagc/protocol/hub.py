@@ -155,15 +155,8 @@ class Hub:
                 )
             total += _words(message)
         sums = summed([total], len(group.members)).reshape(first.shape)
-        kind = {"inertia": "inertia", "pairs": "geometry"}.get(first.stage)
-        if kind is None:
-            what = "seeding" if first.stage == "seed" else "distances"
-            if group.hides_nothing and what == "distances":
-                kind = f"{what}.two-party"
-            else:
-                kind = f"{what}.labelled" if group.labelled else f"{what}.shuffled"
         stage = f"{group.name} {first.stage} {number}"
-        await self.channel.disclosed("+".join(group.members), self.channel.me, f"opened/{kind}", stage, first.shape)
+        await self.channel.opened(group, first.stage, stage, first.shape)
         self._sums += 1
         return sums
 

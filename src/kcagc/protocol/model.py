@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import msgspec
 import numpy as np
 
 from kcagc._types import FloatArray, IntArray
 from kcagc.cluster.lloyd import weighted_means
+from kcagc.errors import DataError
 from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.arrays import Stored, restore, store
-from kcagc.protocol.local import Embedder
+from kcagc.protocol.local import Embedder, LocalResult
 
 
 class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,11 +23,21 @@ class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parameters: Parameters
     n_nodes: int
     embedder: Embedder
+    clusters: tuple[int, ...]
     stored_centers: Stored
+
+    @classmethod
+    def of(cls, session: bytes, party: str, parameters: Parameters, local: LocalResult, labels: IntArray) -> Self:
+        """Keep the mean of one's own rows in every cluster that has nodes; an empty one has no place."""
+        used, among = np.unique(labels, return_inverse=True)
+        rows = local.rows
+        centers = weighted_means(rows, np.ones(len(rows)), among, np.zeros((len(used), rows.shape[1])))
+        clusters = tuple(int(cluster) for cluster in used)
+        return cls(session.hex(), party, parameters, len(labels), local.embedder, clusters, store(centers))
 
     @property
     def centers(self) -> FloatArray:
-        """The centres in this party's own coordinates, k × q."""
+        """The centres in this party's own coordinates, one row for each of `clusters`."""
         return restore(self.stored_centers)
 
     def to_bytes(self) -> bytes:
@@ -32,15 +45,9 @@ class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.msgpack.encode(self)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> PartyModel:
+    def from_bytes(cls, data: bytes) -> Self:
         """Read a model."""
-        return msgspec.msgpack.decode(data, type=cls)
-
-
-def own_centers(rows: FloatArray, labels: IntArray, k: int) -> Stored:
-    """Give the mean of one's own rows in each final cluster; a cluster without nodes lies where nothing is near.
-
-    No row comes nearer to a centre at a far corner than to one among the rows, so an empty cluster stays empty.
-    """
-    far = np.full((k, rows.shape[1]), 4.0 * max(float(np.abs(rows).max(initial=0.0)), 1.0))
-    return store(weighted_means(rows, np.ones(len(rows)), labels, far))
+        try:
+            return msgspec.msgpack.decode(data, type=cls)
+        except msgspec.DecodeError as error:
+            raise DataError(f"not a model of kcagc: {error}") from error

@@ -172,4 +172,4 @@ class Party:
         different = [other for other, theirs in told.items() if theirs.digest != receipt]
         if different:
             raise PeerError(f"{self.agreement.hub}: told {self.name} and {', '.join(different)} different assignments")
-        await self.channel.disclosed(self.name, self.name, f"output/{output}", output, (len(labels),))
+        await self.channel.put_out(output, (len(labels),))

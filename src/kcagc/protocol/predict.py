@@ -72,6 +72,6 @@ async def predict_party(membership: Membership, data: PartyData, model: PartyMod
         winning, _ = await sums.winners("predict", values[None])
         found.append(winning[0])
     await sums.finish()
-    labels = np.concatenate(found)
+    labels = np.array(model.clusters, dtype=np.int64)[np.concatenate(found)]
     await party.compare_results(sums.transcript, labels, "prediction")
     return PredictResult(labels, sums.number, sums.values_sent["predict"])

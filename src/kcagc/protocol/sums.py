@@ -115,6 +115,8 @@ class SumsOfGroup:
         message = Masked(self.group.name, stage, self.number, shape, covered.astype("<u8", copy=False).tobytes())
         kind = "plain" if self.group.hides_nothing else "masked"
         await self.channel.send(self.group.receiver, message, stage=self._stage(stage), shape=shape, kind=kind)
+        if me != self.group.receiver:  # whose other half records it
+            await self.channel.opened(self.group, stage, self._stage(stage), shape)
         self.values_sent[stage] = self.values_sent.get(stage, 0) + words.size
         return shuffle
 

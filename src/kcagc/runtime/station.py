@@ -53,14 +53,16 @@ class Station:
         *,
         store: Store | None = None,
         ledger: Ledger | None = None,
+        common: Ledger | None = None,
         watcher: Watcher | None = None,
     ) -> None:
         self.name, self.peers = name, peers
         self.ledger = Ledger() if ledger is None else ledger
+        self._common = common  # of all roles in this process, each disclosure once
         self.waiting_for: frozenset[str] = frozenset()
         self.finished = False
         self.result: Any = None
-        self.error: KcagcError | None = None
+        self.error: Exception | None = None
         self._role = role
         self._store = MemoryStore() if store is None else store
         self._watcher = watcher
@@ -84,10 +86,10 @@ class Station:
                     self.waiting_for = effect.senders
                     return sent
                 if isinstance(effect, Send):
-                    self.ledger.record(effect.entry)
+                    self._record(effect.entry)
                     sent.append((effect.to, effect.payload))
                 elif isinstance(effect, Disclosed):
-                    self.ledger.record(effect.entry)
+                    self._record(effect.entry)
                 elif isinstance(effect, Once):
                     value = self._store.once(effect.name, effect.compute)
                 elif isinstance(effect, Use):
@@ -96,19 +98,24 @@ class Station:
                     self._watcher(self.name, effect)
         except StopIteration as end:
             self.finished, self.result = True, end.value
-        except KcagcError as error:
+        except Exception as error:
             self.finished, self.error = True, error
             sent += self._farewell(error)
         return sent
 
-    def _farewell(self, error: KcagcError) -> list[tuple[str, bytes]]:
+    def _record(self, entry: Entry) -> None:
+        self.ledger.record(entry)
+        if self._common is not None and self.name in (entry.sender, entry.receiver):
+            self._common.record(entry)
+
+    def _farewell(self, error: Exception) -> list[tuple[str, bytes]]:
         """Tell the peers which role ended the run and why, in words that say nothing about data."""
         self._role.close()
-        origin, reason = self.name, error.told
+        origin, reason = self.name, error.told if isinstance(error, KcagcError) else KcagcError.told
         if isinstance(error, AbortedError):
             origin, reason = error.origin, error.reason
         payload = encode(Abort(origin, reason))
         told = [peer for peer in self.peers if peer != origin]
         for peer in told:
-            self.ledger.record(Entry(self.name, peer, "message/abort", "abort", (), len(payload)))
+            self._record(Entry(self.name, peer, "message/abort", "abort", (), len(payload)))
         return [(peer, payload) for peer in told]
