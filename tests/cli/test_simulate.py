@@ -32,7 +32,7 @@ def test_a_simulation_says_what_was_found_and_who_learned_what():
     assert done.returncode == 0
     assert done.stderr == ""
     assert "demo: 3 parties, kcagc, 10 local clusters, a coordinator sums" in done.stdout
-    assert "coordinator: a bag of sums of squared distances" in done.stdout
+    assert "coordinator: how many rows there are and, in secret order" in done.stdout
     assert "weaker" not in done.stdout
 
 

@@ -17,6 +17,7 @@ from kcagc.protocol import fit, hub
 from kcagc.protocol.cells import intersect
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.seeds import starts_from_codes
+from kcagc.protocol.sums import SumsOfGroup
 from kcagc.secagg import shuffle
 from kcagc.secagg.fixed_point import decode
 from kcagc.simulation import simulate_fit
@@ -130,20 +131,34 @@ def test_the_coordinator_learns_no_more_than_a_guess_in_the_default_mode(n_parti
 @pytest.mark.parametrize("n_parties", [2, 3])
 def test_without_the_secret_orders_the_coordinator_would_learn_the_distances(n_parties, monkeypatch):
     """The same attack on the same sums, unshuffled: it is the shuffle that stops it."""
+    monkeypatch.setattr(SumsOfGroup, "_blinded", lambda self, stage, values: values)
     monkeypatch.setattr(shuffle.Shuffle, "apply", lambda self, values: values)
     monkeypatch.setattr(shuffle.Shuffle, "restore_rows", lambda self, values: values)
     seen = Seen(n_parties)
     assert seen.correlation(seen.separated()) > 0.8
 
 
-def test_sums_of_local_means_repeat_their_differences_even_when_shuffled():
-    """Why local means must be accepted by name with a coordinator too."""
+def most_repeated_difference(seen):
+    """Sums f[a] + g[b] repeat the difference f[a] - f[a'] for every b: structure that shows in any order."""
+    values = np.unique(seen.sums[0].ravel() // 64)
+    apart = (values[:, None] - values[None, :])[np.triu_indices(len(values), 1)]
+    _, counts = np.unique(np.abs(apart), return_counts=True)
+    return counts.max()
 
-    def most_repeated(**mode):
-        values = np.sort(np.array(Seen(2, **mode).sums[0]).ravel())
-        values = np.unique(values // 64)
-        apart = (values[:, None] - values[None, :])[np.triu_indices(len(values), 1)]
-        _, counts = np.unique(np.abs(apart), return_counts=True)
-        return counts.max()
 
-    assert most_repeated(virtual_nodes="local") > 3 * most_repeated(virtual_nodes="cell")
+def test_the_factors_hide_how_shares_add_up_which_the_order_alone_would_not(monkeypatch):
+    blinded = most_repeated_difference(Seen(2, virtual_nodes="local"))
+    monkeypatch.setattr(SumsOfGroup, "_blinded", lambda self, stage, values: values)
+    assert most_repeated_difference(Seen(2, virtual_nodes="local")) > 4 * blinded
+
+
+def test_the_coordinator_sees_no_distance_but_zero():
+    """Not even as a bag: the sums that open are not the distances, in any order."""
+    seen = Seen(2)
+    rows = np.hstack([_cell_means(seen.local[name], seen.cells) for name in seen.local])
+    true = np.stack([squared_distances(rows, rows[start]) for start in seen.starts])
+    assert np.isin(np.round(true[true > 1e-9], 9), np.round(seen.first, 9)).mean() < 0.01
+
+
+def _cell_means(local, cells):
+    return np.stack([np.bincount(cells.of_node, column) / cells.sizes for column in local.rows.T], axis=1)

@@ -63,7 +63,7 @@ def test_flat_and_basic_have_one_group_of_all():
         (2, {"aggregator": "party"}, [TWO_PARTY_SUM, LABELLED_SUMS]),
         (3, {"aggregator": "party"}, [LABELLED_SUMS]),
         (3, {"aggregator": "party", "virtual_nodes": "local"}, [LABELLED_SUMS, LOCAL_MEANS]),
-        (3, {"virtual_nodes": "local"}, [LOCAL_MEANS]),
+        (3, {"virtual_nodes": "local"}, []),
         (3, {"virtual_nodes": "local", "method": "basic"}, []),
         (4, {"aggregator": "party", "method": "tree"}, [TWO_PARTY_SUM, LABELLED_SUMS]),
         (5, {"aggregator": "party", "method": "tree"}, [LABELLED_SUMS]),

@@ -59,8 +59,9 @@ INSIDE_BOXES = {
 
 OPENED = {
     "distances.shuffled": Line(
-        "how many rows there are, and a bag of their sums of squared distances to centres: neither which node or cell "
-        "nor which cluster each belongs to",
+        "how many rows there are and, in secret order, how the sums of squared distances of each row lie to each other: "
+        "each row is multiplied by a secret factor and (but for the 1/9 step) shifted; neither which node or cell a row "
+        "is, nor which cluster a column, nor how far",
         _DISTANCES,
     ),
     "distances.labelled": Line(
@@ -74,7 +75,9 @@ OPENED = {
         _DISTANCES,
         weaker=True,
     ),
-    "seeding.shuffled": Line("a bag of weighted sums of squared distances to the starting rows drawn so far"),
+    "seeding.shuffled": Line(
+        "a bag of weighted sums of squared distances to the starting rows drawn so far, multiplied by an unknown factor"
+    ),
     "seeding.labelled": Line(
         "for every node or cell its weighted sum of squared distances to the starting rows drawn so far", weaker=True
     ),

@@ -39,9 +39,8 @@ RISKS = {
         ),
         Risk(
             LOCAL_MEANS,
-            "virtual nodes at local-cluster means: an aggregator that knows the labels recovers the distances between "
-            "each party's local centres to the last digits, however many parties there are; one that does not still "
-            "sees the same differences again and again, which gives away how the parties' shares add up",
+            "virtual nodes at local-cluster means with an aggregator that knows the labels: it recovers the distances "
+            "between each party's local centres to the last digits, however many parties there are",
         ),
         Risk(
             CELL_DISTANCES,

@@ -67,11 +67,11 @@ def risks(agreement: Agreement) -> list[str]:
     found = []
     if any(group.hides_nothing for group in groups):
         found.append(TWO_PARTY_SUM)
+    parameters = agreement.parameters
     if any(group.labelled for group in groups):
         found.append(LABELLED_SUMS)
-    parameters = agreement.parameters
-    if parameters.task == "fit" and parameters.method != "basic" and parameters.virtual_nodes == "local":
-        found.append(LOCAL_MEANS)
+        if parameters.task == "fit" and parameters.method != "basic" and parameters.virtual_nodes == "local":
+            found.append(LOCAL_MEANS)
     if parameters.task == "fit" and parameters.seeding == "distances":
         found.append(CELL_DISTANCES)
     return found

@@ -1,4 +1,4 @@
-"""One party's side of a group's sums: encode, shuffle, mask, commit, send; then read the answer.
+"""One party's side of a group's sums: blind, encode, shuffle, mask, commit, send; then read the answer.
 
 Every sum of a group has a number; the label of a vector is the group and the number. Its masks depend on a hash of
 every answer the group has had so far, so parties that were told different things do not open anything together.
@@ -20,6 +20,7 @@ from kcagc.protocol.effects import Use, perform
 from kcagc.protocol.hello import Session
 from kcagc.protocol.messages import Answer, Choice, Finished, Masked
 from kcagc.protocol.packing import unpack, unpack_bits
+from kcagc.secagg.blinding import factors, shifts
 from kcagc.secagg.fixed_point import encode
 from kcagc.secagg.framing import digest, framed
 from kcagc.secagg.groups import Group
@@ -36,7 +37,7 @@ class SumsOfGroup:
     channel: Channel
     session: Session
     group: Group
-    shuffle_key: bytes
+    group_key: bytes
     transcript: bytes = b""
     number: int = 0
     values_sent: dict[str, int] = field(default_factory=dict)
@@ -87,7 +88,7 @@ class SumsOfGroup:
         """Give an order of rows for the next sum that its receiver does not know, unless it is a member itself."""
         if self.group.labelled:
             return np.arange(n_rows)
-        shuffle = Shuffle.from_key(self.shuffle_key, self.session.id, self._label(), (1, n_rows, 0))
+        shuffle = Shuffle.from_key(self.group_key, self.session.id, self._label(), (1, n_rows, 0))
         return shuffle.rows.ravel()
 
     async def finish(self) -> None:
@@ -97,14 +98,13 @@ class SumsOfGroup:
     async def _send(self, stage: str, values: FloatArray, *, shuffled: bool = True) -> Shuffle | None:
         starts, rows, columns = values.shape
         shape = (starts, rows, columns)
-        label = self._label()
-        words = encode(values)
-        shuffle = None
+        label, me = self._label(), self.channel.me
         if shuffled and not self.group.labelled:
-            shuffle = Shuffle.from_key(self.shuffle_key, self.session.id, label, shape)
-            words = shuffle.apply(words)
-        words = words.ravel()
-        me = self.channel.me
+            shuffle = Shuffle.from_key(self.group_key, self.session.id, label, shape)
+            words = shuffle.apply(encode(self._blinded(stage, values))).ravel()
+        else:
+            shuffle = None
+            words = encode(values).ravel()
         # Committed before anything under this label may leave: two vectors under one mask give away both.
         await perform(Use(framed(self.session.id, label), hashlib.sha256(words.tobytes()).digest()))
         if me == self.group.receiver:
@@ -119,6 +119,17 @@ class SumsOfGroup:
             await self.channel.opened(self.group, stage, self._stage(stage), shape)
         self.values_sent[stage] = self.values_sent.get(stage, 0) + words.size
         return shuffle
+
+    def _blinded(self, stage: str, values: FloatArray) -> FloatArray:
+        """Multiply and shift what the receiver compares only within a row; when it draws rows, it compares all."""
+        key, session, label = self.group_key, self.session.id, self._label()
+        starts, rows, _ = values.shape
+        if stage == "seed":
+            return values * factors(key, session, label, (starts, 1, 1))
+        blinded = values * factors(key, session, label, (starts, rows, 1))
+        if stage != "ninth" and self.channel.me == self.group.members[0]:  # the 1/9 step compares ratios
+            blinded += shifts(key, session, label, (starts, rows, 1))
+        return blinded
 
     async def _positions(self, count: int, below: int) -> IntArray:
         choice = await self._receive(Choice)
