@@ -82,27 +82,39 @@ def run_fit(chosen, data, *, choose=None, seed=0, policy=EVERYTHING, ledger=None
 
 
 def pooled_kmeans(rows, sizes, k, starts, seed, max_iter):
-    """Do in floating point, on all columns side by side, what the protocol does on masked sums."""
+    """Do in floating point, on all columns side by side, what the protocol does on masked sums.
+
+    A start that comes to a partition that another one has had is left out, as it would end where that one does.
+    """
+    weights = sizes.astype(float)
+    centers, labels, joined, converged = [], [None] * len(starts), set(), set()
+    for chosen in starts:
+        distances = _distances(rows, rows[chosen])
+        winners, ordered = _nearest(distances), np.sort(distances, axis=1)
+        sure = ordered[:, 0] <= ordered[:, 1] / 9 if k > 1 else np.ones(len(rows), bool)
+        centers.append(weighted_means(rows[sure], weights[sure], winners[sure], rows[chosen]))
+    owners = {}
+    for iteration in range(1, max_iter + 1):
+        for number in range(len(starts)):
+            if number in joined | converged:
+                continue
+            found = _nearest(_distances(rows, centers[number]))
+            if labels[number] is not None and np.array_equal(found, labels[number]):
+                converged.add(number)
+                continue
+            labels[number] = found
+            filled = refilled(found, sizes, k, random_for(seed, 1, number, iteration))
+            centers[number] = weighted_means(rows, weights, filled, centers[number])
+            groups = frozenset(tuple(np.flatnonzero(filled == cluster)) for cluster in np.unique(filled))
+            owner = owners.setdefault(groups, number)
+            if owner != number and owner not in joined:
+                joined.add(number)
     best, least = None, np.inf
-    for number, chosen in enumerate(starts):
-        centers = rows[chosen]
-        distances = _distances(rows, centers)
-        winners = _nearest(distances)
-        clear = np.sort(distances, axis=1)
-        sure = clear[:, 0] <= clear[:, 1] / 9 if k > 1 else np.ones(len(rows), bool)
-        centers = weighted_means(rows[sure], sizes[sure].astype(float), winners[sure], centers)
-        labels = None
-        for iteration in range(1, max_iter + 1):
-            found = _nearest(_distances(rows, centers))
-            if labels is not None and np.array_equal(found, labels):
-                break
-            labels = found
-            filled = refilled(labels, sizes, k, random_for(seed, 1, number, iteration))
-            centers = weighted_means(rows, sizes.astype(float), filled, centers)
-        centers = weighted_means(rows, sizes.astype(float), labels, centers)
-        inertia = float(sizes @ ((rows - centers[labels]) ** 2).sum(axis=1)) / sizes.sum()
+    for number in sorted(set(range(len(starts))) - joined):
+        means = weighted_means(rows, weights, labels[number], centers[number])
+        inertia = float(sizes @ ((rows - means[labels[number]]) ** 2).sum(axis=1)) / sizes.sum()
         if inertia < least - TIE / ONE:
-            best, least = labels, inertia
+            best, least = labels[number], inertia
     return best
 
 

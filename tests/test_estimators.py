@@ -75,7 +75,7 @@ def test_further_starts_and_seeding_are_counted_apart():
     cells, iterations = model.cells_, model.n_iter_
     assert model.secure_sums_ == (iterations + 1) * cells * 5
     assert model.further_sums_["seeding"] == 4 * cells * (1 + 2 + 3 + 4)
-    assert model.further_sums_["inertia"] == 4
+    assert 2 <= model.further_sums_["inertia"] <= 4  # starts that come together are compared once
     assert model.further_sums_["other starts"] >= 3 * 2 * cells * 5
 
 

@@ -45,13 +45,14 @@ MESSAGES = {
     "answer": Line("who wins each row, in an order that only the group knows or that is common to it", _ASSIGNMENT),
     "choice": Line("which row was drawn as a starting centre, or which start is cheapest"),
     "finished": Line("that this group needs no further sums"),
-    "abort": Line("that the run ends, which role ended it, and the kind of reason; nothing about data"),
+    "abort": Line("that the run ends, which role ended it, and the kind of reason: no values, but that data misfit"),
 }
 
 INSIDE_BOXES = {
     "confirmation": Line(
         "the number of nodes; whether ids and graph are the receiver's own too (a digest under the pair's key); the "
-        "keys of the orders that hide rows; for the basic method the nodes proposed as starting centres"
+        "keys that hide rows from whoever sums; the first party's seed; for the basic method the nodes proposed as "
+        "starting centres, which lie far apart in the sender's features"
     ),
     "labels": Line("the local cluster (or the cluster of a lower merge) of every node, not where it lies", _LOCAL),
     "receipt": Line("whether both parties were told the same to the end (a digest of all answers and labels)"),
@@ -59,9 +60,9 @@ INSIDE_BOXES = {
 
 OPENED = {
     "distances.shuffled": Line(
-        "how many rows there are and, in secret order, how the sums of squared distances of each row lie to each other: "
-        "each row is multiplied by a secret factor and (but for the 1/9 step) shifted; neither which node or cell a row "
-        "is, nor which cluster a column, nor how far",
+        "how many rows there are and, in secret order, how the sums of squared distances of each row compare: a row is "
+        "multiplied by a secret factor and (but for the 1/9 step) shifted. Neither which node or cell it is, nor which "
+        "cluster a column, nor how far; a row whose centres have not moved can be recognised from one sum to the next",
         _DISTANCES,
     ),
     "distances.labelled": Line(

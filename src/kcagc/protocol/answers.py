@@ -15,8 +15,8 @@ from kcagc.cluster.kmeans import kmeans
 from kcagc.protocol.packing import pack, pack_bits
 from kcagc.secagg.fixed_point import Sums, decode
 
-# Each of 16 parties rounds by half a unit of 2^-44, and its floating point by less than a few units more.
-TIE = 64
+# Each of 16 parties rounds by half a unit of 2^-44, and its floating point, times a factor of up to 16, by some more.
+TIE = 256
 NINE = 9  # Protocol 2, line 14
 
 

@@ -17,8 +17,14 @@ M = TypeVar("M", bound=Message)
 class Channel:
     """How one role speaks and listens."""
 
-    def __init__(self, me: str) -> None:
+    def __init__(self, me: str, *, hears_everybody: bool = False) -> None:
         self.me = me
+        self._hears_everybody = hears_everybody
+
+    def aborted(self, sender: str, message: Abort) -> AbortedError:
+        """Give the error for an abort; who hears everybody takes nobody's word for who ended the run."""
+        origin = sender if self._hears_everybody else printable(message.origin)
+        return AbortedError(origin, printable(message.reason))
 
     async def send(
         self, to: str, message: Message, *, stage: str, shape: tuple[int, ...] = (), kind: str | None = None
@@ -41,7 +47,7 @@ class Channel:
             raise PeerError(f"{came_from}: sent a message while {sender} was awaited")
         message = decode(payload, sender)
         if isinstance(message, Abort):
-            raise AbortedError(message.origin, message.reason)
+            raise self.aborted(sender, message)
         return expect(message, kind, sender), payload
 
     async def opened(self, group: Group, step: str, stage: str, shape: tuple[int, ...]) -> None:
@@ -54,3 +60,8 @@ class Channel:
 
     async def _disclosed(self, sender: str, receiver: str, kind: str, stage: str, shape: tuple[int, ...]) -> None:
         await perform(Disclosed(Entry(sender, receiver, kind, stage, shape, 0)))
+
+
+def printable(words: str) -> str:
+    """Keep what another organisation says from doing anything to a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from kcagc._types import IntArray
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.cells import intersect, virtual_nodes
 from kcagc.protocol.effects import once, progress
-from kcagc.protocol.local import LocalResult, PartyData, Starts, compute_local, decode_local, encode_local
+from kcagc.protocol.local import LocalResult, PartyData, compute_local, decode_local, encode_local
 from kcagc.protocol.messages import Confirmation, PackedLabels
 from kcagc.protocol.model import PartyModel
 from kcagc.protocol.packing import pack, unpack
@@ -55,9 +56,10 @@ async def fit_party(membership: Membership, data: PartyData, *, seed: int) -> Fi
     await progress("filtering and projecting own features")
     local = await _local_result(party, data, seed)
     first = party.name == parties[0]
-    told = await party.meet(data, seed if first else None, local.starts)
-    common = seed if first else told[parties[0]].seed
-    if common is None:
+    starts = local.stored_starts.data
+    told = await party.meet(data, seed=seed if first else None, starts=starts)
+    common = seed if first else int.from_bytes(told[parties[0]].seed, "big")
+    if not first and len(told[parties[0]].seed) != 8:
         raise PeerError(f"{parties[0]}: did not send the seed of common choices")
     if parameters.method == "basic":
         labels, transcript, reports = await _basic(party, local, told, common)
@@ -83,26 +85,30 @@ async def _basic(
     """Protocol 2: every node is a row."""
     parameters = party.agreement.parameters
     sizes = np.ones(len(local.rows), dtype=np.int64)
-    proposed = {party.name: local.starts} | {other: theirs.starts for other, theirs in told.items()}
-    starts = None if parameters.seeding != "common" else _agreed_starts(party, proposed, sizes, seed)
+    starts = None
+    if parameters.seeding == "common":
+        proposed = {other: theirs.starts for other, theirs in told.items()}
+        starts = _agreed_starts(party, proposed | {party.name: local.stored_starts.data}, sizes, seed)
     (merge,) = party.merges
-    sums = party.sums_of(merge)
+    # Parties that heard of different seeds or starts have no masks in common.
+    sums = party.sums_of(merge, digest("basic", seed, b"" if starts is None else starts.astype("<i8").tobytes()))
     joint = await joint_kmeans(sums, local.rows, sizes, parameters.n_clusters, starts, seed, parameters)
     await sums.finish()
     return joint.labels, sums.transcript, [_report(merge, len(sizes), parameters.n_clusters, joint)]
 
 
-def _agreed_starts(party: Party, proposed: dict[str, Starts], sizes: IntArray, seed: int) -> IntArray:
+def _agreed_starts(party: Party, proposed: dict[str, bytes], sizes: IntArray, seed: int) -> IntArray:
     """Take one party's proposal for each start, by a rule that does not depend on the order of the parties."""
     n_starts, k = party.agreement.parameters.n_init, party.agreement.parameters.n_clusters
-    for whose, starts in proposed.items():
-        nodes = np.array([node for start in starts for node in start], dtype=np.int64)
-        sound = len(starts) == n_starts and all(len(start) == k for start in starts)
-        if not sound or (nodes < 0).any() or (nodes >= len(sizes)).any():
+    every = []
+    for whose, packed in proposed.items():
+        nodes = np.frombuffer(packed if len(packed) % 8 == 0 else b"", dtype="<i8")
+        if len(nodes) != n_starts * k or (nodes < 0).any() or (nodes >= len(sizes)).any():
             raise PeerError(f"{whose}: does not propose {n_starts} starts of {k} nodes each")
+        every.append(nodes.reshape(n_starts, k).tolist())
     chosen = []
     for number in range(n_starts):
-        in_order = sorted(starts[number] for starts in proposed.values())
+        in_order = sorted(starts[number] for starts in every)
         nodes = np.array(in_order[number % len(in_order)], dtype=np.int64)
         chosen.append(distinct(nodes, sizes, random_for(seed, 3, number)))
     return np.array(chosen, dtype=np.int64)
@@ -111,7 +117,7 @@ def _agreed_starts(party: Party, proposed: dict[str, Starts], sizes: IntArray, s
 async def _through_cells(party: Party, local: LocalResult, seed: int) -> tuple[IntArray, bytes, list[MergeReport]]:
     """Protocol 3, once for each merge on the way from this party's leaf to the root."""
     parameters = party.agreement.parameters
-    labels, n_clusters, transcript = local.labels, local.n_clusters, b""
+    labels, n_clusters, transcript = local.labels, local.n_clusters, digest("cells", seed)
     reports = []
     for merge in party.merges:
         all_labels, transcript = await _exchange_labels(party, merge, labels, n_clusters, transcript)
@@ -142,7 +148,8 @@ async def _exchange_labels(
 ) -> tuple[list[IntArray], bytes]:
     """Tell the clusters of one's own child, hear those of the others (Protocol 3, lines 2 and 11).
 
-    The new transcript joins those of all children: a party that was told something else below opens nothing here.
+    The new transcript joins those of all children and their labels: a party that was told something else, here or
+    below, opens nothing with the others.
     """
     own = merge.child_of(party.name)
     await progress(f"{merge.group.name}: exchanging labels")
@@ -164,7 +171,8 @@ async def _exchange_labels(
             raise PeerError(f"{speaker}: sent {theirs.n_clusters} clusters, where at most {most} were agreed")
         all_labels.append(unpack(theirs.packed, len(labels), theirs.n_clusters, speaker, "labels"))
         transcripts.append(theirs.transcript)
-    return all_labels, digest("children", *transcripts)
+    heard_labels = [hashlib.sha256(np.asarray(one, dtype="<i8").tobytes()).digest() for one in all_labels]
+    return all_labels, digest("children", *transcripts, *heard_labels)
 
 
 def _report(merge: Merge, n_rows: int, n_clusters: int, joint: Joint) -> MergeReport:

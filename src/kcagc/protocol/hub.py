@@ -6,11 +6,12 @@ group needs it does not know, because convergence shows in labels, and it has no
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from kcagc.errors import AbortedError, AgreementError, PeerError
+from kcagc.errors import AgreementError, PeerError
 from kcagc.protocol.agreement import Agreement, Seeding
 from kcagc.protocol.answers import cheapest, cluster_from_distances, judge, sample
 from kcagc.protocol.channel import Channel
@@ -65,7 +66,7 @@ class Hub:
 
     def __init__(self, name: str, agreement: Agreement, seed: int) -> None:
         self.agreement, self.parties = agreement, agreement.parties
-        self.channel = Channel(name)
+        self.channel = Channel(name, hears_everybody=True)
         self._seed = seed
         self._sums = 0
         predicting = agreement.parameters.task == "predict"
@@ -130,14 +131,14 @@ class Hub:
         _, payload = await wait([member])
         message = decode(payload, member)
         if isinstance(message, Abort):
-            raise AbortedError(message.origin, message.reason)
+            raise self.channel.aborted(member, message)
         if not isinstance(message, Finished):
             message = expect(message, Masked, member)
             if message.number != number:
                 raise PeerError(f"{member}: sent a vector for sum {message.number} where that of sum {number} was due")
             if message.stage not in self._stages:
                 raise PeerError(f"{member}: asked for a sum of {message.stage!r}, which was not agreed on")
-            if min(message.shape) < 1 or len(message.words) != 8 * (int(np.prod(message.shape)) + CHECK_WORDS):
+            if min(message.shape) < 1 or len(message.words) != 8 * (math.prod(message.shape) + CHECK_WORDS):
                 raise PeerError(f"{member}: a vector of {len(message.words)} bytes does not have shape {message.shape}")
         if message.group != merge.group.name:
             raise PeerError(f"{member}: spoke of group {message.group}, where {merge.group.name} was due")

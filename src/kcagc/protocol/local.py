@@ -25,8 +25,6 @@ from kcagc.protocol.arrays import Stored, restore, store
 
 LOCAL_STARTS = 10
 
-Starts = tuple[tuple[int, ...], ...]  # for each start the nodes that are its first centres
-
 
 @dataclass(frozen=True, eq=False)
 class PartyData:
@@ -85,7 +83,7 @@ class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stored_rows: Stored
     stored_labels: Stored
     n_clusters: int
-    starts: Starts
+    stored_starts: Stored
 
     @property
     def rows(self) -> FloatArray:
@@ -96,6 +94,11 @@ class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def labels(self) -> IntArray:
         """The local cluster of each node."""
         return restore(self.stored_labels)
+
+    @property
+    def starts(self) -> IntArray:
+        """The nodes proposed as first centres, for each start; none where starts are found otherwise."""
+        return restore(self.stored_starts)
 
 
 def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalResult:
@@ -109,10 +112,11 @@ def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalRe
     rows = embedder.rows(filtered)
     del filtered
     labels, n_clusters = np.zeros(0, dtype=np.int64), 0
-    starts: Starts = ()
+    starts = np.zeros((0, parameters.n_clusters), dtype=np.int64)
     if parameters.method == "basic":
         if parameters.seeding == "common":
-            starts = tuple(_proposal(rows, parameters.n_clusters, [seed, start]) for start in range(parameters.n_init))
+            proposals = [_proposal(rows, parameters.n_clusters, [seed, start]) for start in range(parameters.n_init)]
+            starts = np.stack(proposals)
     else:
         found = kmeans(rows, parameters.n_local_clusters, n_init=LOCAL_STARTS, random_state=seed, fewer=True)
         labels, n_clusters = found.labels, len(found.centers)
@@ -120,15 +124,14 @@ def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalRe
             raise DataError(
                 "features: all rows are the same once filtered and projected, so there is nothing to cluster"
             )
-    return LocalResult(embedder, store(rows), store(labels), n_clusters, starts)
+    return LocalResult(embedder, store(rows), store(labels), n_clusters, store(starts))
 
 
-def _proposal(rows: FloatArray, k: int, seed: list[int]) -> tuple[int, ...]:
+def _proposal(rows: FloatArray, k: int, seed: list[int]) -> IntArray:
     """Draw k nodes that lie far apart in one's own rows."""
     random = np.random.RandomState(np.random.MT19937(np.random.SeedSequence(seed)))
     weights = np.ones(len(rows))
-    chosen = local_search(rows, weights, plus_plus(rows, weights, k, random), k, random)
-    return tuple(int(node) for node in chosen)
+    return local_search(rows, weights, plus_plus(rows, weights, k, random), k, random)
 
 
 def encode_local(result: LocalResult) -> bytes:

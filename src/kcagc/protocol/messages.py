@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from kcagc.errors import PeerError
 from kcagc.protocol.agreement import Agreement
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]  # whatever it counts: no arithmetic on it overflows
+Words = Annotated[str, msgspec.Meta(max_length=400)]
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -49,8 +52,8 @@ class Masked(Message, frozen=True, tag="masked"):
 
     group: str
     stage: str
-    number: int
-    shape: tuple[int, int, int]
+    number: Count
+    shape: tuple[Count, Count, Count]
     words: bytes
 
 
@@ -58,7 +61,7 @@ class Answer(Message, frozen=True, tag="answer"):
     """Who wins each row: packed positions, further positions that tie, and (in the 1/9 step) who wins by nine."""
 
     group: str
-    number: int
+    number: Count
     winners: bytes
     tied_rows: bytes = b""
     tied_positions: bytes = b""
@@ -69,8 +72,8 @@ class Choice(Message, frozen=True, tag="choice"):
     """A position chosen for each start (or the one start that is cheapest)."""
 
     group: str
-    number: int
-    positions: tuple[int, ...]
+    number: Count
+    positions: tuple[Count, ...]
 
 
 class Finished(Message, frozen=True, tag="finished"):
@@ -82,25 +85,26 @@ class Finished(Message, frozen=True, tag="finished"):
 class Abort(Message, frozen=True, tag="abort"):
     """The run ends: which role ended it, and the kind of reason."""
 
-    origin: str
-    reason: str
+    origin: Words
+    reason: Words
 
 
 class Confirmation(Message, frozen=True, tag="confirmation"):
     """In a box: what two parties compare once they share keys, and what they need from each other to begin."""
 
-    n_nodes: int
+    n_nodes: Count
     ids: bytes
     graph: bytes
+    subject: bytes
     group_keys: dict[str, bytes]
-    seed: int | None
-    starts: tuple[tuple[int, ...], ...]
+    seed: bytes
+    starts: bytes
 
 
 class PackedLabels(Message, frozen=True, tag="labels"):
     """In a box: the clusters that a party, or a merge of parties, found, in the fewest bits; and what led there."""
 
-    n_clusters: int
+    n_clusters: Count
     packed: bytes
     transcript: bytes
 

@@ -13,7 +13,7 @@ from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.channel import Channel
 from kcagc.protocol.effects import Disclosed, Use, perform, progress
 from kcagc.protocol.hello import Session, begin, compare_data, graph_digest, ids_digest, own_hello
-from kcagc.protocol.local import PartyData, Starts
+from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import (
     Boxes,
     Confirmation,
@@ -92,8 +92,13 @@ class Party:
         hello = own_hello(self.name, self.agreement, own.identity, own.secrets)
         await self.channel.send(self.agreement.hub, hello, stage="hello")
 
-    async def meet(self, data: PartyData, seed: int | None, starts: Starts) -> dict[str, Confirmation]:
-        """Check everybody's hello; then compare data with each other party, in boxes; give what they said."""
+    async def meet(
+        self, data: PartyData, *, subject: bytes = b"", seed: int | None = None, starts: bytes = b""
+    ) -> dict[str, Confirmation]:
+        """Check everybody's hello; then compare data with each other party, in boxes; give what they said.
+
+        `subject` is whatever else must be the same for all: the nodes to predict.
+        """
         await progress("waiting for all parties")
         hellos = await self.channel.receive(self.agreement.hub, Hellos)
         self._session = begin(self.name, self.agreement, self._membership.secrets, hellos.hellos)
@@ -109,7 +114,9 @@ class Party:
                 ids=self.session.pairs[other].fingerprint("ids", ids),
                 graph=self.session.pairs[other].fingerprint("graph", graph),
                 group_keys={group.name: self._group_keys[group.name] for group in led if other in group.members},
-                seed=seed,
+                subject=self.session.pairs[other].fingerprint("subject", subject),
+                # Of fixed length: how long a box is must not depend on what is in it.
+                seed=b"" if seed is None else seed.to_bytes(8, "big"),
                 starts=starts,
             )
             for other in self.others
@@ -119,6 +126,7 @@ class Party:
             compare_data(self.name, other, "number of nodes", own[other].n_nodes, theirs.n_nodes)
             compare_data(self.name, other, "node ids", own[other].ids, theirs.ids)
             compare_data(self.name, other, "graph", own[other].graph, theirs.graph)
+            compare_data(self.name, other, "nodes to predict", own[other].subject, theirs.subject)
             self._group_keys |= {
                 merge.group.name: theirs.group_keys[merge.group.name]
                 for merge in self.merges
@@ -155,15 +163,15 @@ class Party:
     def _box_label(self, stage: str, sender: str, receiver: str) -> bytes:
         return framed("box", stage, sender, receiver)
 
-    def sums_of(self, merge: Merge, transcript: bytes = b"") -> SumsOfGroup:
-        """Begin the sums of a group."""
+    def sums_of(self, merge: Merge, transcript: bytes) -> SumsOfGroup:
+        """Begin the sums of a group; `transcript` stands for all that its members must have in common by now."""
         key = b""
         if not merge.group.labelled:
             leader = merge.group.members[0]
             if len(self._group_keys.get(merge.group.name, b"")) != 32:
                 raise PeerError(f"{leader}: did not send the key that hides the order of group {merge.group.name}")
             key = self._group_keys[merge.group.name]
-        return SumsOfGroup(self.channel, self.session, merge.group, key, transcript)
+        return SumsOfGroup(self.channel, self.session, merge.group, key, digest(transcript, key))
 
     async def compare_results(self, transcript: bytes, labels: IntArray, output: str) -> None:
         """Make sure that every party was told the same to the end, then put the result out."""

@@ -21,6 +21,7 @@ from kcagc.protocol.effects import once, progress
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.model import PartyModel
 from kcagc.protocol.party import Membership, Party
+from kcagc.secagg.framing import digest
 
 BATCH_VALUES = 1 << 20  # values in one masked vector
 
@@ -60,9 +61,9 @@ async def predict_party(membership: Membership, data: PartyData, model: PartyMod
         lambda: msgspec.msgpack.encode(store(model.embedder.rows(data.filtered()[nodes]))),
     )
     rows = restore(msgspec.msgpack.decode(local, type=Stored))
-    await party.meet(data, None, ())
+    await party.meet(data, subject=np.asarray(nodes, dtype="<i8").tobytes())
     (merge,) = party.merges
-    sums = party.sums_of(merge)
+    sums = party.sums_of(merge, digest("predict"))
     centers = model.centers
     step = max(1, BATCH_VALUES // len(centers))
     found = []

@@ -1,12 +1,13 @@
 """Collaborative k-means on rows that every party sees through its own columns (Protocol 2 from line 7 on).
 
-One masked vector a round carries the distances of all starts that have not converged. Every party computes its own
-distances and its own means; what must be the same for all is decided by the receiver of the sums, or drawn in whole
-numbers from a seed that all parties know.
+One masked vector a round carries the distances of all starts that have neither converged nor come to where another
+start has been. Every party computes its own distances and its own means; what must be the same for all is decided by
+the receiver of the sums, or drawn in whole numbers from a seed that all parties know.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +51,12 @@ class _Start:
     labels: IntArray
     n_iter: int = 0
     converged: bool = False
+    joined: bool = False  # came to where another start had been
     values: int = 0
+
+    @property
+    def done(self) -> bool:
+        return self.converged or self.joined
 
 
 async def joint_kmeans(
@@ -63,8 +69,9 @@ async def joint_kmeans(
         starts = await _d2_sampling(sums, rows, sizes, k, how.n_init, seed)
     every = [_Start(rows[chosen], np.full(len(rows), -1)) for chosen in starts]
     await _ninth_step(sums, rows, sizes, every)
+    visited: dict[bytes, int] = {}
     for iteration in range(1, how.max_iter + 1):
-        active = [number for number, start in enumerate(every) if not start.converged]
+        active = [number for number, start in enumerate(every) if not start.done]
         if not active:
             break
         await progress(f"{sums.group.name}: iteration", iteration, how.max_iter)
@@ -78,6 +85,9 @@ async def joint_kmeans(
             if not start.converged:
                 filled = refilled(labels, sizes, k, random_for(seed, 1, number, iteration))
                 start.centers = weighted_means(rows, sizes.astype(float), filled, start.centers)
+                # Where another start has been before, it would go on as that one did.
+                owner = visited.setdefault(partition_of(filled), number)
+                start.joined = owner != number and not every[owner].joined
     winner = await _cheapest(sums, rows, sizes, every)
     best = every[winner]
     counted = Counted(
@@ -100,16 +110,17 @@ async def _ninth_step(sums: SumsOfGroup, rows: FloatArray, sizes: IntArray, ever
 
 async def _cheapest(sums: SumsOfGroup, rows: FloatArray, sizes: IntArray, every: list[_Start]) -> int:
     """Let the receiver compare the starts by their joint inertia: one more masked value for each."""
-    if len(every) == 1:
-        return 0
+    different = [number for number, start in enumerate(every) if not start.joined]
+    if len(different) == 1:
+        return different[0]
     shares = sizes / sizes.sum()  # a mean, not a sum, so that the bound on values holds for any number of nodes
     own = []
-    for start in every:
+    for start in (every[number] for number in different):
         # The centres are those that a last iteration would use: the means of the last labels.
         centers = weighted_means(rows, sizes.astype(float), start.labels, start.centers)
         away = rows - centers[start.labels]
         own.append(float(np.sum(shares * np.sum(away * away, axis=1))))
-    return await sums.cheapest(np.array(own))
+    return different[await sums.cheapest(np.array(own))]
 
 
 async def _d2_sampling(
@@ -144,6 +155,14 @@ async def _from_all_distances(sums: SumsOfGroup, rows: FloatArray, sizes: IntArr
     labels = np.empty(m, dtype=np.int64)
     labels[order] = found
     return Joint(labels, 0, True, sums.number, Counted(seeding=n_values))
+
+
+def partition_of(labels: IntArray) -> bytes:
+    """Give what two labellings have in common when they differ only in the clusters' numbers."""
+    _, first, clusters = np.unique(labels, return_index=True, return_inverse=True)
+    renumbered = np.empty(len(first), dtype=np.int64)
+    renumbered[np.argsort(first)] = np.arange(len(first))
+    return hashlib.sha256(renumbered[clusters].tobytes()).digest()
 
 
 def refilled(labels: IntArray, sizes: IntArray, k: int, random: np.random.RandomState) -> IntArray:

@@ -43,27 +43,28 @@ class SumsOfGroup:
     values_sent: dict[str, int] = field(default_factory=dict)
 
     async def winners(self, stage: str, values: FloatArray) -> tuple[IntArray, Flags]:
-        """Sum s × m × c values; give each row's winning column, and whether it wins by nine (in the 1/9 step)."""
+        """Sum s × m × c values; give each row's winning column, and whether it wins by nine (in the 1/9 step).
+
+        The rows of all starts travel as one pool, so that the receiver cannot even tell which belong together.
+        """
         starts, rows, columns = values.shape
-        shuffle = await self._send(stage, values)
+        n_rows, sender = starts * rows, self.group.receiver
+        shuffle = await self._send(stage, values.reshape(1, n_rows, columns))
         answer = await self._receive(Answer)
-        sender = self.group.receiver
-        n_rows = starts * rows
         winning = unpack(answer.winners, n_rows, columns, sender, "winners")
         tied, position = self._ties(answer, n_rows, columns)
         if (len(answer.clear) > 0) != (stage == "ninth"):
             raise PeerError(f"{sender}: an answer of another step than {stage}")
-        clear = (
-            unpack_bits(answer.clear, n_rows, sender, "clear winners") if stage == "ninth" else np.ones(n_rows, bool)
-        )
+        clear: Flags = np.ones(n_rows, dtype=bool)
+        if stage == "ninth":
+            clear = unpack_bits(answer.clear, n_rows, sender, "clear winners")
         if shuffle is not None:
-            names = shuffle.columns.reshape(n_rows, columns)
+            names = shuffle.columns[0]
             winning, position = names[np.arange(n_rows), winning], names[tied, position]
         np.minimum.at(winning, tied, position)  # of equal columns the lowest number wins
-        winning, clear = winning.reshape(starts, rows), clear.reshape(starts, rows)
         if shuffle is not None:
-            winning, clear = shuffle.restore_rows(winning), shuffle.restore_rows(clear)
-        return winning, clear
+            winning, clear = shuffle.restore_rows(winning[None])[0], shuffle.restore_rows(clear[None])[0]
+        return winning.reshape(starts, rows), clear.reshape(starts, rows)
 
     async def drawn_rows(self, stage: str, values: FloatArray) -> IntArray:
         """Sum s × m × c values; give for each start the row that the receiver chose."""

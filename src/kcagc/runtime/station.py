@@ -14,7 +14,10 @@ Watcher = Callable[[str, Progress], None]
 
 
 class Store(Protocol):
-    """Where a role keeps what must outlive it."""
+    """Where a role keeps what must outlive it. A store belongs to one session and one role, as do the secrets.
+
+    Whoever makes a store durable must keep the session's secrets as durably, and before the role starts.
+    """
 
     def once(self, name: str, compute: Callable[[], bytes]) -> bytes:
         """Give what is stored under a name; if nothing is, compute and store it first."""

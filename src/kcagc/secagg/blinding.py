@@ -7,26 +7,33 @@ next that would give away how the parties' shares add up.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from kcagc._types import FloatArray
+from kcagc.secagg.fixed_point import Words
 from kcagc.secagg.masks import keystream
 from kcagc.secagg.pairs import derived
 
-LARGEST_FACTOR = 2.0
+OCTAVES = 4  # factors lie from 1 to 2^4
 LARGEST_SHIFT = 2.0**10
 
 
 def factors(key: bytes, session: bytes, label: bytes, shape: tuple[int, ...]) -> FloatArray:
-    """Give numbers from 1 to 2."""
-    return 1.0 + _fractions(key, session, "factors", label, shape)
+    """Give numbers from 1 to 16 of which every octave is as likely; all parties get the same to the last bit."""
+    words = _words(key, session, "factors", label, shape)
+    return np.ldexp(1.0 + _fraction(words), (words % np.uint64(OCTAVES)).astype(np.int64)).reshape(shape)
 
 
 def shifts(key: bytes, session: bytes, label: bytes, shape: tuple[int, ...]) -> FloatArray:
     """Give numbers from 0 to 2^10, far beyond what distances differ by."""
-    return LARGEST_SHIFT * _fractions(key, session, "shifts", label, shape)
+    return (LARGEST_SHIFT * _fraction(_words(key, session, "shifts", label, shape))).reshape(shape)
 
 
-def _fractions(key: bytes, session: bytes, purpose: str, label: bytes, shape: tuple[int, ...]) -> FloatArray:
-    words = keystream(derived(key, session, purpose, label, *shape), int(np.prod(shape)))
-    return ((words >> np.uint64(12)).astype(np.float64) * 2.0**-52).reshape(shape)
+def _words(key: bytes, session: bytes, purpose: str, label: bytes, shape: tuple[int, ...]) -> Words:
+    return keystream(derived(key, session, purpose, label, *shape), math.prod(shape))
+
+
+def _fraction(words: Words) -> FloatArray:
+    return (words >> np.uint64(12)).astype(np.float64) * 2.0**-52
