@@ -196,7 +196,8 @@ def test_it_is_an_estimator():
 
 
 @pytest.mark.parametrize(
-    ("asked", "n_parties", "found"), [(None, 2, 10), (None, 3, 10), (None, 4, 5), ("k", 2, 5), ("3k", 2, 15), ("12", 2, 12), (7, 9, 7)]
+    ("asked", "n_parties", "found"),
+    [(None, 2, 10), (None, 3, 10), (None, 4, 5), ("k", 2, 5), ("3k", 2, 15), ("12", 2, 12), (7, 9, 7)],
 )
 def test_local_clusters_are_a_number_or_a_multiple(asked, n_parties, found):
     assert local_clusters(asked, 5, n_parties) == found

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -121,10 +122,11 @@ class KCAGC(ClusterMixin, BaseEstimator):
 
         `y` is ignored.
         """
+        _check_tables(X)
         graphs, shared = _graphs(adjacency, len(X))
-        policy = Policy(self.accept)
+        policy = self._policy()
         parameters = self._parameters(len(X), shared)
-        parameters.check(len(X))
+        parameters.check()
         filter_ = self._filter()
         names = [f"party-{number}" for number in range(1, len(X) + 1)]
         data = {
@@ -134,16 +136,17 @@ class KCAGC(ClusterMixin, BaseEstimator):
         _check_rows(data)
         # One seed for all parties, so that the order in which they are listed changes nothing.
         seed, hub_seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=2)
-        self.ledger_ = Ledger()
+        ledger = Ledger()
         results = simulate_fit(
             parameters,
             data,
             policy=policy,
             seeds=dict.fromkeys(names, int(seed)),
             hub_seed=int(hub_seed),
-            ledger=self.ledger_,
+            ledger=ledger,
             watcher=self._watch,
         )
+        self.ledger_, self.filter_ = ledger, filter_
         first = results[names[0]]
         self.labels_: Labels = first.labels.astype(np.intp)
         self.models_ = {name: result.model for name, result in results.items()}
@@ -163,13 +166,17 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self.n_features_in_ = sum(table.features.shape[1] for table in data.values())
         return self
 
-    def predict(self, X: Sequence[Features], *, adjacency: Graphs, nodes: Iterable[int] | None = None) -> Labels:
+    def predict(self, X: Sequence[Features], *, adjacency: Graphs, nodes: ArrayLike | None = None) -> Labels:
         """Give the nearest cluster of new nodes: `X` and `adjacency` as in `fit`, with rows for the new nodes appended.
 
         `nodes` are the rows to place, by default all after the training rows. It is a session of its own, with new
         keys; its record is kept in `prediction_ledger_`, and the number of values summed in `prediction_sums_`.
+
+        Training nodes keep `labels_`. Asked for by number they get the nearest centre instead, which after the
+        optimized method is another cluster for some per cent of them, because cells move as a whole.
         """
         check_is_fitted(self, "models_")
+        _check_tables(X)
         names = list(self.models_)
         if len(X) != len(names):
             raise DataError(f"X: {len(X)} tables, but the model was made by {len(names)} parties")
@@ -178,7 +185,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         if shared != (model.parameters.graph == "shared"):
             raise ParameterError("adjacency: must be one graph, or one for each party, as it was for fit")
         data = {
-            name: PartyData.build(name, graph, table, self._filter())
+            name: PartyData.build(name, graph, table, self.filter_)
             for name, graph, table in zip(names, graphs, X, strict=True)
         }
         _check_rows(data)
@@ -189,7 +196,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
             data,
             self.models_,
             wanted,
-            policy=Policy(self.accept),
+            policy=self._policy(),
             ledger=self.prediction_ledger_,
             watcher=self._watch,
         )
@@ -198,6 +205,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
 
     def _parameters(self, n_parties: int, shared: bool) -> Parameters:
         check_count("n_clusters", self.n_clusters)
+        if not isinstance(self.callbacks, list | tuple) or not all(map(callable, self.callbacks)):
+            raise ParameterError(f"callbacks: must be a list of functions, not {self.callbacks!r}")
         check_choice("method", self.method, ("auto", "kcagc", "basic", "tree"))
         method = self.method
         if method == "auto":
@@ -230,6 +239,11 @@ class KCAGC(ClusterMixin, BaseEstimator):
         check_choice("filter", self.filter, ("half", "norm"))
         return HalfFilter(self.psi) if self.filter == "half" else NormFilter(self.psi)
 
+    def _policy(self) -> Policy:
+        if not isinstance(self.accept, list | tuple | set | frozenset):
+            raise ParameterError(f"accept: must be a list of names, not {self.accept!r}")
+        return Policy(self.accept)
+
     def _watch(self, role: str, progress: Progress) -> None:
         for callback in self.callbacks:
             callback(role, progress)
@@ -246,6 +260,11 @@ def local_clusters(asked: int | str | None, k: int, n_parties: int) -> int:
         asked = int(found.group(1) or 1) * k if found else int(asked)
     check_count("n_local_clusters", asked, least=2)
     return int(asked)
+
+
+def _check_tables(X: Any) -> None:
+    if not isinstance(X, list | tuple):
+        raise DataError(f"X: must be a list with one table for each party, not {type(X).__name__}")
 
 
 def _graphs(adjacency: Graphs, n_parties: int) -> tuple[list[Graph], bool]:
@@ -265,15 +284,16 @@ def _check_rows(data: dict[str, PartyData]) -> None:
         raise DataError(f"X: every party must have a row for every node, but there are {rows}")
 
 
-def _wanted(nodes: Iterable[int] | None, n_fitted: int, n_nodes: int) -> IntArray:
+def _wanted(nodes: ArrayLike | None, n_fitted: int, n_nodes: int) -> IntArray:
     if nodes is None:
         if n_nodes <= n_fitted:
             raise DataError(
                 f"X: {n_nodes} rows, and {n_fitted} were fitted: there are no new nodes; name some by nodes=..."
             )
         return np.arange(n_fitted, n_nodes)
-    wanted = np.asarray(list(nodes))
-    if wanted.dtype.kind not in "iu" or wanted.size == 0 or wanted.min() < 0 or wanted.max() >= n_nodes:
+    wanted = np.atleast_1d(np.asarray(list(nodes) if isinstance(nodes, range | set) else nodes))
+    sound = wanted.ndim == 1 and wanted.dtype.kind in "iu" and wanted.size > 0
+    if not sound or wanted.min() < 0 or wanted.max() >= n_nodes:
         raise ParameterError(f"nodes: must be row numbers from 0 to {n_nodes - 1}")
     return wanted.astype(np.int64)
 
@@ -281,7 +301,7 @@ def _wanted(nodes: Iterable[int] | None, n_fitted: int, n_nodes: int) -> IntArra
 def _every_merge(found: Iterable[list[MergeReport]]) -> list[MergeReport]:
     """Give each merge once, from the leaves to the root."""
     by_name = {merge.group: merge for merges in found for merge in merges}
-    return sorted(by_name.values(), key=lambda merge: (merge.layer, merge.group))
+    return sorted(by_name.values(), key=lambda merge: (merge.layer, len(merge.group), merge.group))
 
 
 def _senders(ledger: Ledger) -> list[str]:

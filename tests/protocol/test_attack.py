@@ -19,7 +19,7 @@ from kcagc.protocol.local import PartyData
 from kcagc.protocol.seeds import starts_from_codes
 from kcagc.protocol.sums import SumsOfGroup
 from kcagc.secagg import shuffle
-from kcagc.secagg.fixed_point import decode
+from kcagc.secagg.fixed_point import decode, encode
 from kcagc.simulation import simulate_fit
 
 K = 5
@@ -37,13 +37,13 @@ class Seen:
             name: PartyData.build(name, graph, table, HalfFilter(2))
             for name, table in zip(names, demo.parties()[:n_parties], strict=True)
         }
-        chosen = parameters(n_clusters=K, n_local_clusters=K, n_components=K, n_init=10, **mode)
+        chosen = parameters(filter="HalfFilter(psi=2)", n_clusters=K, n_local_clusters=K, n_components=K, n_init=10, **mode)
         self.sums, self.local = [], {}
         with pytest.MonkeyPatch.context() as patch:
-            real_sum, real_local = hub.summed, fit.compute_local
+            real_sum, real_local = hub.unmasked, fit.compute_local
 
-            def spied_sum(vectors, count):
-                self.sums.append(real_sum(vectors, count))
+            def spied_sum(total, count):
+                self.sums.append(real_sum(total, count))
                 return self.sums[-1]
 
             def spied_local(one, *rest):
@@ -51,7 +51,7 @@ class Seen:
                 self.local[next(name for name in names if data[name] is one)] = found
                 return found
 
-            patch.setattr(hub, "summed", spied_sum)
+            patch.setattr(hub, "unmasked", spied_sum)
             patch.setattr(fit, "compute_local", spied_local)
             simulate_fit(chosen, data, policy=EVERYTHING, seeds=dict.fromkeys(names, SEED), hub_seed=0, ledger=Ledger())
         self.cells = intersect([self.local[name].labels for name in names])
@@ -131,7 +131,7 @@ def test_the_coordinator_learns_no_more_than_a_guess_in_the_default_mode(n_parti
 @pytest.mark.parametrize("n_parties", [2, 3])
 def test_without_the_secret_orders_the_coordinator_would_learn_the_distances(n_parties, monkeypatch):
     """The same attack on the same sums, unshuffled: it is the shuffle that stops it."""
-    monkeypatch.setattr(SumsOfGroup, "_blinded", lambda self, stage, values: values)
+    monkeypatch.setattr(SumsOfGroup, "_blinded", lambda self, stage, values: encode(values))
     monkeypatch.setattr(shuffle.Shuffle, "apply", lambda self, values: values)
     monkeypatch.setattr(shuffle.Shuffle, "restore_rows", lambda self, values: values)
     seen = Seen(n_parties)
@@ -148,15 +148,16 @@ def most_repeated_difference(seen):
 
 def test_the_factors_hide_how_shares_add_up_which_the_order_alone_would_not(monkeypatch):
     blinded = most_repeated_difference(Seen(2, virtual_nodes="local"))
-    monkeypatch.setattr(SumsOfGroup, "_blinded", lambda self, stage, values: values)
+    monkeypatch.setattr(SumsOfGroup, "_blinded", lambda self, stage, values: encode(values))
     assert most_repeated_difference(Seen(2, virtual_nodes="local")) > 4 * blinded
 
 
-def test_the_coordinator_sees_no_distance_but_zero():
-    """Not even as a bag: the sums that open are not the distances, in any order."""
+def test_the_coordinator_sees_no_distance_and_no_zero():
+    """Not even as a bag: the sums that open are not the distances, in any order; starting rows do not show."""
     seen = Seen(2)
     rows = np.hstack([_cell_means(seen.local[name], seen.cells) for name in seen.local])
     true = np.stack([squared_distances(rows, rows[start]) for start in seen.starts])
+    assert (seen.first > 1e-6).all()
     assert np.isin(np.round(true[true > 1e-9], 9), np.round(seen.first, 9)).mean() < 0.01
 
 

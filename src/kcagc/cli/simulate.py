@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 )
 @click.option("--components", type=click.IntRange(min=1), help="Singular vectors that each party projects on.")
 @click.option("--scaling", type=click.Choice(["unit", "U", "US"]), help="Of projected rows  [default: unit].")
+@click.option("--unit", type=float, help="What rows are divided by with --scaling US  [default: 1].")
 @click.option(
     "--virtual-nodes",
     type=click.Choice(["cell", "local"]),
@@ -56,10 +57,18 @@ if TYPE_CHECKING:
 @click.option("--max-iter", type=click.IntRange(min=1), help="Lloyd iterations  [default: 100].")
 @click.option("--starts", type=click.IntRange(min=1), help="Starts side by side  [default: 10].")
 @click.option("--paper", is_flag=True, help="The paper's configuration; other options change it.")
-@click.option("--holdout", type=click.FloatRange(0, 0.9), default=0.0, help="Share of nodes to hold back and predict.")
+@click.option(
+    "--holdout",
+    type=click.FloatRange(0, 0.9),
+    default=0.0,
+    show_default=True,
+    help="Share of nodes to hold back and predict.",
+)
 @click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Of the first run.")
 @click.option("--runs", type=click.IntRange(min=1), default=1, show_default=True, help="Each with the next seed.")
-@click.option("--ledger", type=click.Path(dir_okay=False, path_type=Path), help="Write the last run's ledger here.")
+@click.option(
+    "--ledger", type=click.Path(dir_okay=False, path_type=Path), help="Write the last run's ledger here, as JSON lines."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 def simulate(dataset: str, runs: int, seed: int, ledger: Path | None, as_json: bool, **options: Any) -> None:
     """Cluster collaboratively, with all roles in one process.
@@ -68,7 +77,10 @@ def simulate(dataset: str, runs: int, seed: int, ledger: Path | None, as_json: b
     summed values, bytes and seconds.
     """
     from kcagc.datasets.loading import load
+    from kcagc.ledger import Ledger
 
+    if ledger is not None:  # better now than after the run
+        ledger.touch()
     data = load(dataset, progress=lambda file: click.echo(f"downloading {file}", err=True))
     results, model = [], None
     with screen.progress(runs) as bar:
@@ -83,7 +95,8 @@ def simulate(dataset: str, runs: int, seed: int, ledger: Path | None, as_json: b
             results.append(result)
             bar.advance(task)
     if ledger is not None and model is not None:
-        model.ledger_.save(ledger)
+        predicted = getattr(model, "prediction_ledger_", [])
+        Ledger([*model.ledger_, *predicted]).save(ledger)
     if as_json:
         screen.print_json(results[0] if runs == 1 else {"runs": results, **_means(results)})
     else:

@@ -20,7 +20,7 @@ from kcagc._types import AnyFloatArray, Features, FloatArray, Sparse
 from kcagc.graph.attributed import check_features
 from kcagc.graph.laplacian import laplacian_norm, normalised_laplacian
 from kcagc.graph.structure import Graph, as_graph
-from kcagc.parameters import check_choice, check_count
+from kcagc.parameters import check_between, check_choice, check_count
 
 # Columns filtered at a time. Wide enough that one random access to a node's row serves many columns, narrow enough
 # that the few buffers a thread holds stay small beside the features.
@@ -138,17 +138,25 @@ class HalfFilter(_PowerFilter):
 class NormFilter(_PowerFilter):
     """p(λ) = (1 - λ/‖L_s‖)^ψ, the paper's second: zero at the graph's own highest frequency.
 
-    A graph without edges has ‖L_s‖ = 0 and nothing to smooth; its features stay as they are.
+    A graph without edges has ‖L_s‖ = 0 and nothing to smooth; its features stay as they are. A `norm` that is given is
+    used instead of the graph's own: the filter of one graph, applied to a larger one.
     """
 
     psi: int
+    norm: float | None = None
 
     def __post_init__(self) -> None:
         check_count("psi", self.psi, least=0)
+        if self.norm is not None:
+            check_between("norm", self.norm, 0.0, 2.0)
+
+    def fixed_on(self, graph: Graph) -> NormFilter:
+        """Give the filter with this graph's norm."""
+        return self if self.norm is not None else NormFilter(self.psi, min(laplacian_norm(graph), 2.0))
 
     def response(self, eigenvalues: FloatArray, *, norm: float = 2.0) -> FloatArray:
         """Give (1 - λ/‖L_s‖)^ψ."""
         return (1 - eigenvalues / norm) ** self.psi if norm > 0 else np.ones_like(eigenvalues)
 
     def _cutoff(self, graph: Graph) -> float:
-        return laplacian_norm(graph)
+        return laplacian_norm(graph) if self.norm is None else self.norm

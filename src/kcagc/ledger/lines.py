@@ -24,7 +24,10 @@ _DISTANCES = (
     "security analysis, second place of both methods: distances are summed (Protocol 2, lines 12 and 27; Protocol 3, "
     "line 16)"
 )
-_LOCAL = "security analysis, optimized method, first place: node ids of local clusters (Protocol 3, line 2)"
+_LOCAL = (
+    "security analysis, optimized method, first place of Cli_l and of Cli_L: node ids of local clusters and of their "
+    "intersections (Protocol 3, lines 2 and 10)"
+)
 
 MESSAGES = {
     "hello": Line("who takes part, the parameters, a fresh nonce and public key; nothing about data"),
@@ -58,6 +61,8 @@ INSIDE_BOXES = {
     "receipt": Line("whether both parties were told the same to the end (a digest of all answers and labels)"),
 }
 
+# What opens to whoever sums, by what was summed and by what the receiver knows: a coordinator has rows in secret order
+# ("shuffled"); a member knows which row is which ("labelled"); of two parties it takes its own from the sum.
 OPENED = {
     "distances.shuffled": Line(
         "how many rows there are and, in secret order, how the sums of squared distances of each row compare: a row is "
@@ -77,17 +82,34 @@ OPENED = {
         weaker=True,
     ),
     "seeding.shuffled": Line(
-        "a bag of weighted sums of squared distances to the starting rows drawn so far, multiplied by an unknown factor"
+        "in secret order, every row's squared distances to the starting rows drawn so far, times its size and a secret "
+        "factor, summed over the parties"
     ),
     "seeding.labelled": Line(
-        "for every node or cell its weighted sum of squared distances to the starting rows drawn so far", weaker=True
-    ),
-    "geometry": Line(
-        "all distances between cells and their sizes: the joint arrangement of the cells, and from it the clusters of "
-        'cells without names; a weaker mode, chosen by seeding="distances"',
+        "for every node or cell its squared distances to the starting rows drawn so far, times its size, summed over "
+        "the parties",
         weaker=True,
     ),
-    "inertia": Line("for each start the mean squared distance to the centres, summed over the parties"),
+    "seeding.two-party": Line(
+        "for every node or cell the other party's own squared distances to the starting rows drawn so far", weaker=True
+    ),
+    "inertia.shuffled": Line("for each start the mean squared distance to the centres, summed over the parties"),
+    "inertia.labelled": Line("for each start the mean squared distance to the centres, summed over the parties"),
+    "inertia.two-party": Line("for each start the other party's own mean squared distance to the centres", weaker=True),
+    "geometry.shuffled": Line(
+        "all distances between rows (cells, or nodes for the basic method), summed over the parties, and their sizes, "
+        "in secret order: the joint arrangement of the rows, and from it the clusters of rows without names",
+        weaker=True,
+    ),
+    "geometry.labelled": Line(
+        "all distances between rows (cells, or nodes for the basic method), summed over the parties, and which row is "
+        "which: their joint arrangement",
+        weaker=True,
+    ),
+    "geometry.two-party": Line(
+        "all distances between rows (cells, or nodes for the basic method) in the other party's own features",
+        weaker=True,
+    ),
 }
 
 OUTPUTS = {
@@ -103,11 +125,10 @@ LINES: dict[str, Line] = {
 }
 
 
+_SUMMED = {"seed": "seeding", "inertia": "inertia", "pairs": "geometry"}
+
+
 def opened_kind(group: Group, stage: str) -> str:
     """Give the line for a sum of this group that opens at this stage."""
-    if stage in ("inertia", "pairs"):
-        return {"inertia": "opened/inertia", "pairs": "opened/geometry"}[stage]
-    what = "seeding" if stage == "seed" else "distances"
-    if group.hides_nothing and what == "distances":
-        return "opened/distances.two-party"
-    return f"opened/{what}.labelled" if group.labelled else f"opened/{what}.shuffled"
+    knows = "two-party" if group.hides_nothing else "labelled" if group.labelled else "shuffled"
+    return f"opened/{_SUMMED.get(stage, 'distances')}.{knows}"

@@ -66,7 +66,8 @@ class Policy:
         refused = [RISKS[name] for name in dict.fromkeys(found) if name not in self.accept]
         if refused:
             listed = "; ".join(f'"{risk.name}": {risk.opens}' for risk in refused)
+            names = ", ".join(f'"{risk.name}"' for risk in refused)
             raise PolicyError(
-                f"this run would open more than the default mode does, and is refused: {listed}. Accept by "
-                f"name what is meant (accept={tuple(risk.name for risk in refused)}), or let a coordinator sum"
+                f"this run would open more than the default does, and is refused: {listed}. Accept by name what is "
+                f"meant ({names}), or keep to the default"
             )

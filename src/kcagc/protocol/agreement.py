@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from kcagc.errors import AgreementError, ParameterError
+from kcagc.errors import AgreementError, ParameterError, PeerError
 from kcagc.parameters import check_choice, check_count
 from kcagc.secagg.fixed_point import MAX_PARTIES
 from kcagc.secagg.identity import KEY_BYTES
@@ -44,7 +44,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     graph: GraphSharing = "shared"
     model: str = ""
 
-    def check(self, n_parties: int) -> None:
+    def check(self) -> None:
         """Refuse what means nothing, before anything is sent."""
         for name, kinds in _CHOICES.items():
             check_choice(name, getattr(self, name), get_args(kinds))
@@ -57,12 +57,6 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise ParameterError(f"unit: must be a positive number, not {self.unit!r}")
         if self.task == "fit" and self.method != "basic":
             check_count("n_local_clusters", self.n_local_clusters, least=2)
-            most = self.n_local_clusters ** min(n_parties, self.fan_in if self.method == "tree" else n_parties)
-            if most < self.n_clusters:
-                raise ParameterError(
-                    f"n_local_clusters: {self.n_local_clusters} local clusters have at most {most} intersections, "
-                    f"which cannot make {self.n_clusters} clusters"
-                )
 
 
 _CHOICES = {
@@ -103,7 +97,10 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def seat(self, name: str) -> Seat:
         """Give the seat of a role."""
-        return next(seat for seat in self.roster if seat.name == name)
+        for seat in self.roster:
+            if seat.name == name:
+                return seat
+        raise ParameterError(f"roster: there is no {name!r}")
 
     def inputs(self) -> bytes:
         """Give the bytes that are signed and hashed: the same for all who agree."""
@@ -113,7 +110,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Refuse a roster or parameters that make no session."""
         names = [seat.name for seat in self.roster]
         keys = [seat.identity for seat in self.roster]
-        for what, values in (("name", names), ("identity key", [key.hex()[:16] for key in keys])):
+        for what, values in (("name", names), ("identity key", [key.hex() for key in keys])):
             again = [value for value, count in Counter(values).items() if count > 1]
             if again:
                 raise ParameterError(f"roster: two roles have the same {what}, {again[0]!r}")
@@ -131,7 +128,15 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 f"roster: with aggregator={self.parameters.aggregator!r} there must be {len(wanted)} coordinator, "
                 "after all parties"
             )
-        self.parameters.check(len(self.parties))
+        self.parameters.check()
+
+
+def read_inputs(inputs: bytes, sender: str) -> Agreement:
+    """Read what another role agrees to."""
+    try:
+        return msgspec.msgpack.decode(inputs, type=Agreement)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise PeerError(f"{sender}: the inputs of its hello cannot be read: {error}") from error
 
 
 def compare(me: str, mine: Agreement, other: str, theirs: Agreement) -> None:

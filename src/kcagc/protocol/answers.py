@@ -13,10 +13,11 @@ import numpy as np
 from kcagc._types import IntArray, Labels
 from kcagc.cluster.kmeans import kmeans
 from kcagc.protocol.packing import pack, pack_bits
+from kcagc.protocol.seeds import random_for
 from kcagc.secagg.fixed_point import Sums, decode
 
-# Each of 16 parties rounds by half a unit of 2^-44, and its floating point, times a factor of up to 16, by some more.
-TIE = 256
+# Each of 16 parties rounds by half a unit of 2^-44, and floating point adds a few: for distances of the order of one.
+TIE = 64
 NINE = 9  # Protocol 2, line 14
 
 
@@ -44,14 +45,15 @@ def judge(sums: Sums, *, by_nine: bool) -> Verdict:
     rows, positions = np.nonzero(tying)
     clear = b""
     if by_nine:
-        second = np.partition(flat, 1, axis=1)[:, 1] if columns > 1 else NINE * least
-        clear = pack_bits(least <= (second + TIE) // NINE)
+        clear = pack_bits(
+            least <= (np.partition(flat, 1, axis=1)[:, 1] + TIE) // NINE if columns > 1 else np.ones(len(flat), bool)
+        )
     return Verdict(pack(first, columns), rows.astype("<u8").tobytes(), positions.astype("<u4").tobytes(), clear)
 
 
 def sample(sums: Sums, seed: list[int]) -> tuple[int, ...]:
     """Draw for each start a row with probability proportional to its least sum (D² sampling)."""
-    random = np.random.RandomState(np.random.MT19937(np.random.SeedSequence(seed)))
+    random = random_for(*seed)
     chosen = []
     for least in np.maximum(sums.min(axis=2), 0):
         mass = np.cumsum(decode(least))
@@ -83,8 +85,7 @@ def cluster_from_distances(sums: Sums, n_rows: int, k: int, n_starts: int, seed:
     spectrum, vectors = np.linalg.eigh(gram)
     used = spectrum > max(float(spectrum[-1]), 0.0) * 1e-9
     arrangement = vectors[:, used] * np.sqrt(spectrum[used]) if used.any() else np.zeros((n_rows, 1))
-    random = np.random.RandomState(np.random.MT19937(np.random.SeedSequence(seed)))
-    return kmeans(arrangement, k, weights=sizes, n_init=n_starts, fewer=True, random_state=random).labels
+    return kmeans(arrangement, k, weights=sizes, n_init=n_starts, fewer=True, random_state=random_for(*seed)).labels
 
 
 def positions_of(rows: bytes, positions: bytes) -> tuple[IntArray, IntArray]:

@@ -31,9 +31,12 @@ class Channel:
     ) -> bytes:
         """Let a message leave, and give its bytes; `kind` names its line in the ledger where it is not the type's."""
         payload = encode(message)
-        entry = Entry(self.me, to, f"message/{kind or kind_of(message)}", stage, shape, len(payload))
-        await perform(Send(to, payload, entry))
+        await self.send_bytes(to, payload, kind or kind_of(message), stage, shape)
         return payload
+
+    async def send_bytes(self, to: str, payload: bytes, kind: str, stage: str, shape: tuple[int, ...] = ()) -> None:
+        """Let a message leave that has been written already."""
+        await perform(Send(to, payload, Entry(self.me, to, f"message/{kind}", stage, shape, len(payload))))
 
     async def receive(self, sender: str, kind: type[M]) -> M:
         """Give the next message of `sender`, which must be of this kind."""

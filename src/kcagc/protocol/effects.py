@@ -45,6 +45,13 @@ class Once:
 
 
 @dataclass(frozen=True)
+class Recall:
+    """Give what `Once` stored under this name, or None."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class Use:
     """Commit durably that a label hides the content with this digest; another digest under it ends the run."""
 
@@ -68,7 +75,7 @@ class Progress:
     total: int = 0
 
 
-Effect = Send | Wait | Once | Use | Disclosed | Progress
+Effect = Send | Wait | Once | Recall | Use | Disclosed | Progress
 Role = Coroutine[Effect, Any, T]
 
 
@@ -90,6 +97,11 @@ async def progress(stage: str, done: int = 0, total: int = 0) -> None:
 async def once(name: str, compute: Callable[[], bytes]) -> bytes:
     """Compute, or reload what was computed before."""
     return cast(bytes, await perform(Once(name, compute)))
+
+
+async def recall(name: str) -> bytes | None:
+    """Give what was computed before, if anything was."""
+    return cast(bytes | None, await perform(Recall(name)))
 
 
 async def wait(senders: Collection[str]) -> tuple[str, bytes]:

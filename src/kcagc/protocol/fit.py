@@ -52,12 +52,13 @@ async def fit_party(membership: Membership, data: PartyData, *, seed: int) -> Fi
     parameters, parties = party.agreement.parameters, party.agreement.parties
     if parameters.n_clusters > data.graph.n_nodes:
         raise DataError(f"{party.name}: n_clusters: {parameters.n_clusters} clusters of {data.graph.n_nodes} nodes")
-    await party.say_hello()
+    data.check_filter(party.name, parameters.filter)
+    await party.begin()
     await progress("filtering and projecting own features")
     local = await _local_result(party, data, seed)
     first = party.name == parties[0]
     starts = local.stored_starts.data
-    told = await party.meet(data, seed=seed if first else None, starts=starts)
+    told = await party.confirm(data, seed=seed if first else None, starts=starts)
     common = seed if first else int.from_bytes(told[parties[0]].seed, "big")
     if not first and len(told[parties[0]].seed) != 8:
         raise PeerError(f"{parties[0]}: did not send the seed of common choices")

@@ -14,7 +14,7 @@ import numpy as np
 
 from kcagc.errors import AgreementError, PeerError
 from kcagc.graph.structure import Graph
-from kcagc.protocol.agreement import Agreement, compare
+from kcagc.protocol.agreement import Agreement, compare, read_inputs
 from kcagc.protocol.messages import Hello
 from kcagc.secagg.framing import framed
 from kcagc.secagg.identity import SIGNATURE_BYTES, Identity, signed_by
@@ -35,14 +35,19 @@ def own_hello(name: str, agreement: Agreement, identity: Identity, secrets: Secr
     seat = agreement.seat(name)
     fresh = Fresh(name, secrets.nonce, secrets.public if seat.role == "party" else b"")
     signature = identity.sign(statement(seat.role, agreement.inputs(), fresh))
-    return Hello(name, agreement, fresh.nonce, fresh.key, signature)
+    return Hello(name, agreement.protocol, agreement.inputs(), fresh.nonce, fresh.key, signature)
 
 
 def check_hello(me: str, mine: Agreement, hello: Hello, sender: str) -> None:
     """Compare inputs first, which has the clearer message, then the signature against the pinned key."""
     if hello.name != sender:
         raise PeerError(f"{sender}: showed a hello of {hello.name}")
-    compare(me, mine, sender, hello.agreement)
+    if hello.protocol != mine.protocol:
+        message = (
+            f"{me} and {sender} do not agree: protocol: {me} has {mine.protocol!r}, {sender} has {hello.protocol!r}"
+        )
+        raise AgreementError(message).telling(message)
+    compare(me, mine, sender, read_inputs(hello.inputs, sender))
     seat = mine.seat(sender)
     wanted = KEY_BYTES if seat.role == "party" else 0
     if (len(hello.nonce), len(hello.key), len(hello.signature)) != (NONCE_BYTES, wanted, SIGNATURE_BYTES):

@@ -15,7 +15,7 @@ from kcagc.errors import AgreementError, PeerError
 from kcagc.protocol.agreement import Agreement, Seeding
 from kcagc.protocol.answers import cheapest, cluster_from_distances, judge, sample
 from kcagc.protocol.channel import Channel
-from kcagc.protocol.effects import Role, progress, together, wait
+from kcagc.protocol.effects import Role, once, progress, recall, together, wait
 from kcagc.protocol.hello import check_hello, own_hello
 from kcagc.protocol.messages import (
     Abort,
@@ -29,13 +29,15 @@ from kcagc.protocol.messages import (
     Masked,
     Message,
     decode,
+    encode,
     expect,
+    kind_of,
 )
 from kcagc.protocol.packing import pack
 from kcagc.protocol.plan import Merge, layers
 from kcagc.secagg.fixed_point import Sums, Words
 from kcagc.secagg.identity import Identity
-from kcagc.secagg.masks import CHECK_WORDS, summed
+from kcagc.secagg.masks import CHECK_WORDS, unmasked
 from kcagc.secagg.session import Secrets
 
 _STAGES: dict[Seeding, frozenset[str]] = {
@@ -113,18 +115,33 @@ class Hub:
         if parameters.task == "fit" and parameters.method != "basic":
             await self._relay(f"labels {group.name}", merge.speakers, group.members)
         number = 0
-        while True:
-            first = await self._next(group.members[0], merge, number)
-            if isinstance(first, Finished):
-                for member in group.members[1:]:
-                    expect(await self._next(member, merge, number), Finished, member)
-                return
-            await progress(f"{group.name}: sum", number + 1)
-            sums = await self._sum(merge, first, number)
-            answer = self._answer(merge, first, sums)
+        while (answer := await self._answered(merge, number)) is not None:
+            kind = kind_of(decode(answer, self.channel.me))
             for member in group.members:
-                await self.channel.send(member, answer, stage=f"{group.name} {first.stage} {number}")
+                await self.channel.send_bytes(member, answer, kind, f"{group.name} {number}")
             number += 1
+
+    async def _answered(self, merge: Merge, number: int) -> bytes | None:
+        """Give the answer to a sum, or None when the group is done.
+
+        The answer is stored, and is the hub's only memory of a sum: after a crash it is sent again, and the vectors
+        that it came from are not asked for a second time.
+        """
+        group = merge.group
+        name = f"answer {group.name} {number}"
+        kept = await recall(name)
+        if kept is not None:
+            if group.labelled:  # one's own other half, replayed like this one, sends its vector again
+                await self._next(group.receiver, merge, number)
+            return kept
+        first = await self._next(group.members[0], merge, number)
+        if isinstance(first, Finished):
+            for member in group.members[1:]:
+                expect(await self._next(member, merge, number), Finished, member)
+            return None
+        await progress(f"{group.name}: sum", number + 1)
+        sums = await self._sum(merge, first, number)
+        return await once(name, lambda: encode(self._answer(merge, first, sums)))
 
     async def _next(self, member: str, merge: Merge, number: int) -> Masked | Finished:
         """Receive a vector for the sum of this number, or the word that there will be none."""
@@ -155,7 +172,7 @@ class Hub:
                     f"{message.stage} {message.shape}"
                 )
             total += _words(message)
-        sums = summed([total], len(group.members)).reshape(first.shape)
+        sums = unmasked(total, len(group.members)).reshape(first.shape)
         stage = f"{group.name} {first.stage} {number}"
         await self.channel.opened(group, first.stage, stage, first.shape)
         self._sums += 1

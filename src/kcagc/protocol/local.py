@@ -8,6 +8,7 @@ from it, and another vector under the same mask would give away both.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -16,12 +17,13 @@ from kcagc._types import AnyFloatArray, Features, FloatArray, IntArray, Sparse
 from kcagc.cluster.kmeans import kmeans
 from kcagc.cluster.projection import Projection, fit_projection
 from kcagc.cluster.seeding import local_search, plus_plus
-from kcagc.errors import DataError
+from kcagc.errors import DataError, ParameterError
 from kcagc.graph.attributed import AttributedGraph
-from kcagc.graph.filters import Filter
+from kcagc.graph.filters import Filter, HalfFilter, NormFilter
 from kcagc.graph.structure import Graph
 from kcagc.protocol.agreement import Parameters, Scaling
 from kcagc.protocol.arrays import Stored, restore, store
+from kcagc.protocol.seeds import random_for
 
 LOCAL_STARTS = 10
 
@@ -43,9 +45,31 @@ class PartyData:
             raise DataError(f"{name}: {error}") from error
         return cls(checked.graph, checked.features, filter)
 
-    def filtered(self) -> AnyFloatArray:
-        """Smooth the table along the graph (Protocol 1, lines 1 to 3)."""
-        return self.filter.apply(self.graph, self.features)
+    def check_filter(self, name: str, agreed: str) -> None:
+        """Refuse a filter that is not the one agreed on."""
+        if repr(self.filter) != agreed:
+            raise ParameterError(f"{name}: filter: {self.filter!r}, but {agreed} is agreed on")
+
+
+class KeptFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The filter of a fit, for new nodes: its order and, where it has one, the cutoff on the fitted graph."""
+
+    kind: Literal["half", "norm", "other"]
+    psi: int = 0
+    norm: float = 0.0
+
+    @classmethod
+    def of(cls, data: PartyData) -> KeptFilter:
+        """Note what a party filters with."""
+        if isinstance(data.filter, NormFilter):
+            fixed = data.filter.fixed_on(data.graph)
+            return cls("norm", fixed.psi, fixed.norm or 0.0)
+        return cls("half", data.filter.psi) if isinstance(data.filter, HalfFilter) else cls("other")
+
+    def filtered(self, data: PartyData) -> AnyFloatArray:
+        """Smooth a table along its graph (Protocol 1, lines 1 to 3), as the fit did."""
+        kept = {"half": HalfFilter(self.psi), "norm": NormFilter(self.psi, self.norm)}.get(self.kind, data.filter)
+        return kept.apply(data.graph, data.features)
 
 
 class Embedder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,6 +103,7 @@ class Embedder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All that a party brings into the joint computation; `n_clusters` is 0 where it has no local clusters."""
 
+    filter: KeptFilter
     embedder: Embedder
     stored_rows: Stored
     stored_labels: Stored
@@ -107,10 +132,13 @@ def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalRe
     Where a table has fewer distinct rows than local clusters are asked for, each distinct row is a cluster. For the
     basic method the party proposes starts: nodes that lie far apart in its own rows (Protocol 2, line 6).
     """
-    filtered = data.filtered()
+    kept = KeptFilter.of(data)
+    filtered = kept.filtered(data)
     embedder = Embedder.fit(filtered, parameters)
     rows = embedder.rows(filtered)
     del filtered
+    if (rows == rows[0]).all():
+        raise DataError("features: all rows are the same once filtered and projected, so there is nothing to cluster")
     labels, n_clusters = np.zeros(0, dtype=np.int64), 0
     starts = np.zeros((0, parameters.n_clusters), dtype=np.int64)
     if parameters.method == "basic":
@@ -120,16 +148,12 @@ def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalRe
     else:
         found = kmeans(rows, parameters.n_local_clusters, n_init=LOCAL_STARTS, random_state=seed, fewer=True)
         labels, n_clusters = found.labels, len(found.centers)
-        if n_clusters < 2:
-            raise DataError(
-                "features: all rows are the same once filtered and projected, so there is nothing to cluster"
-            )
-    return LocalResult(embedder, store(rows), store(labels), n_clusters, store(starts))
+    return LocalResult(kept, embedder, store(rows), store(labels), n_clusters, store(starts))
 
 
 def _proposal(rows: FloatArray, k: int, seed: list[int]) -> IntArray:
     """Draw k nodes that lie far apart in one's own rows."""
-    random = np.random.RandomState(np.random.MT19937(np.random.SeedSequence(seed)))
+    random = random_for(*seed)
     weights = np.ones(len(rows))
     return local_search(rows, weights, plus_plus(rows, weights, k, random), k, random)
 

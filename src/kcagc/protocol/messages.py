@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from kcagc.errors import PeerError
-from kcagc.protocol.agreement import Agreement
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]  # whatever it counts: no arithmetic on it overflows
 Words = Annotated[str, msgspec.Meta(max_length=400)]
@@ -18,10 +17,14 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
 
 class Hello(Message, frozen=True, tag="hello"):
-    """A role's inputs with its fresh nonce and key, signed by its identity."""
+    """A role's inputs (an `Agreement`) with its fresh nonce and key, signed by its identity.
+
+    The inputs are bytes, so that a role of another version can say that it is one.
+    """
 
     name: str
-    agreement: Agreement
+    protocol: Words
+    inputs: bytes
     nonce: bytes
     key: bytes
     signature: bytes
@@ -118,11 +121,12 @@ class Receipt(Message, frozen=True, tag="receipt"):
 AnyMessage = Hello | Hellos | Boxes | Delivery | Masked | Answer | Choice | Finished | Abort
 BoxContent = Confirmation | PackedLabels | Receipt
 
-_messages = msgspec.msgpack.Decoder(AnyMessage)
-_contents = msgspec.msgpack.Decoder(BoxContent)
+_messages: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage)
+_contents: msgspec.msgpack.Decoder[BoxContent] = msgspec.msgpack.Decoder(BoxContent)
 _encoder = msgspec.msgpack.Encoder()
 
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 
 
 def encode(message: Message) -> bytes:
@@ -132,15 +136,15 @@ def encode(message: Message) -> bytes:
 
 def decode(payload: bytes, sender: str) -> AnyMessage:
     """Read a message, or say who sent what cannot be read."""
-    return _read(_messages, payload, sender)  # type: ignore[no-any-return]
+    return _read(_messages, payload, sender)
 
 
 def decode_content(payload: bytes, sender: str) -> BoxContent:
     """Read what was in a box."""
-    return _read(_contents, payload, sender)  # type: ignore[no-any-return]
+    return _read(_contents, payload, sender)
 
 
-def _read(decoder: Any, payload: bytes, sender: str) -> Any:
+def _read(decoder: msgspec.msgpack.Decoder[T], payload: bytes, sender: str) -> T:
     try:
         return decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

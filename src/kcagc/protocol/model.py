@@ -12,7 +12,7 @@ from kcagc.cluster.lloyd import weighted_means
 from kcagc.errors import DataError
 from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.arrays import Stored, restore, store
-from kcagc.protocol.local import Embedder, LocalResult
+from kcagc.protocol.local import Embedder, KeptFilter, LocalResult
 
 
 class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -22,6 +22,7 @@ class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     party: str
     parameters: Parameters
     n_nodes: int
+    filter: KeptFilter
     embedder: Embedder
     clusters: tuple[int, ...]
     stored_centers: Stored
@@ -33,7 +34,8 @@ class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         rows = local.rows
         centers = weighted_means(rows, np.ones(len(rows)), among, np.zeros((len(used), rows.shape[1])))
         clusters = tuple(int(cluster) for cluster in used)
-        return cls(session.hex(), party, parameters, len(labels), local.embedder, clusters, store(centers))
+        kept = (local.filter, local.embedder, clusters, store(centers))
+        return cls(session.hex(), party, parameters, len(labels), *kept)
 
     @property
     def centers(self) -> FloatArray:

@@ -26,7 +26,7 @@ from kcagc.protocol.messages import (
     expect,
     kind_of,
 )
-from kcagc.protocol.plan import Merge, layers, risks
+from kcagc.protocol.plan import Merge, check_enough_cells, layers, risks
 from kcagc.protocol.sums import SumsOfGroup
 from kcagc.secagg.boxes import seal, unseal
 from kcagc.secagg.framing import digest, framed
@@ -53,8 +53,7 @@ class Membership:
         if self.agreement.seat(self.name).identity != self.identity.public:
             raise AgreementError(f"{self.name}: the roster has another identity key for {self.name} than its own")
         self.policy.check(risks(self.agreement))
-        for merge in self.merges:
-            merge.group.check(self.policy.accept)
+        check_enough_cells(self.agreement)
 
     @property
     def merges(self) -> list[Merge]:
@@ -86,22 +85,22 @@ class Party:
             raise AgreementError(f"{self.name}: no session has begun")
         return self._session
 
-    async def say_hello(self) -> None:
-        """Show inputs, nonce and key."""
+    async def begin(self) -> None:
+        """Show inputs, nonce and key, and check everybody else's."""
         own = self._membership
         hello = own_hello(self.name, self.agreement, own.identity, own.secrets)
         await self.channel.send(self.agreement.hub, hello, stage="hello")
+        await progress("waiting for all parties")
+        hellos = await self.channel.receive(self.agreement.hub, Hellos)
+        self._session = begin(self.name, self.agreement, own.secrets, hellos.hellos)
 
-    async def meet(
+    async def confirm(
         self, data: PartyData, *, subject: bytes = b"", seed: int | None = None, starts: bytes = b""
     ) -> dict[str, Confirmation]:
-        """Check everybody's hello; then compare data with each other party, in boxes; give what they said.
+        """Compare data with each other party, in boxes; give what they said.
 
         `subject` is whatever else must be the same for all: the nodes to predict.
         """
-        await progress("waiting for all parties")
-        hellos = await self.channel.receive(self.agreement.hub, Hellos)
-        self._session = begin(self.name, self.agreement, self._membership.secrets, hellos.hellos)
         led = [merge.group for merge in self.merges if merge.group.members[0] == self.name and not merge.group.labelled]
         for group in led:
             secret = self._membership.secrets.shuffling
@@ -165,6 +164,7 @@ class Party:
 
     def sums_of(self, merge: Merge, transcript: bytes) -> SumsOfGroup:
         """Begin the sums of a group; `transcript` stands for all that its members must have in common by now."""
+        merge.group.check(self._membership.policy.accept)
         key = b""
         if not merge.group.labelled:
             leader = merge.group.members[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcagc.errors import ParameterError
 from kcagc.ledger.policy import CELL_DISTANCES, LABELLED_SUMS, LOCAL_MEANS
 from kcagc.protocol.agreement import Agreement
 from kcagc.secagg.groups import TWO_PARTY_SUM, Group
@@ -75,3 +76,17 @@ def risks(agreement: Agreement) -> list[str]:
     if parameters.task == "fit" and parameters.seeding == "distances":
         found.append(CELL_DISTANCES)
     return found
+
+
+def check_enough_cells(agreement: Agreement) -> None:
+    """Refuse more clusters than the root can have cells, whatever the data."""
+    parameters = agreement.parameters
+    if parameters.task != "fit" or parameters.method == "basic":
+        return
+    ((root,),) = layers(agreement)[-1:]
+    most = parameters.n_local_clusters ** len(root.children)
+    if most < parameters.n_clusters:
+        raise ParameterError(
+            f"n_local_clusters: {len(root.children)} times {parameters.n_local_clusters} clusters have at most {most} "
+            f"intersections, which cannot make {parameters.n_clusters} clusters"
+        )

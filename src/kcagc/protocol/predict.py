@@ -46,6 +46,7 @@ async def predict_party(membership: Membership, data: PartyData, model: PartyMod
     n = data.graph.n_nodes
     if party.agreement.parameters != predict_parameters(model) or model.party != party.name:
         raise ParameterError(f"{party.name}: the session's parameters are not those of the model")
+    data.check_filter(party.name, model.parameters.filter)
     width = model.embedder.basis.shape[0]
     if data.features.shape[1] != width:
         raise DataError(
@@ -54,14 +55,14 @@ async def predict_party(membership: Membership, data: PartyData, model: PartyMod
     if nodes.size == 0 or nodes.min() < 0 or nodes.max() >= n:
         raise ParameterError(f"{party.name}: nodes: must be some of the {n} rows")
 
-    await party.say_hello()
+    await party.begin()
     await progress("filtering and projecting own features")
     local = await once(
         "rows to predict",
-        lambda: msgspec.msgpack.encode(store(model.embedder.rows(data.filtered()[nodes]))),
+        lambda: msgspec.msgpack.encode(store(model.embedder.rows(model.filter.filtered(data)[nodes]))),
     )
     rows = restore(msgspec.msgpack.decode(local, type=Stored))
-    await party.meet(data, subject=np.asarray(nodes, dtype="<i8").tobytes())
+    await party.confirm(data, subject=np.asarray(nodes, dtype="<i8").tobytes())
     (merge,) = party.merges
     sums = party.sums_of(merge, digest("predict"))
     centers = model.centers

@@ -68,7 +68,7 @@ async def joint_kmeans(
     if starts is None:
         starts = await _d2_sampling(sums, rows, sizes, k, how.n_init, seed)
     every = [_Start(rows[chosen], np.full(len(rows), -1)) for chosen in starts]
-    await _ninth_step(sums, rows, sizes, every)
+    await _ninth_step(sums, rows, sizes, every, starts)
     visited: dict[bytes, int] = {}
     for iteration in range(1, how.max_iter + 1):
         active = [number for number, start in enumerate(every) if not start.done]
@@ -99,10 +99,19 @@ async def joint_kmeans(
     return Joint(best.labels, best.n_iter, best.converged, sums.number, counted)
 
 
-async def _ninth_step(sums: SumsOfGroup, rows: FloatArray, sizes: IntArray, every: list[_Start]) -> None:
-    """Move each centre to the mean of the rows that it wins by nine (Protocol 2, lines 7 to 20)."""
+async def _ninth_step(
+    sums: SumsOfGroup, rows: FloatArray, sizes: IntArray, every: list[_Start], starts: IntArray
+) -> None:
+    """Move each centre to the mean of the rows that it wins by nine (Protocol 2, lines 7 to 20).
+
+    A starting row is at distance zero from its own centre, which everybody knows and the receiver need not see.
+    """
     await progress(f"{sums.group.name}: the 1/9 step")
-    found, clear = await sums.winners("ninth", _distances(rows, every))
+    n_starts, k = starts.shape
+    places = np.stack([np.repeat(np.arange(n_starts), k), starts.ravel()], axis=1)
+    found, clear = await sums.winners("ninth", sums.with_decoys(_distances(rows, every), places))
+    found[places[:, 0], places[:, 1]] = np.tile(np.arange(k), n_starts)
+    clear[places[:, 0], places[:, 1]] = True
     for start, labels, sure in zip(every, found, clear, strict=True):
         start.values += labels.size * len(start.centers)
         start.centers = weighted_means(rows[sure], sizes[sure].astype(float), labels[sure], start.centers)

@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kcagc._types import FloatArray, IntArray
-from kcagc.errors import PeerError
+from kcagc.errors import DataError, PeerError
 from kcagc.protocol.answers import positions_of
-from kcagc.protocol.channel import Channel, M
+from kcagc.protocol.channel import Channel
 from kcagc.protocol.effects import Use, perform
 from kcagc.protocol.hello import Session
 from kcagc.protocol.messages import Answer, Choice, Finished, Masked
 from kcagc.protocol.packing import unpack, unpack_bits
-from kcagc.secagg.blinding import factors, shifts
-from kcagc.secagg.fixed_point import encode
+from kcagc.secagg.blinding import factors, mixtures, shifts
+from kcagc.secagg.fixed_point import Words, encode
 from kcagc.secagg.framing import digest, framed
 from kcagc.secagg.groups import Group
 from kcagc.secagg.masks import masked, with_check
 from kcagc.secagg.shuffle import Shuffle
 
 Flags = NDArray[np.bool_]
+R = TypeVar("R", Answer, Choice)
 
 
 @dataclass(eq=False)
@@ -100,14 +102,14 @@ class SumsOfGroup:
         starts, rows, columns = values.shape
         shape = (starts, rows, columns)
         label, me = self._label(), self.channel.me
+        words = self._encoded(values)
+        shuffle = None
         if shuffled and not self.group.labelled:
             shuffle = Shuffle.from_key(self.group_key, self.session.id, label, shape)
-            words = shuffle.apply(encode(self._blinded(stage, values))).ravel()
-        else:
-            shuffle = None
-            words = encode(values).ravel()
+            words = shuffle.apply(self._blinded(stage, values))
+        words = words.ravel()
         # Committed before anything under this label may leave: two vectors under one mask give away both.
-        await perform(Use(framed(self.session.id, label), hashlib.sha256(words.tobytes()).digest()))
+        await perform(Use(framed(self.session.id, label), hashlib.sha256(words.data).digest()))
         if me == self.group.receiver:
             covered = with_check(words)
         else:
@@ -121,16 +123,39 @@ class SumsOfGroup:
         self.values_sent[stage] = self.values_sent.get(stage, 0) + words.size
         return shuffle
 
-    def _blinded(self, stage: str, values: FloatArray) -> FloatArray:
+    def _encoded(self, values: FloatArray) -> Words:
+        try:
+            return encode(values)
+        except DataError as error:  # how large a value is says something about data: others are not told
+            raise DataError(f"{self.channel.me}: {error}").telling("aborted") from error
+
+    def _blinded(self, stage: str, values: FloatArray) -> Words:
         """Multiply and shift what the receiver compares only within a row; when it draws rows, it compares all."""
         key, session, label = self.group_key, self.session.id, self._label()
         starts, rows, _ = values.shape
-        if stage == "seed":
-            return values * factors(key, session, label, (starts, 1, 1))
-        blinded = values * factors(key, session, label, (starts, rows, 1))
-        if stage != "ninth" and self.channel.me == self.group.members[0]:  # the 1/9 step compares ratios
-            blinded += shifts(key, session, label, (starts, rows, 1))
-        return blinded
+        shape = (starts, 1, 1) if stage == "seed" else (starts, rows, 1)
+        words = self._encoded(values * factors(key, session, label, shape))
+        if stage in ("lloyd", "predict") and self.channel.me == self.group.members[0]:  # the 1/9 step compares ratios
+            words += shifts(key, session, label, shape)
+        return words
+
+    def with_decoys(self, values: FloatArray, places: IntArray) -> FloatArray:
+        """Replace rows that would give themselves away by mixtures of others; `places` are (start, row) pairs.
+
+        Every party mixes alike, so the sums are mixtures of sums. A labelled group has nothing to hide.
+        """
+        starts, rows, columns = values.shape
+        flat = values.reshape(-1, columns)
+        ordinary = np.setdiff1d(np.arange(starts * rows), places[:, 0] * rows + places[:, 1])
+        if self.group.labelled or len(ordinary) == 0:
+            return values
+        key, session = self.group_key, self.session.id
+        first, second, share = mixtures(key, session, self._label(), len(places), len(ordinary))
+        mixed = values.copy()
+        mixed[places[:, 0], places[:, 1]] = (
+            share[:, None] * flat[ordinary[first]] + (1 - share)[:, None] * flat[ordinary[second]]
+        )
+        return mixed
 
     async def _positions(self, count: int, below: int) -> IntArray:
         choice = await self._receive(Choice)
@@ -139,9 +164,9 @@ class SumsOfGroup:
             raise PeerError(f"{self.group.receiver}: a choice that is out of range")
         return positions
 
-    async def _receive(self, kind: type[M]) -> M:
+    async def _receive(self, kind: type[R]) -> R:
         answer, payload = await self.channel.receive_with_bytes(self.group.receiver, kind)
-        where = (answer.group, answer.number)  # type: ignore[attr-defined]
+        where = (answer.group, answer.number)
         if where != (self.group.name, self.number):
             raise PeerError(
                 f"{self.group.receiver}: an answer to sum {where[1]} of group {where[0]}, where sum {self.number} of "

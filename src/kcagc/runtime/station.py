@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from kcagc.errors import AbortedError, KcagcError, MaskReuseError
 from kcagc.ledger import Entry, Ledger
-from kcagc.protocol.effects import Disclosed, Once, Progress, Role, Send, Use, Wait
+from kcagc.protocol.effects import Disclosed, Once, Progress, Recall, Role, Send, Use, Wait
 from kcagc.protocol.messages import Abort, encode
 
 Watcher = Callable[[str, Progress], None]
@@ -21,6 +21,9 @@ class Store(Protocol):
 
     def once(self, name: str, compute: Callable[[], bytes]) -> bytes:
         """Give what is stored under a name; if nothing is, compute and store it first."""
+
+    def recall(self, name: str) -> bytes | None:
+        """Give what is stored under a name, or None."""
 
     def use(self, label: bytes, digest: bytes) -> None:
         """Commit that a label hides a content with this digest, or raise `MaskReuseError`."""
@@ -38,6 +41,10 @@ class MemoryStore:
         if name not in self.results:
             self.results[name] = compute()
         return self.results[name]
+
+    def recall(self, name: str) -> bytes | None:
+        """Give what was computed, if it was."""
+        return self.results.get(name)
 
     def use(self, label: bytes, digest: bytes) -> None:
         """Remember a label's content, and refuse another."""
@@ -76,7 +83,14 @@ class Station:
 
     def deliver(self, sender: str, payload: bytes) -> list[tuple[str, bytes]]:
         """Hand the role a message it waits for; give what it sent in turn."""
+        if sender not in self.waiting_for:
+            raise KcagcError(f"{self.name}: was handed a message of {sender}, which it does not wait for")
         return self._advance((sender, payload))
+
+    def fail(self, error: Exception) -> list[tuple[str, bytes]]:
+        """End the role from outside (a lost connection, a time limit); give what its peers are told."""
+        self.finished, self.error, self.waiting_for = True, error, frozenset()
+        return self._farewell(error)
 
     def _advance(self, value: Any) -> list[tuple[str, bytes]]:
         sent: list[tuple[str, bytes]] = []
@@ -95,6 +109,8 @@ class Station:
                     self._record(effect.entry)
                 elif isinstance(effect, Once):
                     value = self._store.once(effect.name, effect.compute)
+                elif isinstance(effect, Recall):
+                    value = self._store.recall(effect.name)
                 elif isinstance(effect, Use):
                     self._store.use(effect.label, effect.digest)
                 elif self._watcher is not None:
@@ -102,8 +118,7 @@ class Station:
         except StopIteration as end:
             self.finished, self.result = True, end.value
         except Exception as error:
-            self.finished, self.error = True, error
-            sent += self._farewell(error)
+            sent += self.fail(error)
         return sent
 
     def _record(self, entry: Entry) -> None:

@@ -20,6 +20,7 @@ FRACTION_BITS = 44
 ONE = 1 << FRACTION_BITS
 LARGEST = 2.0**14  # of one party's values; 16 parties' sums stay below 2^62, and so never wrap into the sign
 MAX_PARTIES = 16
+ROOM_FOR_A_SHIFT = 1 << (10 + FRACTION_BITS)  # one party may shift a row by less than 2^10 (see `blinding`)
 
 
 def encode(values: FloatArray) -> Words:
@@ -29,7 +30,7 @@ def encode(values: FloatArray) -> Words:
         raise DataError(
             f"a value to be summed is not below {LARGEST:g}, the protocol's bound; rows that are not of unit length "
             'need a larger unit (the parameter "unit", common to all parties)'
-        ).telling("aborted")  # how large a value is says something about data
+        )
     return np.rint(values * ONE).astype(np.int64).view(np.uint64)
 
 
@@ -38,7 +39,7 @@ def opened(words: Words, n_parties: int) -> Sums | None:
     if not 1 <= n_parties <= MAX_PARTIES:
         raise ParameterError(f"a sum of {n_parties} parties: there must be 1 to {MAX_PARTIES}")
     sums = words.view(np.int64)
-    limit = n_parties * int(LARGEST) * ONE
+    limit = n_parties * int(LARGEST) * ONE + ROOM_FOR_A_SHIFT
     if sums.size and (int(sums.max()) > limit or int(sums.min()) < -limit):
         return None
     return sums

@@ -57,6 +57,11 @@ def summed(vectors: Iterable[Words], n_parties: int) -> Sums:
             total += vector
     if total is None:
         raise ParameterError("a sum of no vectors")
+    return unmasked(total, n_parties)
+
+
+def unmasked(total: Words, n_parties: int) -> Sums:
+    """Give the sums in a total of all parties' vectors, if all masks are gone."""
     sums = opened(total[:-CHECK_WORDS], n_parties)
     if sums is None or total[-CHECK_WORDS:].any():
         raise PeerError(

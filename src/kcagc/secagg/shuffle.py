@@ -45,8 +45,3 @@ class Shuffle:
         restored = np.empty_like(values)
         np.put_along_axis(restored, self.rows, values, axis=1)
         return restored
-
-    def column_at(self, start: IntArray, row: IntArray, position: IntArray) -> IntArray:
-        """Give the column that lies at a position of a shuffled row."""
-        found: IntArray = self.columns[start, row, position]
-        return found
