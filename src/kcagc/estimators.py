@@ -254,8 +254,8 @@ def local_clusters(asked: int | str | None, k: int, n_parties: int) -> int:
     if asked is None:
         return max(2 * k if n_parties <= FLAT_UP_TO else k, 2)
     if isinstance(asked, str):
-        found = re.fullmatch(r"(\d*)k", asked.strip())
-        if found is None and not asked.strip().isdigit():
+        found = re.fullmatch(r"([0-9]*)k", asked.strip())
+        if found is None and not re.fullmatch(r"[0-9]+", asked.strip()):
             raise ParameterError(f'n_local_clusters: must be a number or a multiple such as "2k", not {asked!r}')
         asked = int(found.group(1) or 1) * k if found else int(asked)
     check_count("n_local_clusters", asked, least=2)

@@ -37,7 +37,9 @@ class Seen:
             name: PartyData.build(name, graph, table, HalfFilter(2))
             for name, table in zip(names, demo.parties()[:n_parties], strict=True)
         }
-        chosen = parameters(filter="HalfFilter(psi=2)", n_clusters=K, n_local_clusters=K, n_components=K, n_init=10, **mode)
+        chosen = parameters(
+            filter="HalfFilter(psi=2)", n_clusters=K, n_local_clusters=K, n_components=K, n_init=10, **mode
+        )
         self.sums, self.local = [], {}
         with pytest.MonkeyPatch.context() as patch:
             real_sum, real_local = hub.unmasked, fit.compute_local

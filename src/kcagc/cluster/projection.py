@@ -51,8 +51,10 @@ class Projection:
             used = self.singular_values > 0
             return projected * np.divide(1.0, self.singular_values, out=np.zeros_like(self.singular_values), where=used)
         if scaling == "unit":
+            unit = max(float(np.abs(projected).max(initial=0.0)) / _SAFE, 1.0)  # squares of larger numbers overflow
+            projected /= unit
             length = np.linalg.norm(projected, axis=1)
-            short = length <= self.noise_floor
+            short = length <= self.noise_floor / unit
             projected[short], length[short] = 0.0, 1.0
             projected /= length[:, None]  # divided, not multiplied by an inverse: one column gives exactly ±1
         return projected

@@ -56,7 +56,10 @@ class Policy:
     def __init__(self, accept: Iterable[str] = ()) -> None:
         if isinstance(accept, str):
             raise ParameterError(f'accept: must be a list of names, as ("{accept}",), not a bare string')
-        self.accept = frozenset(accept)
+        names = list(accept)
+        if not all(isinstance(name, str) for name in names):
+            raise ParameterError(f"accept: must be a list of names, not {names!r}")
+        self.accept = frozenset(names)
         unknown = sorted(self.accept - RISKS.keys())
         if unknown:
             raise ParameterError(f"accept: nothing is called {unknown[0]!r}; names are {', '.join(RISKS)}")

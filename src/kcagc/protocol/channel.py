@@ -8,7 +8,7 @@ from kcagc.errors import AbortedError, PeerError
 from kcagc.ledger import Entry
 from kcagc.ledger.lines import opened_kind
 from kcagc.protocol.effects import Disclosed, Send, perform, wait
-from kcagc.protocol.messages import Abort, Message, decode, encode, expect, kind_of
+from kcagc.protocol.messages import Abort, Message, decode, encode, expect, kind_of, printable
 from kcagc.secagg.groups import Group
 
 M = TypeVar("M", bound=Message)
@@ -63,8 +63,3 @@ class Channel:
 
     async def _disclosed(self, sender: str, receiver: str, kind: str, stage: str, shape: tuple[int, ...]) -> None:
         await perform(Disclosed(Entry(sender, receiver, kind, stage, shape, 0)))
-
-
-def printable(words: str) -> str:
-    """Keep what another organisation says from doing anything to a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in words)

@@ -92,7 +92,9 @@ async def _basic(
         starts = _agreed_starts(party, proposed | {party.name: local.stored_starts.data}, sizes, seed)
     (merge,) = party.merges
     # Parties that heard of different seeds or starts have no masks in common.
-    sums = party.sums_of(merge, digest("basic", seed, b"" if starts is None else starts.astype("<i8").tobytes()))
+    sums = party.sums_of(
+        merge, digest("basic", seed.to_bytes(8, "big"), b"" if starts is None else starts.astype("<i8").tobytes())
+    )
     joint = await joint_kmeans(sums, local.rows, sizes, parameters.n_clusters, starts, seed, parameters)
     await sums.finish()
     return joint.labels, sums.transcript, [_report(merge, len(sizes), parameters.n_clusters, joint)]
@@ -118,13 +120,13 @@ def _agreed_starts(party: Party, proposed: dict[str, bytes], sizes: IntArray, se
 async def _through_cells(party: Party, local: LocalResult, seed: int) -> tuple[IntArray, bytes, list[MergeReport]]:
     """Protocol 3, once for each merge on the way from this party's leaf to the root."""
     parameters = party.agreement.parameters
-    labels, n_clusters, transcript = local.labels, local.n_clusters, digest("cells", seed)
+    labels, n_clusters, transcript = local.labels, local.n_clusters, b""
     reports = []
     for merge in party.merges:
         all_labels, transcript = await _exchange_labels(party, merge, labels, n_clusters, transcript)
         cells = intersect(all_labels)
         wanted = parameters.n_clusters if merge.root else parameters.n_local_clusters
-        sums = party.sums_of(merge, transcript)
+        sums = party.sums_of(merge, digest("cells", seed.to_bytes(8, "big"), transcript))
         if len(cells) > wanted:
             rows = virtual_nodes(local.rows, cells, parameters.virtual_nodes, local.labels)
             starts = None
@@ -157,7 +159,7 @@ async def _exchange_labels(
     contents = {}
     if party.name == merge.speakers[own]:
         told = PackedLabels(n_clusters, pack(labels, n_clusters), transcript)
-        contents = {other: told for other in merge.group.members if other not in merge.children[own]}
+        contents = dict.fromkeys(merge.routes()[party.name], told)
     senders = tuple(speaker for number, speaker in enumerate(merge.speakers) if number != own)
     heard = await party.exchange(f"labels {merge.group.name}", dict(contents), senders, PackedLabels)
     most = max(party.agreement.parameters.n_local_clusters, 1)

@@ -15,7 +15,7 @@ import numpy as np
 from kcagc.errors import AgreementError, PeerError
 from kcagc.graph.structure import Graph
 from kcagc.protocol.agreement import Agreement, compare, read_inputs
-from kcagc.protocol.messages import Hello
+from kcagc.protocol.messages import Hello, printable
 from kcagc.secagg.framing import framed
 from kcagc.secagg.identity import SIGNATURE_BYTES, Identity, signed_by
 from kcagc.secagg.pairs import Pair
@@ -41,7 +41,7 @@ def own_hello(name: str, agreement: Agreement, identity: Identity, secrets: Secr
 def check_hello(me: str, mine: Agreement, hello: Hello, sender: str) -> None:
     """Compare inputs first, which has the clearer message, then the signature against the pinned key."""
     if hello.name != sender:
-        raise PeerError(f"{sender}: showed a hello of {hello.name}")
+        raise PeerError(f"{sender}: showed a hello of {printable(hello.name)}")
     if hello.protocol != mine.protocol:
         message = (
             f"{me} and {sender} do not agree: protocol: {me} has {mine.protocol!r}, {sender} has {hello.protocol!r}"
@@ -61,7 +61,7 @@ def begin(me: str, mine: Agreement, secrets: Secrets, hellos: tuple[Hello, ...])
     """Check all hellos as one party, and derive the session id and the keys shared with every other party."""
     names = tuple(hello.name for hello in hellos)
     if names != tuple(seat.name for seat in mine.roster):
-        raise PeerError(f"the hellos are of {', '.join(names)}, which is not the roster")
+        raise PeerError(f"the hellos are of {', '.join(map(printable, names))}, which is not the roster")
     for hello in hellos:
         check_hello(me, mine, hello, hello.name)
     own = hellos[names.index(me)]

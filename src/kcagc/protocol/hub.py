@@ -32,6 +32,7 @@ from kcagc.protocol.messages import (
     encode,
     expect,
     kind_of,
+    printable,
 )
 from kcagc.protocol.packing import pack
 from kcagc.protocol.plan import Merge, layers
@@ -77,10 +78,11 @@ class Hub:
     async def run(self, own: Hello | None) -> HubResult:
         """Relay and sum from the first hello to the last receipt; `own` is a coordinator's hello."""
         await self._hellos(own)
-        await self._relay("confirmation", self.parties, self.parties)
+        to_all_others = {party: tuple(other for other in self.parties if other != party) for party in self.parties}
+        await self._relay("confirmation", to_all_others)
         for layer in layers(self.agreement):
             await together([self._serve(merge) for merge in layer])
-        await self._relay("receipt", self.parties, self.parties)
+        await self._relay("receipt", to_all_others)
         return HubResult(self._sums)
 
     async def _hellos(self, own: Hello | None) -> None:
@@ -94,17 +96,19 @@ class Hub:
         for party in self.parties:
             await self.channel.send(party, everybody, stage="hello", shape=(len(everybody.hellos),))
 
-    async def _relay(self, stage: str, senders: tuple[str, ...], receivers: tuple[str, ...]) -> None:
-        """Pass boxes on: each receiver gets, in the roster's order, those that are for it."""
-        pending: dict[str, list[tuple[str, bytes]]] = {receiver: [] for receiver in receivers}
-        for sender in senders:
+    async def _relay(self, stage: str, routes: dict[str, tuple[str, ...]]) -> None:
+        """Pass boxes on, from each sender to its receivers; each gets them in the roster's order of senders."""
+        pending: dict[str, list[tuple[str, bytes]]] = {}
+        for sender, receivers in routes.items():
             message = await self.channel.receive(sender, Boxes)
             if message.stage != stage:
                 raise PeerError(f"{sender}: sent boxes of {message.stage!r} where those of {stage!r} were due")
+            named = tuple(receiver for receiver, _ in message.boxes)
+            if named != receivers:
+                told, due = printable(", ".join(named)), ", ".join(receivers)
+                raise PeerError(f"{sender}: sent boxes for {told} where {due} were to get one each")
             for receiver, box in message.boxes:
-                if receiver not in pending or receiver == sender:
-                    raise PeerError(f"{sender}: sent a box for {receiver}, who is not to get one")
-                pending[receiver].append((sender, box))
+                pending.setdefault(receiver, []).append((sender, box))
         for receiver, boxes in pending.items():
             shape = (len(boxes),)
             await self.channel.send(receiver, Delivery(stage, tuple(boxes)), stage=stage, shape=shape)
@@ -113,7 +117,7 @@ class Hub:
         """Sum for one group until its members say that they are done."""
         group, parameters = merge.group, self.agreement.parameters
         if parameters.task == "fit" and parameters.method != "basic":
-            await self._relay(f"labels {group.name}", merge.speakers, group.members)
+            await self._relay(f"labels {group.name}", merge.routes())
         number = 0
         while (answer := await self._answered(merge, number)) is not None:
             kind = kind_of(decode(answer, self.channel.me))
@@ -137,7 +141,8 @@ class Hub:
         first = await self._next(group.members[0], merge, number)
         if isinstance(first, Finished):
             for member in group.members[1:]:
-                expect(await self._next(member, merge, number), Finished, member)
+                if not isinstance(await self._next(member, merge, number), Finished):
+                    raise _differ(merge, number, f"{group.members[0]} is done, {member} is not")
             return None
         await progress(f"{group.name}: sum", number + 1)
         sums = await self._sum(merge, first, number)
@@ -158,21 +163,24 @@ class Hub:
             if min(message.shape) < 1 or len(message.words) != 8 * (math.prod(message.shape) + CHECK_WORDS):
                 raise PeerError(f"{member}: a vector of {len(message.words)} bytes does not have shape {message.shape}")
         if message.group != merge.group.name:
-            raise PeerError(f"{member}: spoke of group {message.group}, where {merge.group.name} was due")
+            raise PeerError(f"{member}: spoke of group {printable(message.group)}, where {merge.group.name} was due")
         return message
 
     async def _sum(self, merge: Merge, first: Masked, number: int) -> Sums:
         group = merge.group
         total = _words(first).copy()
         for member in group.members[1:]:
-            message = expect(await self._next(member, merge, number), Masked, member)
+            message = await self._next(member, merge, number)
+            if isinstance(message, Finished):
+                raise _differ(merge, number, f"{member} is done, {group.members[0]} is not")
             if (message.stage, message.shape) != (first.stage, first.shape):
-                raise PeerError(
-                    f"transcripts differ: {group.members[0]} is at {first.stage} {first.shape}, {member} at "
-                    f"{message.stage} {message.shape}"
-                )
+                ours, theirs = f"{first.stage} {first.shape}", f"{message.stage} {message.shape}"
+                raise _differ(merge, number, f"{group.members[0]} is at {ours}, {member} at {theirs}")
             total += _words(message)
-        sums = unmasked(total, len(group.members)).reshape(first.shape)
+        try:
+            sums = unmasked(total, len(group.members)).reshape(first.shape)
+        except PeerError as error:
+            raise PeerError(f"group {group.name}, sum {number}: {error}") from error
         stage = f"{group.name} {first.stage} {number}"
         await self.channel.opened(group, first.stage, stage, first.shape)
         self._sums += 1
@@ -192,6 +200,10 @@ class Hub:
             return Answer(name, asked.number, pack(labels, k))
         verdict = judge(sums, by_nine=asked.stage == "ninth")
         return Answer(name, asked.number, verdict.winners, verdict.tied_rows, verdict.tied_positions, verdict.clear)
+
+
+def _differ(merge: Merge, number: int, how: str) -> PeerError:
+    return PeerError(f"group {merge.group.name}, sum {number}: transcripts differ: {how}")
 
 
 def _words(message: Masked) -> Words:

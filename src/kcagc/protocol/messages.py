@@ -22,7 +22,7 @@ class Hello(Message, frozen=True, tag="hello"):
     The inputs are bytes, so that a role of another version can say that it is one.
     """
 
-    name: str
+    name: Words
     protocol: Words
     inputs: bytes
     nonce: bytes
@@ -39,22 +39,22 @@ class Hellos(Message, frozen=True, tag="hellos"):
 class Boxes(Message, frozen=True, tag="boxes"):
     """Closed boxes, each for the party named with it."""
 
-    stage: str
-    boxes: tuple[tuple[str, bytes], ...]
+    stage: Words
+    boxes: tuple[tuple[Words, bytes], ...]
 
 
 class Delivery(Message, frozen=True, tag="delivery"):
     """Closed boxes, each from the party named with it."""
 
-    stage: str
-    boxes: tuple[tuple[str, bytes], ...]
+    stage: Words
+    boxes: tuple[tuple[Words, bytes], ...]
 
 
 class Masked(Message, frozen=True, tag="masked"):
     """One party's vector for a sum: starts × rows × columns words, and the check words."""
 
-    group: str
-    stage: str
+    group: Words
+    stage: Words
     number: Count
     shape: tuple[Count, Count, Count]
     words: bytes
@@ -63,7 +63,7 @@ class Masked(Message, frozen=True, tag="masked"):
 class Answer(Message, frozen=True, tag="answer"):
     """Who wins each row: packed positions, further positions that tie, and (in the 1/9 step) who wins by nine."""
 
-    group: str
+    group: Words
     number: Count
     winners: bytes
     tied_rows: bytes = b""
@@ -74,7 +74,7 @@ class Answer(Message, frozen=True, tag="answer"):
 class Choice(Message, frozen=True, tag="choice"):
     """A position chosen for each start (or the one start that is cheapest)."""
 
-    group: str
+    group: Words
     number: Count
     positions: tuple[Count, ...]
 
@@ -82,7 +82,7 @@ class Choice(Message, frozen=True, tag="choice"):
 class Finished(Message, frozen=True, tag="finished"):
     """This group needs no further sums."""
 
-    group: str
+    group: Words
 
 
 class Abort(Message, frozen=True, tag="abort"):
@@ -162,3 +162,8 @@ def expect(message: Message, kind: type[M], sender: str) -> M:
 def kind_of(message: Message) -> str:
     """Give a message's name in the ledger."""
     return str(message.__struct_config__.tag)
+
+
+def printable(words: str) -> str:
+    """Keep what another organisation says from doing anything to a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in words)

@@ -31,6 +31,12 @@ class Merge:
         """The first party of each child, which tells the others the child's clusters."""
         return tuple(child[0] for child in self.children)
 
+    def routes(self) -> dict[str, tuple[str, ...]]:
+        """Give, for each speaker, the members under other children, who are to hear its child's clusters."""
+        return {
+            child[0]: tuple(member for member in self.group.members if member not in child) for child in self.children
+        }
+
     def child_of(self, party: str) -> int:
         """Give the number of the child that a party is under."""
         return next(number for number, child in enumerate(self.children) if party in child)

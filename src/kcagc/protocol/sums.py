@@ -19,7 +19,7 @@ from kcagc.protocol.answers import positions_of
 from kcagc.protocol.channel import Channel
 from kcagc.protocol.effects import Use, perform
 from kcagc.protocol.hello import Session
-from kcagc.protocol.messages import Answer, Choice, Finished, Masked
+from kcagc.protocol.messages import Answer, Choice, Finished, Masked, printable
 from kcagc.protocol.packing import unpack, unpack_bits
 from kcagc.secagg.blinding import factors, mixtures, shifts
 from kcagc.secagg.fixed_point import Words, encode
@@ -168,10 +168,9 @@ class SumsOfGroup:
         answer, payload = await self.channel.receive_with_bytes(self.group.receiver, kind)
         where = (answer.group, answer.number)
         if where != (self.group.name, self.number):
-            raise PeerError(
-                f"{self.group.receiver}: an answer to sum {where[1]} of group {where[0]}, where sum {self.number} of "
-                f"group {self.group.name} was asked"
-            )
+            got = f"an answer to sum {where[1]} of group {printable(where[0])}"
+            asked = f"sum {self.number} of group {self.group.name}"
+            raise PeerError(f"{self.group.receiver}: {got}, where {asked} was asked")
         self.transcript = digest(self.transcript, payload)
         self.number += 1
         return answer

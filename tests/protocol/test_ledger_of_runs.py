@@ -1,0 +1,221 @@
+"""The record of real runs: every message has one entry of the right size, and every line is used by some run."""
+
+import json
+from collections import Counter, defaultdict
+from functools import cache
+from typing import get_args
+
+import pytest
+
+from kcagc.errors import KcagcError
+from kcagc.estimators import KCAGC
+from kcagc.ledger import Entry, Ledger
+from kcagc.ledger.lines import INSIDE_BOXES, LINES, MESSAGES, OPENED, OUTPUTS
+from kcagc.protocol.messages import AnyMessage, BoxContent, Masked, decode, kind_of
+from protocol_enemies import Stage, fit, parameters, prediction, tables
+
+
+def _refused():
+    stage = Stage(parameters())
+    stage.agreements["party-2"] = Stage(parameters(n_init=4)).agreement
+    return stage.play()
+
+
+RUNS = {
+    "flat": fit,
+    "flat, one start": lambda: fit(n_init=1),
+    "basic": lambda: fit(method="basic"),
+    "basic, drawn": lambda: fit(method="basic", seeding="d2", max_iter=3),
+    "tree": lambda: fit(method="tree", count=5),
+    "drawn": lambda: fit(seeding="d2"),
+    "all distances": lambda: fit(seeding="distances"),
+    "a party sums": lambda: fit(aggregator="party"),
+    "a party sums two": lambda: fit(aggregator="party", count=2),
+    "a party sums two, drawn": lambda: fit(aggregator="party", count=2, seeding="d2"),
+    "a party sums two, all distances": lambda: fit(aggregator="party", count=2, seeding="distances"),
+    "a party sums drawn": lambda: fit(aggregator="party", seeding="d2"),
+    "a party sums a tree": lambda: fit(aggregator="party", method="tree", count=4),
+    "a party sums all distances": lambda: fit(aggregator="party", seeding="distances"),
+    "prediction": lambda: prediction().play(),
+    "prediction, a party sums": lambda: prediction(aggregator="party").play(),
+    "prediction, a party sums two": lambda: prediction(2, aggregator="party").play(),
+    "refused": _refused,
+}
+
+
+@cache
+def outcome(name):
+    return RUNS[name]()
+
+
+def tags(union):
+    return {one.__struct_config__.tag for one in get_args(union)}
+
+
+def test_every_type_of_message_and_of_box_has_a_line():
+    assert tags(AnyMessage) | {"plain"} == set(MESSAGES)  # a vector without masks has a line of its own
+    assert tags(BoxContent) == set(INSIDE_BOXES)
+    kinds = [*(f"message/{one}" for one in MESSAGES), *(f"inside/{one}" for one in INSIDE_BOXES)]
+    assert set(LINES) == {*kinds, *(f"opened/{one}" for one in OPENED), *(f"output/{one}" for one in OUTPUTS)}
+    assert all(line.learns for line in LINES.values())
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_message_has_exactly_one_entry_with_its_size(name):
+    run = outcome(name)
+    sent, recorded = defaultdict(list), defaultdict(list)
+    for sender, receiver, payload in run.sent:
+        kind = kind_of(decode(payload, sender))
+        sent[sender, receiver].append((kind, len(payload)))
+    for entry in run.ledger.of("message/"):
+        kind = entry.kind.removeprefix("message/")
+        recorded[entry.sender, entry.receiver].append(("masked" if kind == "plain" else kind, entry.bytes))
+    assert recorded == sent
+    assert run.ledger.bytes_sent() == sum(len(payload) for _, _, payload in run.sent)
+    for who in run.stations:
+        assert run.ledger.bytes_sent(who) == sum(len(payload) for sender, _, payload in run.sent if sender == who)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_role_records_for_itself_what_it_sends_and_what_opens_of_its_vectors(name):
+    run = outcome(name)
+    opened = run.ledger.of("opened/")
+    for who, station in run.stations.items():
+        sent = [len(payload) for sender, _, payload in run.sent if sender == who]
+        assert [entry.bytes for entry in station.ledger.of("message/")] == sent
+        own = [entry for entry in opened if who == entry.receiver or who in entry.sender.split("+")]
+        assert Counter(station.ledger.of("opened/")) == Counter(own)
+        assert {entry.sender for entry in station.ledger if not entry.kind.startswith("opened/")} <= {who}
+    private = [entry for station in run.stations.values() for entry in station.ledger if entry.bytes]
+    assert Counter(private) == Counter(entry for entry in run.ledger if entry.bytes)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_shape_of_every_vector_is_recorded(name):
+    run = outcome(name)
+    shapes = Counter((sender, one.shape) for sender, _, one in run.messages(Masked))
+    recorded = [entry for entry in run.ledger if entry.kind in ("message/masked", "message/plain")]
+    assert Counter((entry.sender, entry.shape) for entry in recorded) == shapes
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_box_has_an_entry_and_is_as_long_as_it_says(name):
+    """Sixteen bytes of every box are its seal."""
+    run = outcome(name)
+    inside = sorted(entry.bytes + 16 for entry in run.ledger.of("inside/"))
+    boxes = [box for _, _, one in run.messages(get_args(AnyMessage)) if kind_of(one) == "boxes" for _, box in one.boxes]
+    hub_party = "coordinator" not in run.stations
+    if not hub_party:
+        assert sorted(len(box) for box in boxes) == inside
+    else:  # what the summing party sends itself does not travel, and what is in its boxes for others travels once
+        assert not Counter(len(box) for box in boxes) - Counter(inside)
+
+
+@pytest.mark.parametrize("name", [one for one in RUNS if one != "refused" and "prediction" not in one])
+def test_every_round_opens_one_sum_and_every_opened_sum_is_a_round(name):
+    run = outcome(name)
+    merges = {}
+    for result in run.results.values():
+        merges |= {one.group: one for one in getattr(result, "merges", [])}
+    by_group = Counter(entry.stage.split()[0] for entry in run.ledger.of("opened/"))
+    assert by_group == Counter({one.group: one.rounds for one in merges.values()})
+    for entry in run.ledger.of("opened/"):
+        assert entry.bytes == 0
+        assert entry.receiver == list(run.stations)[-1]
+        starts, rows, columns = entry.shape
+        assert starts * rows * columns > 0
+
+
+@pytest.mark.parametrize("name", [one for one in RUNS if one != "refused" and "prediction" not in one])
+def test_values_opened_are_those_that_the_report_counts(name):
+    run = outcome(name)
+    merges = {}
+    for result in run.results.values():
+        merges |= {one.group: one for one in getattr(result, "merges", [])}
+    counted = sum(
+        one.sums.winning + one.sums.other_starts + one.sums.seeding + one.sums.inertia for one in merges.values()
+    )
+    opened = 0
+    for entry in run.ledger.of("opened/"):
+        starts, rows, columns = entry.shape
+        opened += starts * rows * columns
+    assert counted == opened
+
+
+def test_the_estimator_counts_what_its_record_shows():
+    adjacency, *features = tables(3)
+    fitted = KCAGC(n_clusters=3, psi=2, n_init=2, random_state=0).fit(features, adjacency=adjacency)
+    assert fitted.rounds_ == len(fitted.ledger_.of("opened/"))
+    assert fitted.bytes_sent_ == sum(fitted.bytes_by_role_.values()) == fitted.ledger_.bytes_sent()
+    assert set(fitted.bytes_by_role_) == {"party-1", "party-2", "party-3", "coordinator"}
+
+
+def test_every_line_is_used_by_some_run():
+    used = {entry.kind for name in RUNS for entry in outcome(name).ledger}
+    assert used == set(LINES)
+
+
+def test_the_default_mode_never_opens_more_and_a_party_that_sums_always_does():
+    for name in RUNS:
+        weaker = {entry.kind for entry in outcome(name).ledger if entry.weaker}
+        assert bool(weaker) == ("a party sums" in name or "all distances" in name), (name, weaker)
+
+
+def test_a_sum_of_two_at_a_party_is_never_called_hidden():
+    """The receiver takes its own values away: whatever the sum is of, its line must say that it opens more."""
+    for changes in ({}, {"seeding": "d2"}, {"seeding": "distances"}, {"method": "basic", "seeding": "d2"}):
+        run = fit(aggregator="party", count=2, n_init=2, **changes)
+        assert run.raised is None
+        opened = run.ledger.of("opened/")
+        assert opened
+        assert all(entry.weaker for entry in opened), {entry.kind for entry in opened if not entry.weaker}
+
+
+def test_every_party_that_ends_well_records_its_output_once():
+    for name in RUNS:
+        run = outcome(name)
+        expected = dict.fromkeys(run.labels, 1)
+        assert Counter(entry.sender for entry in run.ledger.of("output/")) == expected
+
+
+@pytest.mark.parametrize("name", ["flat", "a party sums two", "refused"])
+def test_lines_of_json_bring_every_entry_back(name, tmp_path):
+    ledger = outcome(name).ledger
+    ledger.save(tmp_path / "ledger.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(rows) == len(ledger)
+    kept = ("sender", "receiver", "kind", "stage", "bytes")
+    back = [Entry(**{key: row[key] for key in kept}, shape=tuple(row["shape"])) for row in rows]
+    assert back == ledger.entries
+    for row, entry in zip(rows, ledger, strict=True):
+        assert (row["learns"], row["paper"], row["weaker"]) == (entry.learns, entry.paper, entry.weaker)
+        assert set(row) == {*kept, "shape", "learns", "paper", "weaker"}
+
+
+@pytest.mark.parametrize(
+    "kind", ["", "message", "message/", "message/gossip", "opened/everything", "labels", "MESSAGE/hello"]
+)
+def test_a_kind_without_a_line_cannot_be_disclosed(kind):
+    with pytest.raises(KcagcError, match="has no line in the ledger"):
+        Entry("one", "other", kind, "", (), 0)
+
+
+def test_names_in_json_cannot_break_a_line(tmp_path):
+    entry = Entry("a\nb", 'c"d\u2028', "message/hello", "e\x1bf", (), 1)
+    Ledger([entry]).save(tmp_path / "ledger.jsonl")
+    (line,) = (tmp_path / "ledger.jsonl").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    assert json.loads(line)["sender"] == "a\nb"
+
+
+def test_the_summary_counts_every_entry_once():
+    for name in RUNS:
+        ledger = outcome(name).ledger
+        summary = ledger.summary()
+        assert sum(line.count for line in summary) == len(ledger)
+        assert sum(line.bytes for line in summary) == sum(entry.bytes for entry in ledger)
+        assert len({(line.sender, line.receiver, line.kind) for line in summary}) == len(summary)
+        assert str(ledger).count("\n") == len(summary) - 1
+        for line in summary:
+            assert (
+                "[weaker than the default]" in str(Ledger([Entry(line.sender, line.receiver, line.kind, "", (), 0)]))
+            ) == (line.weaker)
