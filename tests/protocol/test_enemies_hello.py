@@ -274,12 +274,18 @@ def test_a_hello_in_the_name_of_another_is_refused():
     ended_by(stage.play(enemy), PeerError, "party-2", "hello of party-1")
 
 
-@pytest.mark.parametrize("to", [None, "party-1", "party-2", "party-3"])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("mode", "to"),
+    # What the summing party shows itself does not travel.
+    [
+        (mode, to)
+        for mode in MODES
+        for to in (None, "party-1", "party-2", "party-3")
+        if (mode, to) != ("party", "party-3")
+    ],
+)
 def test_a_hello_of_an_earlier_session_is_of_no_use(mode, to):
     """It is properly signed, for the same inputs: only nonces and keys tell that it is old."""
-    if mode == "party" and to == "party-3":
-        pytest.skip("what the summing party shows itself does not travel")
     earlier = Stage(parameters(aggregator=mode), session=5).play()
     assert earlier.raised is None
     old = next(message for sender, _, message in earlier.messages(Hello) if sender == "party-2")
