@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from foundation import git_commit
 
 import kcagc
+from foundation import git_commit
 from kcagc import KCAGC
 from kcagc.datasets import load
 from kcagc.datasets.catalog import entry

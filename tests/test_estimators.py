@@ -271,3 +271,38 @@ def test_the_ledger_reads_as_words_and_as_json_lines(tmp_path):
     to_coordinator = {line["kind"] for line in lines if line["receiver"] == "coordinator"}
     assert "inside/labels" not in to_coordinator
     assert "output/labels" not in to_coordinator
+
+
+def test_prediction_filters_as_the_fit_did_whatever_the_parameters_say_now():
+    model = fitted(method="basic", filter="norm", psi=3)
+    model.set_params(psi=50, filter="half")
+    np.testing.assert_array_equal(model.predict(PARTIES, adjacency=DEMO.adjacency, nodes=np.arange(600)), model.labels_)
+
+
+def test_the_second_filter_keeps_the_cutoff_of_the_fitted_graph():
+    model = fitted(method="basic", filter="norm", psi=3)
+    kept = model.models_["party-1"].filter
+    assert kept.kind == "norm"
+    assert 1 < kept.norm < 2
+    again = PartyModel.from_bytes(model.models_["party-1"].to_bytes())
+    assert again.filter == kept
+
+
+def test_starts_that_meet_are_summed_for_once():
+    """With many starts most end alike; those stop costing anything when they come to where another has been."""
+    model = fitted(n_init=20)
+    alone = fitted(n_init=1)
+    per_start = (alone.rounds_ + 1) * model.cells_ * 5
+    assert model.further_sums_["other starts"] < 19 * per_start
+    assert model.further_sums_["inertia"] < 20
+
+
+def test_a_model_that_is_no_model_is_refused():
+    with pytest.raises(DataError, match="not a model"):
+        PartyModel.from_bytes(b"\x80")
+
+
+@pytest.mark.parametrize("X", [DEMO.features, DEMO.features.toarray(), None, 5])
+def test_one_table_is_not_a_list_of_tables(X):
+    with pytest.raises(DataError, match=r"^X: must be a list with one table for each party"):
+        KCAGC(n_clusters=5).fit(X, adjacency=DEMO.adjacency)

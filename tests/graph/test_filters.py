@@ -209,3 +209,15 @@ def test_sparse_products_only():
 def test_a_response_that_is_no_low_pass_filter_is_refused(response, message):
     with pytest.raises(DataError, match=message):
         ChebyshevFilter(response)
+
+
+def test_a_norm_that_is_given_takes_the_place_of_the_graphs_own():
+    graph = Graph.from_matrix(np.ones((4, 4)) - np.eye(4))
+    features = np.arange(8.0).reshape(4, 2)
+    fixed = NormFilter(3).fixed_on(graph)
+    np.testing.assert_array_equal(fixed.apply(graph, features), NormFilter(3).apply(graph, features))
+    larger = Graph.from_edges(range(5), range(1, 6), n_nodes=6)
+    more = np.arange(12.0).reshape(6, 2)
+    assert not np.allclose(fixed.apply(larger, more), NormFilter(3).apply(larger, more))
+    with pytest.raises(ParameterError, match="norm"):
+        NormFilter(3, norm=2.5)
