@@ -57,8 +57,7 @@ async def fit_party(membership: Membership, data: PartyData, *, seed: int) -> Fi
     await progress("filtering and projecting own features")
     local = await _local_result(party, data, seed)
     first = party.name == parties[0]
-    starts = local.stored_starts.data
-    told = await party.confirm(data, seed=seed if first else None, starts=starts)
+    told = await party.confirm(data, seed=seed if first else None, starts=local.stored_starts.data)
     common = seed if first else int.from_bytes(told[parties[0]].seed, "big")
     if not first and len(told[parties[0]].seed) != 8:
         raise PeerError(f"{parties[0]}: did not send the seed of common choices")
@@ -92,9 +91,8 @@ async def _basic(
         starts = _agreed_starts(party, proposed | {party.name: local.stored_starts.data}, sizes, seed)
     (merge,) = party.merges
     # Parties that heard of different seeds or starts have no masks in common.
-    sums = party.sums_of(
-        merge, digest("basic", seed.to_bytes(8, "big"), b"" if starts is None else starts.astype("<i8").tobytes())
-    )
+    heard = b"" if starts is None else starts.astype("<i8").tobytes()
+    sums = party.sums_of(merge, digest("basic", seed.to_bytes(8, "big"), heard))
     joint = await joint_kmeans(sums, local.rows, sizes, parameters.n_clusters, starts, seed, parameters)
     await sums.finish()
     return joint.labels, sums.transcript, [_report(merge, len(sizes), parameters.n_clusters, joint)]

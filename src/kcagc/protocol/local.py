@@ -101,7 +101,11 @@ class Embedder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All that a party brings into the joint computation; `n_clusters` is 0 where it has no local clusters."""
+    """All that a party brings into the joint computation.
+
+    `n_clusters` is 0 where it has no local clusters; the starts (nodes proposed as first centres, n_starts × k) are
+    empty where starts are found otherwise.
+    """
 
     filter: KeptFilter
     embedder: Embedder
@@ -119,11 +123,6 @@ class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def labels(self) -> IntArray:
         """The local cluster of each node."""
         return restore(self.stored_labels)
-
-    @property
-    def starts(self) -> IntArray:
-        """The nodes proposed as first centres, for each start; none where starts are found otherwise."""
-        return restore(self.stored_starts)
 
 
 def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalResult:

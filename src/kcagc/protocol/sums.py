@@ -22,7 +22,7 @@ from kcagc.protocol.hello import Session
 from kcagc.protocol.messages import Answer, Choice, Finished, Masked, printable
 from kcagc.protocol.packing import unpack, unpack_bits
 from kcagc.secagg.blinding import factors, mixtures, shifts
-from kcagc.secagg.fixed_point import Words, encode
+from kcagc.secagg.fixed_point import Words, check_bound, encode
 from kcagc.secagg.framing import digest, framed
 from kcagc.secagg.groups import Group
 from kcagc.secagg.masks import masked, with_check
@@ -102,12 +102,15 @@ class SumsOfGroup:
         starts, rows, columns = values.shape
         shape = (starts, rows, columns)
         label, me = self._label(), self.channel.me
-        words = self._encoded(values)
-        shuffle = None
+        try:
+            check_bound(values)
+        except DataError as error:  # how large a value is says something about data: others are not told
+            raise DataError(f"{me}: {error}").telling("aborted") from error
         if shuffled and not self.group.labelled:
             shuffle = Shuffle.from_key(self.group_key, self.session.id, label, shape)
-            words = shuffle.apply(self._blinded(stage, values))
-        words = words.ravel()
+            words = shuffle.apply(self._blinded(stage, values)).ravel()
+        else:
+            shuffle, words = None, encode(values).ravel()
         # Committed before anything under this label may leave: two vectors under one mask give away both.
         await perform(Use(framed(self.session.id, label), hashlib.sha256(words.data).digest()))
         if me == self.group.receiver:
@@ -123,18 +126,12 @@ class SumsOfGroup:
         self.values_sent[stage] = self.values_sent.get(stage, 0) + words.size
         return shuffle
 
-    def _encoded(self, values: FloatArray) -> Words:
-        try:
-            return encode(values)
-        except DataError as error:  # how large a value is says something about data: others are not told
-            raise DataError(f"{self.channel.me}: {error}").telling("aborted") from error
-
     def _blinded(self, stage: str, values: FloatArray) -> Words:
         """Multiply and shift what the receiver compares only within a row; when it draws rows, it compares all."""
         key, session, label = self.group_key, self.session.id, self._label()
         starts, rows, _ = values.shape
         shape = (starts, 1, 1) if stage == "seed" else (starts, rows, 1)
-        words = self._encoded(values * factors(key, session, label, shape))
+        words = encode(values * factors(key, session, label, shape))
         if stage in ("lloyd", "predict") and self.channel.me == self.group.members[0]:  # the 1/9 step compares ratios
             words += shifts(key, session, label, shape)
         return words

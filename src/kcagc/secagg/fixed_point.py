@@ -26,12 +26,17 @@ ROOM_FOR_A_SHIFT = 1 << (10 + FRACTION_BITS)  # one party may shift a row by les
 def encode(values: FloatArray) -> Words:
     """Round to the nearest multiple of 2^-44; a value out of bounds is refused here, before anything is sent."""
     values = np.asarray(values, dtype=np.float64)
+    check_bound(values)
+    return np.rint(values * ONE).astype(np.int64).view(np.uint64)
+
+
+def check_bound(values: FloatArray) -> None:
+    """Refuse values that are too large for the protocol, or not numbers."""
     if not (np.abs(values) < LARGEST).all():  # also false for what is not a number
         raise DataError(
             f"a value to be summed is not below {LARGEST:g}, the protocol's bound; rows that are not of unit length "
             'need a larger unit (the parameter "unit", common to all parties)'
         )
-    return np.rint(values * ONE).astype(np.int64).view(np.uint64)
 
 
 def opened(words: Words, n_parties: int) -> Sums | None:

@@ -1,0 +1,285 @@
+"""Protocol 4: masks are gone from the sum and from nowhere else, and parties that disagree open nothing."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_array_equal
+from scipy.stats import chi2
+
+from kcagc.errors import ParameterError, PeerError
+from kcagc.secagg.fixed_point import ROOM_FOR_A_SHIFT, decode, encode
+from kcagc.secagg.masks import CHECK_WORDS, keystream, masked, summed, unmasked, with_check
+from kcagc.secagg.pairs import Pair
+from kcagc.secagg.session import Fresh, session_id
+from secagg.parties import (
+    LABEL,
+    SESSION,
+    TRANSCRIPT,
+    fixed,
+    masked_by_all,
+    names,
+    pairs_of,
+    secrets_of,
+    total_of,
+    words,
+)
+
+DIFFER = "^transcripts differ: the masks of a sum do not cancel"
+THREE = ("bank", "shop", "telecom")
+values_of = st.floats(-1000, 1000)
+
+
+def bits_of(vector):
+    return np.unpackbits(vector.view(np.uint8), bitorder="little").astype(np.int64)
+
+
+def unlikely(counts):
+    """Whether counts of equally likely things are stranger than one in a million, too uneven or too even."""
+    expected = counts.sum() / counts.size
+    statistic = ((counts - expected) ** 2 / expected).sum()
+    return not 1e-6 < chi2.sf(statistic, counts.size - 1) < 1 - 1e-6
+
+
+@given(names, st.integers(1, 20), st.data())
+def test_the_masks_of_any_parties_cancel_in_any_order_of_summation(members, length, data):
+    vectors = {name: data.draw(arrays(np.uint64, length, elements=words)) for name in members}
+    sent = masked_by_all(vectors)
+    order = data.draw(st.permutations(members))
+    total = total_of(sent[name] for name in order)
+    assert_array_equal(total[:length], total_of(vectors.values()))
+    assert not total[length:].any()
+
+
+@given(names, st.integers(1, 8), st.binary(), st.binary(), st.data())
+def test_a_sum_is_the_sum_of_what_the_parties_have(members, length, label, transcript, data):
+    vectors = {name: data.draw(arrays(np.float64, length, elements=values_of)) for name in members}
+    sent = masked_by_all({name: encode(values) for name, values in vectors.items()}, label, transcript)
+    order = data.draw(st.permutations(members))
+    sums = summed((sent[name] for name in order), len(members))
+    assert sums.shape == (length,)
+    for place, (found, read) in enumerate(zip(sums.tolist(), decode(sums).tolist(), strict=True)):
+        exact = sum((Fraction(values[place]) for values in vectors.values()), Fraction(0))
+        rounding = len(members) * Fraction(1, 2**45)
+        assert abs(Fraction(found, 2**44) - exact) <= rounding
+        assert abs(Fraction(read) - exact) <= rounding + Fraction(math.ulp(read)) / 2
+
+
+def test_parties_who_met_through_their_public_keys_can_sum():
+    secrets = {name: secrets_of(name) for name in THREE}
+    identifier = session_id(b"inputs", [Fresh(name, one.nonce, one.public) for name, one in secrets.items()])
+    sent = []
+    for me in THREE:
+        pairs = [
+            Pair(secrets[me].shared_with(secrets[other].public, other), identifier, me, other)
+            for other in THREE
+            if other != me
+        ]
+        sent.append(masked(encode(np.array([1.5, -2.0])), pairs, THREE, LABEL, TRANSCRIPT))
+    assert decode(summed(sent, 3)).tolist() == [4.5, -6.0]
+
+
+@given(names, st.integers(1, 5), st.data())
+def test_without_one_party_nothing_opens(members, length, data):
+    sent = masked_by_all({name: encode(np.zeros(length)) for name in members})
+    assert unmasked(total_of(sent.values()), len(members)).tolist() == [0] * length
+    missing = data.draw(st.sampled_from(members))
+    with pytest.raises(PeerError, match=DIFFER):
+        summed([vector for name, vector in sent.items() if name != missing], len(members))
+    with pytest.raises(PeerError, match=DIFFER):
+        unmasked(total_of(vector for name, vector in sent.items() if name != missing), len(members))
+
+
+def test_a_party_counted_twice_opens_nothing():
+    sent = list(masked_by_all({name: encode(np.ones(3)) for name in THREE}).values())
+    with pytest.raises(PeerError, match=DIFFER):
+        summed([*sent, sent[0]], 4)
+
+
+def test_masking_and_summing_leave_their_arguments_alone():
+    vectors = {name: encode(np.arange(4.0)) for name in THREE}
+    before = {name: vector.copy() for name, vector in vectors.items()}
+    sent = masked_by_all(vectors)
+    copies = {name: vector.copy() for name, vector in sent.items()}
+    summed(sent.values(), 3)
+    for name in THREE:
+        assert_array_equal(vectors[name], before[name])
+        assert_array_equal(sent[name], copies[name])
+
+
+@pytest.mark.parametrize("members", [THREE, ("a", "b")])
+def test_a_masked_vector_of_zeros_has_bytes_and_bits_like_noise(members):
+    sent = masked_by_all({name: encode(np.zeros(50_000)) for name in members})
+    for vector in sent.values():
+        assert not unlikely(np.bincount(vector.view(np.uint8), minlength=256))
+        for byte in range(8):
+            assert not unlikely(np.bincount(vector.view(np.uint8)[byte::8], minlength=256))
+        ones = bits_of(vector).reshape(-1, 64).sum(axis=0)
+        assert np.abs(ones - len(vector) / 2).max() < 6 * np.sqrt(len(vector)) / 2
+        assert not unlikely(np.unique(vector >> np.uint64(54), return_counts=True)[1])
+
+
+def test_masked_vectors_have_nothing_to_do_with_one_another():
+    """Under other labels, of other parties, and of one vector with itself moved by a word or a bit."""
+    zeros = {name: encode(np.zeros(20_000)) for name in THREE}
+    one, other = masked_by_all(zeros, b"label 1"), masked_by_all(zeros, b"label 2")
+    bits = bits_of(one["bank"])
+    compared = {
+        "labels": (bits, bits_of(other["bank"])),
+        "parties": (bits, bits_of(one["shop"])),
+        "the next word": (bits[64:], bits[:-64]),
+        "the next bit": (bits[1:], bits[:-1]),
+    }
+    for what, (first, second) in compared.items():
+        assert abs((first != second).mean() - 0.5) < 6 * 0.5 / np.sqrt(len(first)), what
+
+
+def test_the_sum_of_some_parties_is_noise_too():
+    sent = masked_by_all({name: encode(np.zeros(50_000)) for name in "abcde"})
+    for part in ("ab", "ace", "bcde"):
+        assert not unlikely(np.bincount(total_of(sent[name] for name in part).view(np.uint8), minlength=256))
+
+
+def test_every_word_is_masked_and_every_member_adds_a_stream_of_its_own():
+    pairs = pairs_of(THREE)
+    streams = {
+        (me, pair.other): keystream(pair.mask_key(THREE, LABEL, 100, TRANSCRIPT), 100 + CHECK_WORDS)
+        for me in THREE
+        for pair in pairs[me]
+    }
+    assert all(stream.all() for stream in streams.values())
+    sent = masked_by_all({name: encode(np.zeros(100)) for name in THREE})
+    assert_array_equal(sent["bank"], streams["bank", "shop"] + streams["bank", "telecom"])
+    assert_array_equal(sent["shop"], streams["shop", "telecom"] - streams["bank", "shop"])
+    assert_array_equal(sent["telecom"], np.negative(streams["bank", "telecom"] + streams["shop", "telecom"]))
+
+
+@pytest.mark.parametrize("who", THREE)
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"transcript": b"another transcript"},
+        {"transcript": b""},
+        {"label": b"another label"},
+        {"group": ("bank", "shop", "telecom", "zoo")},
+        {"group": ("shop", "bank", "telecom")},
+        {"session": fixed("another session")},
+    ],
+    ids=repr,
+)
+def test_a_party_that_was_told_something_else_keeps_the_sum_shut(who, told):
+    sent = []
+    for me in THREE:
+        mine = {"session": SESSION, "group": THREE, "label": LABEL, "transcript": TRANSCRIPT} | (
+            told if me == who else {}
+        )
+        pairs = pairs_of(THREE, mine.pop("session"))[me]
+        sent.append(masked(encode(np.zeros(3)), pairs, **mine))
+    with pytest.raises(PeerError, match=DIFFER):
+        summed(sent, 3)
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40), st.integers(1, 6))
+def test_two_parties_open_a_sum_only_if_their_transcripts_are_equal(one, other, length):
+    pairs, group = pairs_of(("a", "b")), ("a", "b")
+    sent = [masked(encode(np.ones(length)), pairs[me], group, LABEL, told) for me, told in (("a", one), ("b", other))]
+    if one == other:
+        assert decode(summed(sent, 2)).tolist() == [2.0] * length
+    else:
+        with pytest.raises(PeerError, match=DIFFER):
+            summed(sent, 2)
+
+
+@pytest.mark.parametrize("cut", [slice(0, 5), slice(1, 6), [0, 1, 2, 4, 5], [0, 1, 2, 3, 5]])
+def test_vectors_of_different_lengths_do_not_open_after_cutting_one_to_fit(cut):
+    pairs, group = pairs_of(("a", "b")), ("a", "b")
+    short = masked(encode(np.zeros(3)), pairs["a"], group, LABEL, TRANSCRIPT)
+    longer = masked(encode(np.zeros(4)), pairs["b"], group, LABEL, TRANSCRIPT)
+    with pytest.raises(PeerError, match=DIFFER):
+        summed([short, longer[cut]], 2)
+
+
+def test_vectors_of_different_lengths_are_not_added():
+    pairs, group = pairs_of(("a", "b")), ("a", "b")
+    short = masked(encode(np.zeros(3)), pairs["a"], group, LABEL, TRANSCRIPT)
+    longer = masked(encode(np.zeros(4)), pairs["b"], group, LABEL, TRANSCRIPT)
+    with pytest.raises((PeerError, ValueError)):
+        summed([short, longer], 2)
+
+
+@given(names, st.integers(1, 5), st.integers(1, 2**64 - 1), st.data())
+def test_any_change_of_one_check_word_is_noticed(members, length, change, data):
+    sent = masked_by_all({name: encode(np.zeros(length)) for name in members})
+    who, place = data.draw(st.sampled_from(members)), data.draw(st.integers(1, CHECK_WORDS))
+    sent[who][-place:][:1] += np.uint64(change)
+    with pytest.raises(PeerError, match=DIFFER):
+        summed(sent.values(), len(members))
+
+
+@pytest.mark.parametrize("who", THREE)
+def test_any_flipped_bit_of_the_check_words_is_noticed(who):
+    sent = masked_by_all({name: encode(np.ones(3)) for name in THREE})
+    assert decode(summed(sent.values(), 3)).tolist() == [3.0] * 3
+    for bit in range(64 * CHECK_WORDS):
+        changed = sent[who].copy()
+        changed[3 + bit // 64] ^= np.uint64(1 << bit % 64)
+        with pytest.raises(PeerError, match=DIFFER):
+            summed((sent | {who: changed}).values(), 3)
+
+
+def test_there_are_128_bits_to_check():
+    assert CHECK_WORDS == 2
+    checked = with_check(encode(np.ones(3)))
+    assert checked.dtype == np.uint64
+    assert checked.tolist() == [2**44] * 3 + [0, 0]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_sum_beyond_the_bound_is_refused_even_with_check_words_of_zero(sign):
+    """Two parties' values stay below 2^58 each, and one shift below 2^54; what is more was not encoded by them."""
+    bound, shifted, more = (
+        with_check(np.array([sign * (2**58 + extra)], dtype=np.int64).view(np.uint64))
+        for extra in (0, ROOM_FOR_A_SHIFT, ROOM_FOR_A_SHIFT + 1)
+    )
+    assert summed([bound, shifted], 2).tolist() == [sign * (2**59 + 2**54)]
+    for check in (lambda: summed([bound, more], 2), lambda: unmasked(total_of([bound, more]), 2)):
+        with pytest.raises(PeerError, match=DIFFER):
+            check()
+
+
+def test_streams_of_other_lengths_begin_alike_but_masks_do_not():
+    """A prefix of a longer vector's masks must not be the masks of a shorter one under the same label."""
+    key = fixed("key")
+    assert_array_equal(keystream(key, 5), keystream(key, 9)[:5])
+    (pair,) = pairs_of(("a", "b"))["a"]
+    one, other = (masked(encode(np.zeros(n)), [pair], ("a", "b"), LABEL, TRANSCRIPT) for n in (40, 41))
+    assert not np.isin(one, other).any()
+
+
+def test_a_keystream_has_as_many_words_as_asked():
+    for n_words in (0, 1, 7, 8, 9, 1000):
+        stream = keystream(fixed("key"), n_words)
+        assert stream.shape == (n_words,)
+        assert stream.dtype == np.uint64
+        assert stream.dtype.isnative
+
+
+@pytest.mark.parametrize("size", [0, 16, 31, 33])
+def test_a_key_of_another_size_makes_no_stream(size):
+    with pytest.raises(ValueError, match="key"):
+        keystream(bytes(size), 4)
+
+
+@pytest.mark.parametrize("group", [(), ("bank",), ("shop", "telecom"), ("bank", "telecom")])
+def test_a_pair_outside_the_group_is_refused(group):
+    with pytest.raises(ParameterError, match="not in the group"):
+        masked(encode(np.zeros(2)), [Pair(fixed("secret"), SESSION, "bank", "shop")], group, LABEL, TRANSCRIPT)
+
+
+def test_a_sum_of_no_vectors_is_refused():
+    with pytest.raises(ParameterError, match="no vectors"):
+        summed([], 2)
