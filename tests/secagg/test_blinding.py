@@ -1,56 +1,161 @@
-"""Factors, shifts and mixtures that hide how large a sum is."""
+"""Factors, shifts and mixtures: alike for all parties, spread as promised, and true to the order within a row."""
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_array_equal
+from scipy.stats import chi2
 
-from kcagc.secagg.blinding import factors, mixtures, shifts
+from kcagc.secagg.blinding import OCTAVES, factors, mixtures, shifts
 from kcagc.secagg.fixed_point import LARGEST, MAX_PARTIES, ROOM_FOR_A_SHIFT, encode, opened
+from secagg.parties import LABEL, SESSION, fixed, flipped
 
-KEY, SESSION, LABEL = b"k" * 32, b"s" * 32, b"label"
-
-
-def test_factors_keep_a_value_within_the_bound_and_every_octave_is_as_likely():
-    found = factors(KEY, SESSION, LABEL, (1, 40_000, 1))
-    assert found.min() >= 1 / 16
-    assert found.max() < 1
-    octaves = np.bincount(np.floor(-np.log2(found.ravel())).astype(int), minlength=4)
-    assert octaves.shape == (4,)
-    assert octaves == pytest.approx(10_000, rel=0.05)
+KEY = fixed("group key")
+MANY = (40_000,)
+both = pytest.mark.parametrize("drawn", [factors, shifts])
+shapes = st.lists(st.integers(1, 6), min_size=1, max_size=3).map(tuple)
+keys = st.binary(min_size=32, max_size=32)
 
 
-def test_shifts_leave_room_in_the_sum_of_all_parties_at_the_bound():
-    found = shifts(KEY, SESSION, LABEL, (1, 10_000, 1))
-    assert found.max() < ROOM_FOR_A_SHIFT
-    assert found.max() > 0.99 * ROOM_FOR_A_SHIFT
-    largest = encode(np.full(10_000, np.nextafter(LARGEST, 0)))
-    total = sum([largest] * MAX_PARTIES, np.zeros(10_000, dtype=np.uint64)) + found.ravel()
+def evenly(counts):
+    """Whether counts of equally likely things are no stranger than one in a million, uneven or too even."""
+    expected = counts.sum() / counts.size
+    return 1e-6 < chi2.sf(((counts - expected) ** 2 / expected).sum(), counts.size - 1) < 1 - 1e-6
+
+
+def parts_of_octaves(values):
+    """For each factor its octave, counted from the highest, and how far into it, from 0 to 1."""
+    mantissa, exponent = np.frexp(values)
+    return -exponent, 2 * mantissa - 1
+
+
+@given(shapes, keys, st.binary(max_size=20))
+def test_factors_lie_from_a_sixteenth_to_1_and_shifts_leave_room(shape, key, label):
+    drawn, added = factors(key, SESSION, label, shape), shifts(key, SESSION, label, shape)
+    assert drawn.shape == added.shape == shape
+    assert (drawn.dtype, added.dtype) == (np.float64, np.uint64)
+    assert ((drawn >= 1 / 16) & (drawn < 1)).all()
+    assert (added < ROOM_FOR_A_SHIFT).all()
+    assert OCTAVES == 4
+
+
+@both
+@given(shapes, keys, st.binary(max_size=20))
+def test_all_parties_draw_the_same_to_the_last_bit(drawn, shape, key, label):
+    assert drawn(key, SESSION, label, shape).tobytes() == drawn(key, SESSION, label, shape).tobytes()
+
+
+def test_every_octave_of_factors_is_as_likely_and_so_is_every_place_in_it():
+    octaves, places = parts_of_octaves(factors(KEY, SESSION, LABEL, MANY))
+    tenths = (10 * places).astype(np.int64)
+    assert evenly(np.bincount(octaves, minlength=4))
+    assert evenly(np.bincount(tenths, minlength=10))
+    assert evenly(np.bincount(10 * octaves + tenths, minlength=40))
+    assert evenly(np.bincount((places * 2.0**52).astype(np.int64) % 16, minlength=16))
+
+
+def test_shifts_are_spread_evenly_from_the_first_bit_to_the_last():
+    drawn = shifts(KEY, SESSION, LABEL, MANY)
+    assert evenly(np.bincount((drawn >> np.uint64(49)).astype(np.int64), minlength=32))
+    assert evenly(np.bincount((drawn % np.uint64(32)).astype(np.int64), minlength=32))
+
+
+@both
+def test_no_number_is_drawn_twice(drawn):
+    numbers = [drawn(KEY, SESSION, label, (2_000, 1)) for label in (b"1", b"2", b"3")]
+    assert len(np.unique(numbers)) == 6_000
+
+
+@both
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"label": b"another label"},
+        {"label": LABEL + b"\0"},
+        {"label": b""},
+        *({"session": flipped(SESSION, bit)} for bit in (0, 77, 255)),
+        *({"key": flipped(KEY, bit)} for bit in (0, 77, 255)),
+        {"key": SESSION, "session": KEY},
+        {"shape": (30, 2, 1)},
+        {"shape": (60, 1, 1)},
+        {"shape": (2, 30)},
+        {"shape": (2, 31, 1)},
+    ],
+    ids="+".join,
+)
+def test_everything_they_hang_on_changes_all_of_them(drawn, change):
+    plain = {"key": KEY, "session": SESSION, "label": LABEL, "shape": (2, 30, 1)}
+    one, other = (drawn(**inputs).ravel()[:60] for inputs in (plain, plain | change))
+    assert (one != other).all()
+    assert abs(np.corrcoef(one, other)[0, 1]) < 0.6
+
+
+def test_factors_and_shifts_have_nothing_to_do_with_each_other():
+    octaves, places = parts_of_octaves(factors(KEY, SESSION, LABEL, MANY))
+    eighths = (shifts(KEY, SESSION, LABEL, MANY) >> np.uint64(51)).astype(np.int64)
+    assert evenly(np.bincount(8 * octaves + eighths, minlength=32))
+    assert evenly(np.bincount(8 * (8 * places).astype(np.int64) + eighths, minlength=64))
+
+
+@given(arrays(np.float64, (4, 5), elements=st.floats(0, 4)), keys)
+@example(np.array([[0.0, 5e-324, 1.0, 1.0 + 2.0**-52, 4.0]] * 4), KEY)
+def test_no_two_values_of_a_row_change_their_order(values, key):
+    order = np.argsort(values, axis=1)
+    words = encode(values * factors(key, SESSION, LABEL, (4, 1)))
+    for blinded in (words, words + shifts(key, SESSION, LABEL, (4, 1))):
+        ordered = np.take_along_axis(blinded.view(np.int64), order, axis=1)
+        assert (ordered[:, :-1] <= ordered[:, 1:]).all()
+
+
+@given(arrays(np.float64, (4, 2), elements=st.floats(2.0**-8, 4)), keys)
+def test_factors_leave_the_ratio_of_two_values_as_it_is(values, key):
+    words = encode(values * factors(key, SESSION, LABEL, (4, 1))).view(np.int64)
+    assert np.allclose(words[:, 0] / words[:, 1], values[:, 0] / values[:, 1], rtol=2.0**-28, atol=0)
+
+
+@given(keys)
+def test_a_value_within_the_bound_stays_within_it(key):
+    largest = np.nextafter(LARGEST, 0)
+    for value in (largest, -largest):
+        encode(np.full((8, 1), value) * factors(key, SESSION, LABEL, (8, 1)))
+
+
+def test_shares_of_several_parties_are_multiplied_alike():
+    drawn = factors(KEY, SESSION, LABEL, (6, 1))
+    shares = np.random.default_rng(0).uniform(0, 1, (3, 6, 4))
+    together = sum(encode(share * drawn).view(np.int64) for share in shares)
+    assert np.abs(together - shares.sum(axis=0) * drawn * 2.0**44).max() < 8
+    assert_array_equal(together.argmin(axis=1), shares.sum(axis=0).argmin(axis=1))
+
+
+@given(keys, st.integers(0, 20), st.integers(1, 50), st.binary(max_size=20))
+def test_mixtures_are_of_rows_that_are_there_with_shares_from_0_to_1(key, count, among, label):
+    first, second, share = mixtures(key, SESSION, label, count, among)
+    assert first.shape == second.shape == share.shape == (count,)
+    for positions in (first, second):
+        assert ((positions >= 0) & (positions < among)).all()
+    assert ((share >= 0) & (share < 1)).all()
+
+
+def test_all_mixtures_are_equally_likely():
+    first, second, share = mixtures(KEY, SESSION, LABEL, 40_000, 6)
+    assert evenly(np.bincount(6 * first + second, minlength=36))
+    assert evenly(np.bincount(10 * first + (10 * share).astype(np.int64), minlength=60))
+    assert evenly(np.bincount(10 * second + (10 * share).astype(np.int64), minlength=60))
+
+
+@pytest.mark.parametrize(
+    "change", [{"label": b"another label"}, {"key": fixed("another key")}, {"session": fixed("another session")}]
+)
+def test_mixtures_change_with_label_key_and_session(change):
+    plain = {"key": KEY, "session": SESSION, "label": LABEL, "count": 50, "among": 1_000}
+    for one, other in zip(mixtures(**plain), mixtures(**plain | change), strict=True):
+        assert (one != other).mean() > 0.9
+
+
+def test_a_shift_fits_into_the_sum_of_all_parties_at_the_bound():
+    largest = encode(np.full(100, np.nextafter(LARGEST, 0)))
+    total = sum([largest] * MAX_PARTIES, np.zeros(100, dtype=np.uint64)) + np.uint64(ROOM_FOR_A_SHIFT - 1)
     assert opened(total, MAX_PARTIES) is not None
-
-
-def test_a_factor_changes_neither_the_order_within_a_row_nor_ratios():
-    values = np.random.RandomState(0).uniform(0, 4, (1, 500, 6))
-    blinded = values * factors(KEY, SESSION, LABEL, (1, 500, 1))
-    np.testing.assert_array_equal(blinded.argsort(axis=2), values.argsort(axis=2))
-    np.testing.assert_allclose(blinded[..., 0] / blinded[..., 1], values[..., 0] / values[..., 1], rtol=1e-14)
-
-
-@pytest.mark.parametrize("make", [factors, shifts])
-def test_everything_that_goes_in_changes_what_comes_out(make):
-    shape = (1, 50, 1)
-    first = make(KEY, SESSION, LABEL, shape)
-    np.testing.assert_array_equal(first, make(KEY, SESSION, LABEL, shape))
-    for other in (
-        make(b"K" + KEY[1:], SESSION, LABEL, shape),
-        make(KEY, b"S" + SESSION[1:], LABEL, shape),
-        make(KEY, SESSION, b"labem", shape),
-        make(KEY, SESSION, LABEL, (50, 1, 1)),
-    ):
-        assert not (first.ravel() == other.ravel()).any()
-
-
-def test_mixtures_name_rows_that_are_there_and_shares():
-    first, second, share = mixtures(KEY, SESSION, LABEL, 5_000, 7)
-    assert set(first) == set(second) == set(range(7))
-    assert (first != second).any()
-    assert 0 <= share.min() < 0.01
-    assert 0.99 < share.max() < 1

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcagc.secagg.identity import KEY_BYTES, SIGNATURE_BYTES, Identity, signed_by
+from kcagc.secagg.identity import KEY_BYTES, SIGNATURE_BYTES, Identity, signed_by, sound
 from secagg.parties import fixed, flipped
 
 IDENTITY = Identity(fixed("identity"))
@@ -57,3 +57,41 @@ def test_an_identity_shows_its_public_half_and_never_its_private_one():
     assert all(IDENTITY.public.hex()[:16] in text for text in shown)
     for secret in (IDENTITY.private.hex(), repr(IDENTITY.private), IDENTITY.private.hex()[:8]):
         assert not any(secret in text for text in shown)
+
+
+SMALL = [
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+]
+
+
+@pytest.mark.parametrize("sign", [0, 0x80])
+@pytest.mark.parametrize("key", SMALL)
+def test_a_key_for_which_anybody_can_sign_signs_nothing(key, sign):
+    """The points of small order, also where the coordinate is written with the prime added."""
+    public = bytearray.fromhex(key)
+    public[-1] |= sign
+    assert not sound(bytes(public))
+    assert not signed_by(bytes(public), b"anything", bytes(public) + bytes(32))
+
+
+def test_the_keys_of_small_order_are_those_that_the_curve_has():
+    """Any point times the order of the base point is one of the eight."""
+    from vectors.primitives import ED25519_ORDER, FIELD_PRIME, _added, x_coordinate
+
+    def multiple(scalar, point):
+        total = (0, 1)
+        while scalar:
+            total = _added(total, point) if scalar & 1 else total
+            point, scalar = _added(point, point), scalar >> 1
+        return total
+
+    points = {multiple(ED25519_ORDER, (x_coordinate(y, 0), y)) for y in range(2, 60) if x_coordinate(y, 0) is not None}
+    assert len(points) == 8
+    ours = {int.from_bytes(bytes.fromhex(key), "little") % FIELD_PRIME for key in SMALL}
+    assert {y for _, y in points} == ours

@@ -10,7 +10,7 @@ import msgspec
 from kcagc.errors import AgreementError, ParameterError, PeerError
 from kcagc.parameters import check_choice, check_count
 from kcagc.secagg.fixed_point import MAX_PARTIES
-from kcagc.secagg.identity import KEY_BYTES
+from kcagc.secagg.identity import sound
 
 PROTOCOL = "kcagc/1"
 
@@ -117,8 +117,8 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         for seat in self.roster:
             if not seat.name or len(seat.name) > 64 or not seat.name.isprintable():
                 raise ParameterError(f"roster: {seat.name!r} is no name; 1 to 64 printable letters make one")
-            if len(seat.identity) != KEY_BYTES:
-                raise ParameterError(f"roster: {seat.name}: an identity key has {KEY_BYTES} bytes")
+            if not sound(seat.identity):
+                raise ParameterError(f"roster: {seat.name}: {seat.identity.hex()[:16]}… is no identity key")
         if not 2 <= len(self.parties) <= MAX_PARTIES:
             raise ParameterError(f"roster: {len(self.parties)} data parties; there must be 2 to {MAX_PARTIES}")
         roles = [seat.role for seat in self.roster]

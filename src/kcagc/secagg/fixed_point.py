@@ -51,5 +51,5 @@ def opened(words: Words, n_parties: int) -> Sums | None:
 
 
 def decode(sums: Sums) -> FloatArray:
-    """Give the numbers that the integers stand for."""
+    """Give the numbers that the integers stand for, to the accuracy of a float: exactly below 2^9."""
     return sums / float(ONE)

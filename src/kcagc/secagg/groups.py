@@ -42,7 +42,7 @@ class Group:
 
     def check(self, accept: Collection[str]) -> None:
         """Refuse a sum that shows one party's values, unless the operator accepted that by name."""
-        if self.hides_nothing and TWO_PARTY_SUM not in accept:
+        if self.hides_nothing and TWO_PARTY_SUM not in set(accept):
             raise PolicyError(
                 f"group {self.name}: {self.receiver} would learn the values of {', '.join(self.maskers)} by taking its "
                 f'own from the sum; accept "{TWO_PARTY_SUM}", or let a coordinator sum'

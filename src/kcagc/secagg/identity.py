@@ -11,6 +11,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 
+_PRIME = 2**255 - 19
+# The y coordinates of the eight points of small order. A key that is one of them verifies what nobody signed.
+_OF_SMALL_ORDER = {
+    0,
+    1,
+    _PRIME - 1,
+    int.from_bytes(bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"),
+    int.from_bytes(bytes.fromhex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"), "little"),
+}
+
 
 class Identity:
     """A party's long-term signing key."""
@@ -37,8 +47,16 @@ class Identity:
         return f"Identity({self.public.hex()[:16]}…)"
 
 
+def sound(public: bytes) -> bool:
+    """Say whether a key has the right length and is none for which anybody can sign."""
+    y = (int.from_bytes(public, "little") & ((1 << 255) - 1)) % _PRIME
+    return len(public) == KEY_BYTES and y not in _OF_SMALL_ORDER
+
+
 def signed_by(public: bytes, statement: bytes, signature: bytes) -> bool:
     """Say whether the holder of the pinned key signed this statement."""
+    if not sound(public):
+        return False
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, statement)
     except (InvalidSignature, ValueError):  # a key or signature of the wrong length is no signature either

@@ -30,10 +30,12 @@ def masked(words: Words, pairs: Iterable[Pair], group: tuple[str, ...], label: b
 
     A label must be used for one vector only: two vectors under the same streams give away their difference.
     """
+    shared = list(pairs)
+    covered = sorted([*{pair.me for pair in shared}, *(pair.other for pair in shared)]) if shared else list(group[:1])
+    if covered != sorted(group):
+        raise ParameterError("masks are shared with every other member of the group, once each, and with nobody else")
     total = with_check(words)
-    for pair in pairs:
-        if pair.me not in group or pair.other not in group:
-            raise ParameterError(f"{pair.other} is not in the group of this sum")
+    for pair in shared:
         stream = keystream(pair.mask_key(group, label, len(words), transcript), len(total))
         if pair.sign > 0:
             total += stream
@@ -44,19 +46,19 @@ def masked(words: Words, pairs: Iterable[Pair], group: tuple[str, ...], label: b
 
 def with_check(words: Words) -> Words:
     """Give a copy with the words behind it that must be zero in the sum."""
+    if words.dtype != np.uint64:
+        raise ParameterError(f"masks are for words of 64 bits, not for {words.dtype}")
     return np.concatenate([words, np.zeros(CHECK_WORDS, dtype=np.uint64)])
 
 
 def summed(vectors: Iterable[Words], n_parties: int) -> Sums:
     """Add up masked vectors, one from each party (Protocol 4, line 14), and see whether all masks are gone."""
-    total: Words | None = None
-    for vector in vectors:
-        if total is None:
-            total = vector.copy()
-        else:
-            total += vector
-    if total is None:
-        raise ParameterError("a sum of no vectors")
+    every = list(vectors)
+    if len(every) != n_parties or len({vector.shape for vector in every}) != 1 or every[0].size < CHECK_WORDS:
+        raise PeerError(f"a sum of {n_parties} parties needs as many vectors of one length")
+    total = every[0].copy()
+    for vector in every[1:]:
+        total += vector
     return unmasked(total, n_parties)
 
 
