@@ -154,6 +154,18 @@ def test_the_factors_hide_how_shares_add_up_which_the_order_alone_would_not(monk
     assert most_repeated_difference(Seen(2, virtual_nodes="local")) > 4 * blinded
 
 
+def test_no_sum_comes_twice_though_most_distances_do(monkeypatch):
+    """Centres that stay where they are give the same distances again, which would tell whose rows they are."""
+
+    def share_that_repeats(seen):
+        every = np.concatenate([sums.ravel() for sums in seen.sums])
+        return 1 - len(np.unique(every)) / len(every)
+
+    assert share_that_repeats(Seen(3)) < 1e-3
+    monkeypatch.setattr(SumsOfGroup, "_blinded", lambda self, stage, values: encode(values))
+    assert share_that_repeats(Seen(3)) > 0.2
+
+
 def test_the_coordinator_sees_no_distance_and_no_zero():
     """Not even as a bag: the sums that open are not the distances, in any order; starting rows do not show."""
     seen = Seen(2)
