@@ -10,8 +10,8 @@ from sklearn.base import clone
 from kcagc import KCAGC
 from kcagc.datasets import generate, load, split_columns
 from kcagc.errors import DataError, ParameterError, PolicyError
-from kcagc.estimators import local_clusters
-from kcagc.graph import ChebyshevFilter, Graph, HalfFilter
+from kcagc.graph import AttributedGraph, ChebyshevFilter, Graph, HalfFilter
+from kcagc.inputs import local_clusters
 from kcagc.ledger import RISKS
 from kcagc.metrics import accuracy
 from kcagc.protocol.model import PartyModel
@@ -169,10 +169,62 @@ def test_one_feature_each_as_in_the_paper():
     assert len(np.unique(model.labels_)) == 3
 
 
-def test_a_table_with_few_distinct_rows_has_fewer_local_clusters():
+def test_a_table_with_few_distinct_rows_has_fewer_local_clusters_and_is_told_whole():
     tables = [PARTIES[0], (np.arange(600) % 3)[:, None] * np.array([[1.0, 2.0]])]
-    model = KCAGC(n_clusters=4, psi=0, n_local_clusters=6, random_state=0).fit(tables, adjacency=DEMO.adjacency)
+    model = KCAGC(n_clusters=4, psi=0, n_local_clusters=6, random_state=0)
+    with pytest.warns(UserWarning, match=r"^party-2: .*no more distinct rows than local clusters"):
+        model.fit(tables, adjacency=DEMO.adjacency)
     assert model.cells_ <= 6 * 3
+    whole = model.ledger_.of("inside/labels.whole")
+    assert [(entry.sender, entry.weaker) for entry in whole] == [("party-2", True)]
+
+
+def test_clusters_that_stay_empty_are_spoken_of():
+    tables = [(np.arange(600) % 2)[:, None] * 1.0] * 2
+    model = KCAGC(n_clusters=4, psi=0, method="basic", random_state=0)
+    with pytest.warns(UserWarning, match="only 2 of 4 clusters have nodes"):
+        model.fit(tables, adjacency=DEMO.adjacency)
+
+
+class Frame:
+    """As much of a DataFrame as matters here."""
+
+    def __init__(self, values, index, columns=None):
+        self.values, self.index = np.asarray(values), np.asarray(index)
+        self.columns = columns or list(range(self.values.shape[1]))
+        self.dtypes = [self.values.dtype] * self.values.shape[1]
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+    def __len__(self):
+        return len(self.values)
+
+
+def test_rows_of_a_frame_follow_its_index():
+    names = [f"n{number}" for number in range(600)]
+    graph = Graph.from_matrix(DEMO.adjacency, ids=names)
+    tables = [table.toarray() for table in PARTIES]
+    expected = KCAGC(n_clusters=5, psi=2, random_state=0).fit(tables, adjacency=graph).labels_
+    order = np.random.RandomState(0).permutation(600)
+    frames = [tables[0], Frame(tables[1][order], np.array(names)[order]), Frame(tables[2], range(600))]
+    model = KCAGC(n_clusters=5, psi=2, random_state=0)
+    np.testing.assert_array_equal(model.fit(frames, adjacency=graph).labels_, expected)
+    built = [AttributedGraph.build(graph, table) for table in tables]
+    np.testing.assert_array_equal(model.fit(built, adjacency=graph).labels_, expected)
+    with pytest.raises(DataError, match="party-2: ids do not match"):
+        model.fit([tables[0], Frame(tables[1], [f"m{number}" for number in range(600)]), tables[2]], adjacency=graph)
+    with pytest.raises(DataError, match="party-1: column 'name' holds values of type"):
+        model.fit([Frame(np.array([["a"]] * 600), range(600), ["name"]), *tables[1:]], adjacency=graph)
+
+
+def test_a_graph_that_was_forgotten_or_given_as_y_is_missed_in_words():
+    with pytest.raises(ParameterError, match=r"^adjacency: is missing"):
+        KCAGC(n_clusters=5).fit(PARTIES)
+    with pytest.raises(ParameterError, match="the second argument is y"):
+        KCAGC(n_clusters=5).fit(PARTIES, DEMO.adjacency)
+    with pytest.raises(ParameterError, match=r"^random_state: "):
+        KCAGC(n_clusters=5, random_state="a").fit(PARTIES, adjacency=DEMO.adjacency)
 
 
 def test_filters_by_name_or_as_objects():
@@ -263,7 +315,7 @@ def test_a_partys_model_is_bytes_and_back():
 
 def test_the_ledger_reads_as_words_and_as_json_lines(tmp_path):
     model = fitted()
-    assert "the local cluster" in str(model.ledger_)
+    assert "local cluster of every node" in str(model.ledger_)
     model.ledger_.save(tmp_path / "ledger.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
     assert len(lines) == len(model.ledger_)

@@ -51,7 +51,7 @@ LAYERS = [
     {"ledger"},
     {"protocol", "transport"},
     {"runtime"},
-    {"simulation"},
+    {"simulation", "inputs"},
     {"estimators"},
     {"__init__"},
     {"cli"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
@@ -12,10 +12,19 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from kcagc._types import Features, IntArray, Labels, Sparse
+from kcagc._types import Labels, Sparse
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.filters import Filter, HalfFilter, NormFilter
-from kcagc.graph.structure import Graph, as_graph
+from kcagc.graph.structure import Graph
+from kcagc.inputs import (
+    FLAT_UP_TO,
+    check_rows,
+    check_tables,
+    graphs_of,
+    local_clusters,
+    table_of,
+    wanted_rows,
+)
 from kcagc.ledger import Ledger, Policy
 from kcagc.ledger.policy import LABELLED_SUMS
 from kcagc.parameters import check_between, check_choice, check_count
@@ -26,8 +35,6 @@ from kcagc.protocol.local import PartyData
 from kcagc.protocol.predict import predict_parameters
 from kcagc.secagg.groups import TWO_PARTY_SUM
 from kcagc.simulation import simulate_fit, simulate_predict
-
-FLAT_UP_TO = 3  # parties: beyond, the cells of a flat intersection come near to the number of nodes
 
 Callback = Callable[[str, Progress], None]
 Graphs = Graph | Sparse | Sequence[Graph | Sparse]
@@ -57,9 +64,10 @@ class KCAGC(ClusterMixin, BaseEstimator):
     - `random_state`: of everything but keys, which come from the operating system.
     - `callbacks`: called as `callback(role, progress)` with `progress.stage`, `.done` and `.total`.
 
-    After `fit`: `labels_`; `n_iter_` and `converged_` of the last merge; `cells_`, the rows it clustered; `rounds_`,
-    the sums one after the other; `secure_sums_`, the values summed for the winning start (the paper's count), and
-    apart from it `further_sums_`; `bytes_sent_`, `bytes_by_role_`; `ledger_`; `merges_`; `models_`, each party's share.
+    After `fit`: `labels_`; `n_iter_` and `converged_` of the last merge; `cells_`, the rows it clustered, and how many
+    of them are one node, `single_node_cells_`; `rounds_`, the sums one after the other; `secure_sums_`, the values
+    summed for the winning start (the paper's count), and apart from it `further_sums_`; `bytes_sent_`,
+    `bytes_by_role_`; `ledger_`; `merges_`; `models_`, each party's share.
     """
 
     def __init__(
@@ -117,32 +125,35 @@ class KCAGC(ClusterMixin, BaseEstimator):
         }
         return cls(n_clusters=n_clusters, psi=psi, **(chosen | changes))
 
-    def fit(self, X: Sequence[Features], y: Any = None, *, adjacency: Graphs) -> Self:
-        """Cluster: `X` has one table for each party; `adjacency` is the graph they share, or one graph for each.
+    def fit(self, X: Sequence[Any], y: Any = None, *, adjacency: Graphs | None = None) -> Self:
+        """Cluster: `X` has one table for each party; `adjacency` is the graph they share, or a list with one for each.
 
-        `y` is ignored.
+        A table is an array, a sparse matrix, a DataFrame or an `AttributedGraph`. Where the graph has ids and a
+        DataFrame has an index of its own, rows are brought into the graph's order by it. `y` is ignored.
         """
-        _check_tables(X)
-        graphs, shared = _graphs(adjacency, len(X))
+        check_tables(X, y, adjacency)
+        graphs, shared = graphs_of(adjacency, len(X))
         policy = self._policy()
         parameters = self._parameters(len(X), shared)
         parameters.check()
         filter_ = self._filter()
         names = [f"party-{number}" for number in range(1, len(X) + 1)]
         data = {
-            name: PartyData.build(name, graph, table, filter_)
+            name: PartyData.build(name, graph, table_of(name, graph, table), filter_)
             for name, graph, table in zip(names, graphs, X, strict=True)
         }
-        _check_rows(data)
+        check_rows(data)
+        if self.n_clusters > graphs[0].n_nodes:
+            raise DataError(f"n_clusters: {self.n_clusters} clusters asked of {graphs[0].n_nodes} nodes")
         # One seed for all parties, so that the order in which they are listed changes nothing.
-        seed, hub_seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=2)
+        seed, hub_seed = self._seeds()
         ledger = Ledger()
         results = simulate_fit(
             parameters,
             data,
             policy=policy,
-            seeds=dict.fromkeys(names, int(seed)),
-            hub_seed=int(hub_seed),
+            seeds=dict.fromkeys(names, seed),
+            hub_seed=hub_seed,
             ledger=ledger,
             watcher=self._watch,
         )
@@ -152,7 +163,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self.models_ = {name: result.model for name, result in results.items()}
         self.merges_ = _every_merge(result.merges for result in results.values())
         last = self.merges_[-1]
-        self.n_iter_, self.converged_, self.cells_ = last.n_iter, last.converged, last.n_rows
+        self.n_iter_, self.converged_ = last.n_iter, last.converged
+        self.cells_, self.single_node_cells_ = last.n_rows, last.n_single
         depth = range(1, last.layer + 1)
         self.rounds_ = sum(max(one.rounds for one in self.merges_ if one.layer == layer) for layer in depth)
         self.secure_sums_ = sum(one.sums.winning for one in self.merges_)
@@ -164,9 +176,10 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self.bytes_sent_ = self.ledger_.bytes_sent()
         self.bytes_by_role_ = {role: self.ledger_.bytes_sent(role) for role in _senders(self.ledger_)}
         self.n_features_in_ = sum(table.features.shape[1] for table in data.values())
+        self._warn()
         return self
 
-    def predict(self, X: Sequence[Features], *, adjacency: Graphs, nodes: ArrayLike | None = None) -> Labels:
+    def predict(self, X: Sequence[Any], *, adjacency: Graphs | None = None, nodes: ArrayLike | None = None) -> Labels:
         """Give the nearest cluster of new nodes: `X` and `adjacency` as in `fit`, with rows for the new nodes appended.
 
         `nodes` are the rows to place, by default all after the training rows. It is a session of its own, with new
@@ -176,20 +189,20 @@ class KCAGC(ClusterMixin, BaseEstimator):
         optimized method is another cluster for some per cent of them, because cells move as a whole.
         """
         check_is_fitted(self, "models_")
-        _check_tables(X)
+        check_tables(X, None, adjacency)
         names = list(self.models_)
         if len(X) != len(names):
             raise DataError(f"X: {len(X)} tables, but the model was made by {len(names)} parties")
-        graphs, shared = _graphs(adjacency, len(X))
+        graphs, shared = graphs_of(adjacency, len(X))
         model = self.models_[names[0]]
         if shared != (model.parameters.graph == "shared"):
             raise ParameterError("adjacency: must be one graph, or one for each party, as it was for fit")
         data = {
-            name: PartyData.build(name, graph, table, self.filter_)
+            name: PartyData.build(name, graph, table_of(name, graph, table), self.filter_)
             for name, graph, table in zip(names, graphs, X, strict=True)
         }
-        _check_rows(data)
-        wanted = _wanted(nodes, model.n_nodes, data[names[0]].graph.n_nodes)
+        check_rows(data)
+        wanted = wanted_rows(nodes, model.n_nodes, data[names[0]].graph.n_nodes)
         self.prediction_ledger_ = Ledger()
         results = simulate_predict(
             predict_parameters(model),
@@ -239,6 +252,27 @@ class KCAGC(ClusterMixin, BaseEstimator):
         check_choice("filter", self.filter, ("half", "norm"))
         return HalfFilter(self.psi) if self.filter == "half" else NormFilter(self.psi)
 
+    def _seeds(self) -> tuple[int, int]:
+        try:
+            seed, hub_seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=2)
+        except (ValueError, TypeError) as error:
+            raise ParameterError(f"random_state: must be None, a whole number or a RandomState ({error})") from error
+        return int(seed), int(hub_seed)
+
+    def _warn(self) -> None:
+        """Say what a user would want to know although the run went through."""
+        found = len(np.unique(self.labels_))
+        if found < self.n_clusters:
+            told = f"only {found} of {self.n_clusters} clusters have nodes: too many rows coincide"
+            warnings.warn(told, stacklevel=3)
+        told_whole = sorted({entry.sender for entry in self.ledger_.of("inside/labels.whole")})
+        if told_whole:
+            warnings.warn(
+                f"{', '.join(told_whole)}: the table has no more distinct rows than local clusters, so the cluster "
+                "numbers that other parties see are the table itself, up to names; ask for fewer local clusters",
+                stacklevel=3,
+            )
+
     def _policy(self) -> Policy:
         if not isinstance(self.accept, list | tuple | set | frozenset):
             raise ParameterError(f"accept: must be a list of names, not {self.accept!r}")
@@ -247,55 +281,6 @@ class KCAGC(ClusterMixin, BaseEstimator):
     def _watch(self, role: str, progress: Progress) -> None:
         for callback in self.callbacks:
             callback(role, progress)
-
-
-def local_clusters(asked: int | str | None, k: int, n_parties: int) -> int:
-    """Read a number of local clusters, or a multiple of k such as "2k"; None depends on the number of parties."""
-    if asked is None:
-        return max(2 * k if n_parties <= FLAT_UP_TO else k, 2)
-    if isinstance(asked, str):
-        found = re.fullmatch(r"([0-9]*)k", asked.strip())
-        if found is None and not re.fullmatch(r"[0-9]+", asked.strip()):
-            raise ParameterError(f'n_local_clusters: must be a number or a multiple such as "2k", not {asked!r}')
-        asked = int(found.group(1) or 1) * k if found else int(asked)
-    check_count("n_local_clusters", asked, least=2)
-    return int(asked)
-
-
-def _check_tables(X: Any) -> None:
-    if not isinstance(X, list | tuple):
-        raise DataError(f"X: must be a list with one table for each party, not {type(X).__name__}")
-
-
-def _graphs(adjacency: Graphs, n_parties: int) -> tuple[list[Graph], bool]:
-    """Give every party its graph, and whether it is one that all share."""
-    if n_parties < 2:
-        raise DataError(f"X: {n_parties} tables; give a list with one for each of two parties or more")
-    if not isinstance(adjacency, list | tuple):
-        return [as_graph(adjacency)] * n_parties, True
-    if len(adjacency) != n_parties:
-        raise DataError(f"adjacency: {len(adjacency)} graphs for {n_parties} parties")
-    return [as_graph(one) for one in adjacency], False
-
-
-def _check_rows(data: dict[str, PartyData]) -> None:
-    rows = {name: one.graph.n_nodes for name, one in data.items()}
-    if len(set(rows.values())) > 1:
-        raise DataError(f"X: every party must have a row for every node, but there are {rows}")
-
-
-def _wanted(nodes: ArrayLike | None, n_fitted: int, n_nodes: int) -> IntArray:
-    if nodes is None:
-        if n_nodes <= n_fitted:
-            raise DataError(
-                f"X: {n_nodes} rows, and {n_fitted} were fitted: there are no new nodes; name some by nodes=..."
-            )
-        return np.arange(n_fitted, n_nodes)
-    wanted = np.atleast_1d(np.asarray(list(nodes) if isinstance(nodes, range | set) else nodes))
-    sound = wanted.ndim == 1 and wanted.dtype.kind in "iu" and wanted.size > 0
-    if not sound or wanted.min() < 0 or wanted.max() >= n_nodes:
-        raise ParameterError(f"nodes: must be row numbers from 0 to {n_nodes - 1}")
-    return wanted.astype(np.int64)
 
 
 def _every_merge(found: Iterable[list[MergeReport]]) -> list[MergeReport]:

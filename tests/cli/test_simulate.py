@@ -32,7 +32,8 @@ def test_a_simulation_says_what_was_found_and_who_learned_what():
     assert done.returncode == 0
     assert done.stderr == ""
     assert "demo: 3 parties, kcagc, 10 local clusters, a coordinator sums" in done.stdout
-    assert "coordinator: how many rows there are and, in secret order" in done.stdout
+    assert "coordinator  how many rows there are and, in secret order" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
     assert "weaker" not in done.stdout
 
 
@@ -40,7 +41,7 @@ def test_a_simulation_for_scripts():
     result = simulated("--local-clusters", "1k", "--starts", "1")
     assert (result["parties"], result["method"], result["local_clusters"]) == (3, "kcagc", 5)
     assert result["secure_sums"] == result["rounds"] * result["cells"] * 5
-    assert result["accuracy"] > 75
+    assert result["accuracy"] == result["runs"][0]["accuracy"] > 75
     assert result["bytes"] == sum(result["bytes_by_role"].values())
     assert result["seconds"] > 0
 
@@ -61,7 +62,7 @@ def test_nodes_held_back_are_predicted():
 def test_several_runs_have_a_mean():
     result = simulated("--runs", "3", "--starts", "2")
     assert [run["seed"] for run in result["runs"]] == [0, 1, 2]
-    assert result["mean"]["accuracy"] == pytest.approx(sum(run["accuracy"] for run in result["runs"]) / 3, abs=0.01)
+    assert result["accuracy"] == pytest.approx(sum(run["accuracy"] for run in result["runs"]) / 3, abs=0.01)
 
 
 def test_the_papers_configuration_and_its_ledger(tmp_path):

@@ -84,7 +84,7 @@ def test_a_table_of_words_is_refused():
 def test_more_clusters_than_nodes_are_refused(method):
     adjacency, features = given()
     changes = {"n_clusters": 37, "method": method}
-    refused(DataError, r"party-\d: n_clusters: 37 clusters of 36 nodes", features, adjacency, **changes)
+    refused(DataError, "^n_clusters: 37 clusters asked of 36 nodes", features, adjacency, **changes)
 
 
 def test_more_clusters_than_intersections_are_refused_before_anything_is_sent():
@@ -257,15 +257,14 @@ def test_values_in_other_units_change_nothing_with_unit_length():
 @pytest.mark.parametrize("count", [0, 1])
 def test_fewer_than_two_tables_are_refused(count):
     adjacency, features = given()
-    assert not refused(DataError, f"^X: {count} tables; give a list", features[:count], adjacency)
+    assert not refused(DataError, f"^X: {count} tables; there must be 2 to 16", features[:count], adjacency)
 
 
 @pytest.mark.parametrize("method", ["kcagc", "basic", "tree"])
 def test_seventeen_parties_are_refused(method):
     adjacency, features = given()
     tables17 = [features[number % 3] for number in range(17)]
-    left = refused(ParameterError, "17 data parties; there must be 2 to 16", tables17, adjacency, method=method)
-    assert left <= {"message/abort"}
+    assert not refused(DataError, r"^X: 17 tables; there must be 2 to 16", tables17, adjacency, method=method)
 
 
 def test_sixteen_parties_are_allowed():
@@ -335,7 +334,7 @@ def test_predicting_before_fitting_is_refused():
         model().predict(features, adjacency=adjacency)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 4])
+@pytest.mark.parametrize("count", [2, 4])
 def test_another_number_of_tables_is_refused(fitted, count):
     adjacency, features = grown()
     with pytest.raises(DataError, match=rf"^X: {count} tables, but the model was made by 3 parties"):
@@ -353,7 +352,7 @@ def test_another_number_of_columns_is_refused_and_the_party_named(fitted, width)
 
 def test_no_new_nodes_are_refused(fitted):
     adjacency, features = given()
-    with pytest.raises(DataError, match="no new nodes"):
+    with pytest.raises(DataError, match="append the new rows"):
         fitted.predict(features, adjacency=adjacency)
 
 

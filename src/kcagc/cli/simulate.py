@@ -85,6 +85,7 @@ def simulate(dataset: str, runs: int, seed: int, ledger: Path | None, as_json: b
     results, model = [], None
     with screen.progress(runs) as bar:
         task = bar.task_ids[0]
+        bar.update(task, description=f"{dataset}: starting")
         for number in range(runs):
 
             def watch(_: str, step: Any) -> None:
@@ -98,7 +99,7 @@ def simulate(dataset: str, runs: int, seed: int, ledger: Path | None, as_json: b
         predicted = getattr(model, "prediction_ledger_", [])
         Ledger([*model.ledger_, *predicted]).save(ledger)
     if as_json:
-        screen.print_json(results[0] if runs == 1 else {"runs": results, **_means(results)})
+        screen.print_json(_summary(results))
     else:
         _show(results, model)
 
@@ -122,13 +123,14 @@ def _run(
         "dataset": data.name,
         "parties": len(tables),
         "method": model.models_["party-1"].parameters.method,
-        "local_clusters": model.models_["party-1"].parameters.n_local_clusters,
+        "local_clusters": model.models_["party-1"].parameters.n_local_clusters or None,
         "aggregator": model.aggregator,
         "seed": seed,
         "accuracy": round(100 * accuracy(truth, model.labels_), 2),
         "nmi": round(100 * nmi(truth, model.labels_), 2),
         "macro_f1": round(100 * macro_f1(truth, model.labels_), 2),
         "cells": model.cells_,
+        "cells_of_one_node": model.single_node_cells_,
         "iterations": model.n_iter_,
         "converged": bool(model.converged_),
         "rounds": model.rounds_,
@@ -179,18 +181,20 @@ def _accuracy_as_fitted(truth: Any, fitted: Any, hidden_truth: Any, predicted: A
     )
 
 
-def _means(results: list[dict[str, Any]]) -> dict[str, Any]:
+def _summary(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Give the first run's facts with the means over all runs, their deviations, and every run."""
     import numpy as np
 
     columns: dict[str, list[float]] = {
-        key: [result[key] for result in results] for key in ("accuracy", "nmi", "macro_f1", "rounds", "seconds")
+        key: [result[key] for result in results]
+        for key in ("accuracy", "nmi", "macro_f1", "cells", "iterations", "rounds", "secure_sums", "bytes", "seconds")
     }
     if "predicted" in results[0]:
         columns["predicted_accuracy"] = [result["predicted"]["accuracy"] for result in results]
-    return {
-        "mean": {key: round(float(np.mean(values)), 2) for key, values in columns.items()},
-        "std": {key: round(float(np.std(values)), 2) for key, values in columns.items()},
-    }
+    means = {key: round(float(np.mean(values)), 3) for key, values in columns.items()}
+    exact = means if len(results) > 1 else {key: values[0] for key, values in columns.items()}
+    deviations = {key: round(float(np.std(values)), 3) for key, values in columns.items()}
+    return {**results[0], **exact, "std": deviations, "runs": results}
 
 
 def _show(results: list[dict[str, Any]], model: Any) -> None:
@@ -203,7 +207,7 @@ def _show(results: list[dict[str, Any]], model: Any) -> None:
         f"{'a coordinator' if last['aggregator'] == 'coordinator' else 'the last party'} sums\n"
     )
     table = Table(box=None, pad_edge=False)
-    for column in ("seed", "accuracy", "NMI", "cells", "iterations", "rounds", "summed values", "sent", "seconds"):
+    for column in ("seed", "accuracy", "NMI", "cells", "iter", "rounds", "sums", "sent", "time"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in results:
         table.add_row(
@@ -211,34 +215,45 @@ def _show(results: list[dict[str, Any]], model: Any) -> None:
             f"{row['accuracy']:.1f} %",
             f"{row['nmi']:.1f} %",
             f"{row['cells']:,}",
-            f"{row['iterations']}{'' if row['converged'] else ' (stopped)'}",
+            f"{row['iterations']}{'' if row['converged'] else '+'}",
             str(row["rounds"]),
             f"{row['secure_sums']:,}",
             screen.size(row["bytes"]),
-            f"{row['seconds']:.2f}",
+            f"{row['seconds']:.1f} s",
         )
     console.print(table)
     if len(results) > 1:
-        means = _means(results)
-        console.print(f"\nmean accuracy {means['mean']['accuracy']:.2f} ± {means['std']['accuracy']:.2f} %")
+        means = _summary(results)
+        console.print(f"\nmean accuracy {means['accuracy']:.2f} ± {means['std']['accuracy']:.2f} %")
     predicted = [row["predicted"] for row in results if "predicted" in row]
     if predicted:
         mean = sum(one["accuracy"] for one in predicted) / len(predicted)
-        console.print(f"\n{predicted[-1]['nodes']} nodes held back and predicted: accuracy {mean:.2f} %")
-    extra = ", ".join(f"{value:,} for {what}" for what, value in last["further_sums"].items() if value)
-    if extra:
-        console.print(f"\nBeside the winning start's, values were summed: {extra}.")
+        over = f", mean of {len(predicted)} runs" if len(predicted) > 1 else ""
+        console.print(f"\n{predicted[-1]['nodes']} nodes held back and predicted: accuracy {mean:.2f} %{over}")
+    notes = [f"{value:,} for {what}" for what, value in last["further_sums"].items() if value]
+    if notes:
+        console.print(f"\nSums are the winning start's; beside them: {', '.join(notes)}.", soft_wrap=False)
+    if last["cells_of_one_node"] and last["method"] != "basic":
+        console.print(f"{last['cells_of_one_node']:,} of {last['cells']:,} cells hold one node alone.")
     console.print("\n[bold]Who learned what[/] (last run; --ledger FILE keeps every entry)")
-    for words, who in _learned(model):
-        console.print(f"  [bold]{who}[/]: {words}", soft_wrap=True)
+    learned = Table.grid(padding=(0, 2, 0, 0))
+    learned.add_column(no_wrap=True)
+    learned.add_column()
+    for who, words in _learned(model):
+        learned.add_row(f"[bold]{who}[/]", words)
+    console.print(learned)
 
 
 def _learned(model: Any) -> list[tuple[str, str]]:
-    """Give, for every kind of disclosure about data, its words and who learned it."""
+    """Give, by receiver, what was learned about data."""
     kinds: dict[str, dict[str, None]] = {}
-    for line in model.ledger_.summary():
-        if line.kind.startswith(("inside/", "opened/", "output/")) or line.weaker:
-            words = f"{line.learns} (weaker than the default)" if line.weaker else line.learns
-            kinds.setdefault(words, {})[line.receiver] = None
+    for ledger in (model.ledger_, getattr(model, "prediction_ledger_", None)):
+        for line in ledger.summary() if ledger else ():
+            if line.kind.startswith(("inside/", "opened/", "output/")) or line.weaker:
+                words = f"{line.learns} (weaker than the default)" if line.weaker else line.learns
+                kinds.setdefault(words, {})[line.receiver] = None
     everybody = set(model.models_)
-    return [(words, "every party" if set(who) == everybody else ", ".join(who)) for words, who in kinds.items()]
+    found = [("every party" if set(who) == everybody else ", ".join(who), words) for words, who in kinds.items()]
+    found.sort(key=lambda one: one[0])
+    before = ["", *(who for who, _ in found)]  # a name stands beside the first of its lines only
+    return [(who if who != last else "", words) for (who, words), last in zip(found, before, strict=False)]

@@ -54,10 +54,19 @@ MESSAGES = {
 INSIDE_BOXES = {
     "confirmation": Line(
         "the number of nodes; whether ids and graph are the receiver's own too (a digest under the pair's key); the "
-        "keys that hide rows from whoever sums; the first party's seed; for the basic method the nodes proposed as "
-        "starting centres, which lie far apart in the sender's features"
+        "keys that hide rows from whoever sums; the first party's seed"
     ),
-    "labels": Line("the local cluster (or the cluster of a lower merge) of every node, not where it lies", _LOCAL),
+    "confirmation.starts": Line(
+        "as a confirmation, and nodes proposed as starting centres, which lie far apart in the sender's features"
+    ),
+    "labels": Line("the sender's local cluster of every node; not where the clusters lie", _LOCAL),
+    "labels.whole": Line(
+        "the sender's filtered table, up to names: it has no more distinct rows than local clusters, so that cluster "
+        "numbers tell them all apart",
+        _LOCAL,
+        weaker=True,
+    ),
+    "labels.merged": Line("the cluster of every node in a lower merge of the tree", _LOCAL),
     "receipt": Line("whether both parties were told the same to the end (a digest of all answers and labels)"),
 }
 

@@ -12,7 +12,7 @@ from kcagc.errors import DataError, PeerError
 from kcagc.protocol.cells import intersect, virtual_nodes
 from kcagc.protocol.effects import once, progress
 from kcagc.protocol.local import LocalResult, PartyData, compute_local, decode_local, encode_local
-from kcagc.protocol.messages import Confirmation, PackedLabels
+from kcagc.protocol.messages import Confirmation, Message, PackedLabels
 from kcagc.protocol.model import PartyModel
 from kcagc.protocol.packing import pack, unpack
 from kcagc.protocol.party import Membership, Party
@@ -24,12 +24,13 @@ from kcagc.secagg.framing import digest
 
 @dataclass(frozen=True, eq=False)
 class MergeReport:
-    """What one merge took: rows (cells, or nodes for the basic method), clusters out, iterations, rounds, sums."""
+    """What one merge took: its rows (cells, or nodes for the basic method), those that are one node, and so on."""
 
     group: str
     layer: int
     n_parties: int
     n_rows: int
+    n_single: int
     n_clusters: int
     n_iter: int
     converged: bool
@@ -54,7 +55,7 @@ async def fit_party(membership: Membership, data: PartyData, *, seed: int) -> Fi
         raise DataError(f"{party.name}: n_clusters: {parameters.n_clusters} clusters of {data.graph.n_nodes} nodes")
     data.check_filter(party.name, parameters.filter)
     await party.begin()
-    await progress("filtering and projecting own features")
+    await progress("filtering, projecting and clustering own features")
     local = await _local_result(party, data, seed)
     first = party.name == parties[0]
     told = await party.confirm(data, seed=seed if first else None, starts=local.stored_starts.data)
@@ -95,7 +96,7 @@ async def _basic(
     sums = party.sums_of(merge, digest("basic", seed.to_bytes(8, "big"), heard))
     joint = await joint_kmeans(sums, local.rows, sizes, parameters.n_clusters, starts, seed, parameters)
     await sums.finish()
-    return joint.labels, sums.transcript, [_report(merge, len(sizes), parameters.n_clusters, joint)]
+    return joint.labels, sums.transcript, [_report(merge, sizes, parameters.n_clusters, joint)]
 
 
 def _agreed_starts(party: Party, proposed: dict[str, bytes], sizes: IntArray, seed: int) -> IntArray:
@@ -119,9 +120,11 @@ async def _through_cells(party: Party, local: LocalResult, seed: int) -> tuple[I
     """Protocol 3, once for each merge on the way from this party's leaf to the root."""
     parameters = party.agreement.parameters
     labels, n_clusters, transcript = local.labels, local.n_clusters, b""
-    reports = []
+    reports: list[MergeReport] = []
     for merge in party.merges:
-        all_labels, transcript = await _exchange_labels(party, merge, labels, n_clusters, transcript)
+        line = "labels.merged" if reports else "labels.whole" if local.whole else "labels"
+        told = PackedLabels(n_clusters, pack(labels, n_clusters), transcript)
+        all_labels, transcript = await _exchange_labels(party, merge, labels, told, line)
         cells = intersect(all_labels)
         wanted = parameters.n_clusters if merge.root else parameters.n_local_clusters
         sums = party.sums_of(merge, digest("cells", seed.to_bytes(8, "big"), transcript))
@@ -140,12 +143,12 @@ async def _through_cells(party: Party, local: LocalResult, seed: int) -> tuple[I
             )
         await sums.finish()
         labels, n_clusters, transcript = joint.labels[cells.of_node], min(wanted, len(cells)), sums.transcript
-        reports.append(_report(merge, len(cells), n_clusters, joint))
+        reports.append(_report(merge, cells.sizes, n_clusters, joint))
     return labels, transcript, reports
 
 
 async def _exchange_labels(
-    party: Party, merge: Merge, labels: IntArray, n_clusters: int, transcript: bytes
+    party: Party, merge: Merge, labels: IntArray, told: PackedLabels, line: str
 ) -> tuple[list[IntArray], bytes]:
     """Tell the clusters of one's own child, hear those of the others (Protocol 3, lines 2 and 11).
 
@@ -154,18 +157,15 @@ async def _exchange_labels(
     """
     own = merge.child_of(party.name)
     await progress(f"{merge.group.name}: exchanging labels")
-    contents = {}
-    if party.name == merge.speakers[own]:
-        told = PackedLabels(n_clusters, pack(labels, n_clusters), transcript)
-        contents = dict.fromkeys(merge.routes()[party.name], told)
+    contents: dict[str, Message] = dict.fromkeys(merge.routes().get(party.name, ()), told)
     senders = tuple(speaker for number, speaker in enumerate(merge.speakers) if number != own)
-    heard = await party.exchange(f"labels {merge.group.name}", dict(contents), senders, PackedLabels)
+    heard = await party.exchange(f"labels {merge.group.name}", contents, senders, PackedLabels, line=line)
     most = max(party.agreement.parameters.n_local_clusters, 1)
     all_labels, transcripts = [], []
     for number, speaker in enumerate(merge.speakers):
         if number == own:
             all_labels.append(labels)
-            transcripts.append(transcript)
+            transcripts.append(told.transcript)
             continue
         theirs = heard[speaker]
         if not 1 <= theirs.n_clusters <= most:
@@ -176,12 +176,13 @@ async def _exchange_labels(
     return all_labels, digest("children", *transcripts, *heard_labels)
 
 
-def _report(merge: Merge, n_rows: int, n_clusters: int, joint: Joint) -> MergeReport:
+def _report(merge: Merge, sizes: IntArray, n_clusters: int, joint: Joint) -> MergeReport:
     return MergeReport(
         merge.group.name,
         merge.layer,
         len(merge.group.members),
-        n_rows,
+        len(sizes),
+        int(np.count_nonzero(sizes == 1)),
         n_clusters,
         joint.n_iter,
         joint.converged,

@@ -26,6 +26,7 @@ from kcagc.protocol.arrays import Stored, restore, store
 from kcagc.protocol.seeds import random_for
 
 LOCAL_STARTS = 10
+_NO_DISTANCE = 1e-18  # squared, beside rows of the order of one: rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +113,7 @@ class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stored_rows: Stored
     stored_labels: Stored
     n_clusters: int
+    whole: bool  # every local cluster is one row, so that its number tells the row
     stored_starts: Stored
 
     @property
@@ -138,7 +140,7 @@ def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalRe
     del filtered
     if (rows == rows[0]).all():
         raise DataError("features: all rows are the same once filtered and projected, so there is nothing to cluster")
-    labels, n_clusters = np.zeros(0, dtype=np.int64), 0
+    labels, n_clusters, whole = np.zeros(0, dtype=np.int64), 0, False
     starts = np.zeros((0, parameters.n_clusters), dtype=np.int64)
     if parameters.method == "basic":
         if parameters.seeding == "common":
@@ -147,7 +149,8 @@ def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalRe
     else:
         found = kmeans(rows, parameters.n_local_clusters, n_init=LOCAL_STARTS, random_state=seed, fewer=True)
         labels, n_clusters = found.labels, len(found.centers)
-    return LocalResult(kept, embedder, store(rows), store(labels), n_clusters, store(starts))
+        whole = found.inertia <= _NO_DISTANCE * len(rows)
+    return LocalResult(kept, embedder, store(rows), store(labels), n_clusters, whole, store(starts))
 
 
 def _proposal(rows: FloatArray, k: int, seed: list[int]) -> IntArray:

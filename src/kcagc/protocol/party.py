@@ -24,7 +24,6 @@ from kcagc.protocol.messages import (
     decode_content,
     encode,
     expect,
-    kind_of,
 )
 from kcagc.protocol.plan import Merge, check_enough_cells, layers, risks
 from kcagc.protocol.sums import SumsOfGroup
@@ -120,7 +119,8 @@ class Party:
             )
             for other in self.others
         }
-        told = await self.exchange("confirmation", dict(own), self.others, Confirmation)
+        line = "confirmation.starts" if starts else "confirmation"
+        told = await self.exchange("confirmation", dict(own), self.others, Confirmation, line=line)
         for other, theirs in told.items():
             compare_data(self.name, other, "number of nodes", own[other].n_nodes, theirs.n_nodes)
             compare_data(self.name, other, "node ids", own[other].ids, theirs.ids)
@@ -134,11 +134,11 @@ class Party:
         return told
 
     async def exchange(
-        self, stage: str, contents: dict[str, Message], senders: tuple[str, ...], kind: type[C]
+        self, stage: str, contents: dict[str, Message], senders: tuple[str, ...], kind: type[C], *, line: str
     ) -> dict[str, C]:
-        """Send boxes through the hub, and open those that come from `senders`."""
+        """Send boxes through the hub, and open those that come from `senders`; `line` is their line in the ledger."""
         if contents:
-            boxes = [(to, await self._sealed(to, stage, content)) for to, content in contents.items()]
+            boxes = [(to, await self._sealed(to, stage, content, line)) for to, content in contents.items()]
             await self.channel.send(self.agreement.hub, Boxes(stage, tuple(boxes)), stage=stage, shape=(len(boxes),))
         if not senders:
             return {}
@@ -153,10 +153,10 @@ class Party:
             opened[sender] = expect(decode_content(content, sender), kind, sender)
         return opened
 
-    async def _sealed(self, to: str, stage: str, content: Message) -> bytes:
+    async def _sealed(self, to: str, stage: str, content: Message, line: str) -> bytes:
         label, plain = self._box_label(stage, self.name, to), encode(content)
         await perform(Use(framed(self.session.id, label), hashlib.sha256(plain).digest()))
-        await perform(Disclosed(Entry(self.name, to, f"inside/{kind_of(content)}", stage, (), len(plain))))
+        await perform(Disclosed(Entry(self.name, to, f"inside/{line}", stage, (), len(plain))))
         return seal(self.session.pairs[to], label, plain)
 
     def _box_label(self, stage: str, sender: str, receiver: str) -> bytes:
@@ -176,7 +176,8 @@ class Party:
     async def compare_results(self, transcript: bytes, labels: IntArray, output: str) -> None:
         """Make sure that every party was told the same to the end, then put the result out."""
         receipt = digest("receipt", transcript, labels.astype("<i8").tobytes())
-        told = await self.exchange("receipt", {other: Receipt(receipt) for other in self.others}, self.others, Receipt)
+        own = {other: Receipt(receipt) for other in self.others}
+        told = await self.exchange("receipt", dict(own), self.others, Receipt, line="receipt")
         different = [other for other, theirs in told.items() if theirs.digest != receipt]
         if different:
             raise PeerError(f"{self.agreement.hub}: told {self.name} and {', '.join(different)} different assignments")
