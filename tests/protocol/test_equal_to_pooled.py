@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from collaborations import parameters, pooled_kmeans, random_parties, run_fit, spied_fit
@@ -37,6 +37,7 @@ def test_optimized_equals_weighted_kmeans_on_the_pooled_cells(seed, n_parties, v
     chosen = parameters(n_init=3, virtual_nodes=virtual)
     with pytest.MonkeyPatch.context() as patch:
         results, calls = spied_fit(patch, chosen, data, seed=seed)
+    assume(calls)  # as many cells as clusters need no sums
     (call,) = calls.values()
     expected = pooled(call, data, chosen.max_iter)
     for name, result in results.items():
