@@ -166,6 +166,20 @@ def test_no_sum_comes_twice_though_most_distances_do(monkeypatch):
     assert share_that_repeats(Seen(3)) > 0.2
 
 
+def test_whole_rows_are_not_recognised_by_the_ratios_within_them(monkeypatch):
+    """Factor and shift leave (b - a) / (c - a) as it is; the fillers see to it that no row keeps all of its columns."""
+
+    def share_recognised(seen):
+        rows = np.concatenate([sums.reshape(-1, K) for sums in seen.sums if sums.size % K == 0]).astype(float)
+        ordered = np.sort(rows, axis=1)
+        shapes = np.round((ordered[:, 1:-1] - ordered[:, :1]) / (ordered[:, -1:] - ordered[:, :1]), 9)
+        return 1 - len(np.unique(shapes, axis=0)) / len(shapes)
+
+    assert share_recognised(Seen(3)) < 1e-3
+    monkeypatch.setattr(SumsOfGroup, "with_fillers", lambda self, values, winners, settled: values)
+    assert share_recognised(Seen(3)) > 0.05
+
+
 def test_the_coordinator_sees_no_distance_and_no_zero():
     """Not even as a bag: the sums that open are not the distances, in any order; starting rows do not show."""
     seen = Seen(2)

@@ -1,6 +1,7 @@
 """A role is deterministic from its recorded local result on: replayed from its inbox, it sends the same bytes."""
 
 import copy
+from collections import defaultdict, deque
 
 import pytest
 
@@ -122,6 +123,23 @@ def test_a_hub_is_replayed_without_the_masked_vectors_that_it_answered(played):
             again.deliver(sender, payload)
     assert again.finished
     assert again.error is None
+    assert sent_by(again) == sent_by(first)
+    assert again.ledger.of("opened/") == first.ledger.of("opened/")
+
+
+def test_a_hub_that_is_sent_an_answered_vector_again_does_not_mind(played):
+    """A party that did not get the answer before the crash sends its vector again."""
+    play, stores, stations, _ = played
+    first = stations[play.hub]
+    again = play.station(play.hub, stores[play.hub])
+    again.start()
+    queues = defaultdict(deque)
+    for sender, payload in first.inbox:
+        queues[sender].append(payload)
+    while ready := [sender for sender in sorted(again.waiting_for) if queues[sender]]:
+        again.deliver(ready[0], queues[ready[0]].popleft())
+    assert again.error is None
+    assert again.finished
     assert sent_by(again) == sent_by(first)
 
 

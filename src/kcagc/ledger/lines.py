@@ -76,7 +76,8 @@ OPENED = {
     "distances.shuffled": Line(
         "how many rows there are and, in secret order, how the sums of squared distances of each row compare: a row is "
         "multiplied by a secret factor and (but for the 1/9 step) shifted. Neither which node or cell it is, nor which "
-        "cluster a column, nor how far; a row whose centres have not moved can be recognised from one sum to the next",
+        "cluster a column, nor how far. While its own centre moves and three others stay, a row can be recognised from "
+        "one sum to the next, which tells which unnamed rows move together",
         _DISTANCES,
     ),
     "distances.labelled": Line(
@@ -92,7 +93,9 @@ OPENED = {
     ),
     "seeding.shuffled": Line(
         "in secret order, every row's squared distances to the starting rows drawn so far, times its size and a secret "
-        "factor, summed over the parties"
+        "factor that all rows share, summed over the parties: rows can be compared with each other, and recognised in "
+        "the 1/9 step",
+        weaker=True,
     ),
     "seeding.labelled": Line(
         "for every node or cell its squared distances to the starting rows drawn so far, times its size, summed over "

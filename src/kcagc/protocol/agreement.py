@@ -147,12 +147,14 @@ def compare(me: str, mine: Agreement, other: str, theirs: Agreement) -> None:
     ours, yours = msgspec.structs.asdict(mine.parameters), msgspec.structs.asdict(theirs.parameters)
     different += [(field, ours[field], yours[field]) for field in ours if ours[field] != yours[field]]
     if mine.roster != theirs.roster:
-        different.append(("roster", _listed(mine), _listed(theirs)))
+        different.append(("roster", _listed(mine, theirs), _listed(theirs, mine)))
     if different:
         listed = "; ".join(f"{field}: {me} has {ours!r}, {other} has {yours!r}" for field, ours, yours in different)
         message = f"{me} and {other} do not agree: {listed}"
         raise AgreementError(message).telling(message)
 
 
-def _listed(agreement: Agreement) -> str:
-    return ", ".join(f"{seat.role} {seat.name} ({seat.identity.hex()[:8]})" for seat in agreement.roster)
+def _listed(one: Agreement, other: Agreement) -> str:
+    """List the seats that another roster does not have, or all if only the order differs."""
+    seats = [seat for seat in one.roster if seat not in other.roster] or one.roster
+    return ", ".join(f"{seat.role} {seat.name} ({seat.identity.hex()[:8]})" for seat in seats)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from kcagc.errors import AgreementError, PeerError
@@ -20,6 +21,7 @@ from kcagc.protocol.hello import check_hello, own_hello
 from kcagc.protocol.messages import (
     Abort,
     Answer,
+    AnyMessage,
     Boxes,
     Choice,
     Delivery,
@@ -48,6 +50,14 @@ _STAGES: dict[Seeding, frozenset[str]] = {
 }
 
 
+class Answered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the hub keeps of a sum: what it was, and the answer's bytes."""
+
+    stage: str
+    shape: tuple[int, ...]
+    payload: bytes
+
+
 @dataclass(frozen=True, eq=False)
 class HubResult:
     """How many sums the hub opened."""
@@ -72,6 +82,7 @@ class Hub:
         self.channel = Channel(name, hears_everybody=True)
         self._seed = seed
         self._sums = 0
+        self._recalled: dict[str, int] = {}  # by group, the last sum whose answer was stored before this run
         predicting = agreement.parameters.task == "predict"
         self._stages = frozenset({"predict"}) if predicting else _STAGES[agreement.parameters.seeding]
 
@@ -119,13 +130,15 @@ class Hub:
         if parameters.task == "fit" and parameters.method != "basic":
             await self._relay(f"labels {group.name}", merge.routes())
         number = 0
-        while (answer := await self._answered(merge, number)) is not None:
-            kind = kind_of(decode(answer, self.channel.me))
+        while (answered := await self._answered(merge, number)) is not None:
+            await self.channel.opened(group, answered.stage, f"{group.name} {answered.stage} {number}", answered.shape)
+            self._sums += 1
+            kind = kind_of(decode(answered.payload, self.channel.me))
             for member in group.members:
-                await self.channel.send_bytes(member, answer, kind, f"{group.name} {number}")
+                await self.channel.send_bytes(member, answered.payload, kind, f"{group.name} {answered.stage} {number}")
             number += 1
 
-    async def _answered(self, merge: Merge, number: int) -> bytes | None:
+    async def _answered(self, merge: Merge, number: int) -> Answered | None:
         """Give the answer to a sum, or None when the group is done.
 
         The answer is stored, and is the hub's only memory of a sum: after a crash it is sent again, and the vectors
@@ -135,9 +148,10 @@ class Hub:
         name = f"answer {group.name} {number}"
         kept = await recall(name)
         if kept is not None:
+            self._recalled[group.name] = number
             if group.labelled:  # one's own other half, replayed like this one, sends its vector again
                 await self._next(group.receiver, merge, number)
-            return kept
+            return msgspec.msgpack.decode(kept, type=Answered)
         first = await self._next(group.members[0], merge, number)
         if isinstance(first, Finished):
             for member in group.members[1:]:
@@ -146,14 +160,18 @@ class Hub:
             return None
         await progress(f"{group.name}: sum", number + 1)
         sums = await self._sum(merge, first, number)
-        return await once(name, lambda: encode(self._answer(merge, first, sums)))
+
+        def compute() -> bytes:
+            payload = encode(self._answer(merge, first, sums))
+            return msgspec.msgpack.encode(Answered(first.stage, first.shape, payload))
+
+        return msgspec.msgpack.decode(await once(name, compute), type=Answered)
 
     async def _next(self, member: str, merge: Merge, number: int) -> Masked | Finished:
         """Receive a vector for the sum of this number, or the word that there will be none."""
-        _, payload = await wait([member])
-        message = decode(payload, member)
-        if isinstance(message, Abort):
-            raise self.channel.aborted(member, message)
+        message = await self._heard(member)
+        while isinstance(message, Masked) and self._was_answered(message, merge, number):
+            message = await self._heard(member)
         if not isinstance(message, Finished):
             message = expect(message, Masked, member)
             if message.number != number:
@@ -165,6 +183,18 @@ class Hub:
         if message.group != merge.group.name:
             raise PeerError(f"{member}: spoke of group {printable(message.group)}, where {merge.group.name} was due")
         return message
+
+    async def _heard(self, member: str) -> AnyMessage:
+        _, payload = await wait([member])
+        message = decode(payload, member)
+        if isinstance(message, Abort):
+            raise self.channel.aborted(member, message)
+        return message
+
+    def _was_answered(self, message: Masked, merge: Merge, number: int) -> bool:
+        """Say whether a party sends again, after a crash, what was answered before it."""
+        last = self._recalled.get(merge.group.name, -1)
+        return message.group == merge.group.name and message.number <= last and message.number != number
 
     async def _sum(self, merge: Merge, first: Masked, number: int) -> Sums:
         group = merge.group
@@ -178,13 +208,9 @@ class Hub:
                 raise _differ(merge, number, f"{group.members[0]} is at {ours}, {member} at {theirs}")
             total += _words(message)
         try:
-            sums = unmasked(total, len(group.members)).reshape(first.shape)
+            return unmasked(total, len(group.members)).reshape(first.shape)
         except PeerError as error:
             raise PeerError(f"group {group.name}, sum {number}: {error}") from error
-        stage = f"{group.name} {first.stage} {number}"
-        await self.channel.opened(group, first.stage, stage, first.shape)
-        self._sums += 1
-        return sums
 
     def _answer(self, merge: Merge, asked: Masked, sums: Sums) -> Message:
         name, parameters = merge.group.name, self.agreement.parameters

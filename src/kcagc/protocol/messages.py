@@ -9,7 +9,8 @@ import msgspec
 from kcagc.errors import PeerError
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]  # whatever it counts: no arithmetic on it overflows
-Words = Annotated[str, msgspec.Meta(max_length=400)]
+LONGEST_WORDS = 400
+Words = Annotated[str, msgspec.Meta(max_length=LONGEST_WORDS)]
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):

@@ -19,7 +19,7 @@ from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.distances import reproducible_distances
 from kcagc.protocol.effects import progress
 from kcagc.protocol.seeds import draw, random_for
-from kcagc.protocol.sums import SumsOfGroup
+from kcagc.protocol.sums import Flags, SumsOfGroup
 
 PAIRS_LARGEST = 1 << 22  # values of the one vector of all distances: 32 MiB from each party
 
@@ -48,7 +48,9 @@ class Joint:
 @dataclass(eq=False)
 class _Start:
     centers: FloatArray
-    labels: IntArray
+    labels: IntArray  # as the last answer gave them; -1 before the first
+    members: IntArray  # the rows that each centre is the mean of; -1 for none
+    moved: Flags  # the centres that are not where the last answer found them
     n_iter: int = 0
     converged: bool = False
     joined: bool = False  # came to where another start had been
@@ -57,6 +59,22 @@ class _Start:
     @property
     def done(self) -> bool:
         return self.converged or self.joined
+
+    def move(self, rows: FloatArray, sizes: IntArray, members: IntArray) -> None:
+        """Put each centre at the mean of its members; one that keeps its members stays exactly where it is."""
+        used = members >= 0
+        means = weighted_means(rows[used], sizes[used].astype(float), members[used], self.centers)
+        clusters = np.arange(len(means))[:, None]
+        self.moved = ((members == clusters) != (self.members == clusters)).any(axis=1)
+        self.centers = np.where(self.moved[:, None], means, self.centers)
+        self.members = members
+
+    def settled(self) -> Flags:
+        """Say for which rows and columns (m × k) the comparison is settled: neither the winner nor the column moved."""
+        unmoved = ~self.moved
+        settled = unmoved[self.labels][:, None] & unmoved[None, :]
+        settled[np.arange(len(self.labels)), self.labels] = False
+        return settled
 
 
 async def joint_kmeans(
@@ -67,7 +85,7 @@ async def joint_kmeans(
         return await _from_all_distances(sums, rows, sizes, k)
     if starts is None:
         starts = await _d2_sampling(sums, rows, sizes, k, how.n_init, seed)
-    every = [_Start(rows[chosen], np.full(len(rows), -1)) for chosen in starts]
+    every = [_begun(rows, chosen) for chosen in starts]
     await _ninth_step(sums, rows, sizes, every, starts)
     visited: dict[bytes, int] = {}
     for iteration in range(1, how.max_iter + 1):
@@ -75,17 +93,18 @@ async def joint_kmeans(
         if not active:
             break
         await progress(f"{sums.group.name}: iteration", iteration, how.max_iter)
-        found, _ = await sums.winners("lloyd", _distances(rows, [every[number] for number in active]))
+        found = await _assigned(sums, rows, [every[number] for number in active])
         for number, labels in zip(active, found, strict=True):
             start = every[number]
             start.values += len(rows) * k
+            # The 1/9 step's labels are of centres that may have moved since: they end nothing.
+            start.converged = start.n_iter > 0 and np.array_equal(labels, start.labels)
             start.n_iter = iteration
-            start.converged = np.array_equal(labels, start.labels)
             start.labels = labels
             if not start.converged:
                 filled = refilled(labels, sizes, k, random_for(seed, 1, number, iteration))
-                start.centers = weighted_means(rows, sizes.astype(float), filled, start.centers)
-                # Where another start has been before, it would go on as that one did.
+                start.move(rows, sizes, filled)
+                # Where another start has been before, it would go on as that one did (but for empty clusters).
                 owner = visited.setdefault(partition_of(filled), number)
                 start.joined = owner != number and not every[owner].joined
     winner = await _cheapest(sums, rows, sizes, every)
@@ -97,6 +116,13 @@ async def joint_kmeans(
         inertia=sums.values_sent.get("inertia", 0),
     )
     return Joint(best.labels, best.n_iter, best.converged, sums.number, counted)
+
+
+def _begun(rows: FloatArray, chosen: IntArray) -> _Start:
+    """Begin at the chosen rows."""
+    members = np.full(len(rows), -1)
+    members[chosen] = np.arange(len(chosen))
+    return _Start(rows[chosen], np.full(len(rows), -1), members, np.ones(len(chosen), dtype=bool))
 
 
 async def _ninth_step(
@@ -114,7 +140,21 @@ async def _ninth_step(
     clear[places[:, 0], places[:, 1]] = True
     for start, labels, sure in zip(every, found, clear, strict=True):
         start.values += labels.size * len(start.centers)
-        start.centers = weighted_means(rows[sure], sizes[sure].astype(float), labels[sure], start.centers)
+        start.labels = labels
+        start.move(rows, sizes, np.where(sure, labels, -1))
+
+
+async def _assigned(sums: SumsOfGroup, rows: FloatArray, starts: list[_Start]) -> IntArray:
+    """Give every row of every start its nearest centre (Protocol 2, lines 22 to 29).
+
+    Where neither a row's winner nor another centre has moved, the winner still wins against that other, and what the
+    receiver sees in that place need not be true: it would only tell it which row this is.
+    """
+    settled = np.stack([start.settled() for start in starts])
+    before = np.stack([start.labels for start in starts])
+    found, _ = await sums.winners("lloyd", sums.with_fillers(_distances(rows, starts), before, settled))
+    beaten = np.take_along_axis(settled, found[:, :, None], axis=2)[:, :, 0]
+    return np.where(beaten, before, found)
 
 
 async def _cheapest(sums: SumsOfGroup, rows: FloatArray, sizes: IntArray, every: list[_Start]) -> int:

@@ -154,6 +154,24 @@ class SumsOfGroup:
         )
         return mixed
 
+    def with_fillers(self, values: FloatArray, winners: IntArray, settled: Flags) -> FloatArray:
+        """Replace settled comparisons (s × m × c) by others that also lose to the row's winner (s × m).
+
+        A filler lies above its row's winner by a mixture of what other settled columns lie above theirs: as likely as
+        the truth, and never the same twice. Every party mixes alike, so the sums are mixtures of sums.
+        """
+        places = np.flatnonzero(settled)
+        if self.group.labelled or len(places) == 0:
+            return values
+        least = np.take_along_axis(values, winners[:, :, None], axis=2)
+        own = np.broadcast_to(least, values.shape).ravel()[places]
+        above = values.ravel()[places] - own
+        key, session = self.group_key, self.session.id
+        first, second, share = mixtures(key, session, self._label(), len(places), len(places))
+        filled = values.copy()
+        filled.ravel()[places] = own + share * above[first] + (1 - share) * above[second]
+        return filled
+
     async def _positions(self, count: int, below: int) -> IntArray:
         choice = await self._receive(Choice)
         positions = np.array(choice.positions, dtype=np.int64)

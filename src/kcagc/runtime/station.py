@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from kcagc.errors import AbortedError, KcagcError, MaskReuseError
 from kcagc.ledger import Entry, Ledger
 from kcagc.protocol.effects import Disclosed, Once, Progress, Recall, Role, Send, Use, Wait
-from kcagc.protocol.messages import Abort, encode
+from kcagc.protocol.messages import LONGEST_WORDS, Abort, encode
 
 Watcher = Callable[[str, Progress], None]
 
@@ -89,6 +89,8 @@ class Station:
 
     def fail(self, error: Exception) -> list[tuple[str, bytes]]:
         """End the role from outside (a lost connection, a time limit); give what its peers are told."""
+        if self.finished:
+            return []
         self.finished, self.error, self.waiting_for = True, error, frozenset()
         return self._farewell(error)
 
@@ -132,7 +134,7 @@ class Station:
         origin, reason = self.name, error.told if isinstance(error, KcagcError) else KcagcError.told
         if isinstance(error, AbortedError):
             origin, reason = error.origin, error.reason
-        payload = encode(Abort(origin, reason))
+        payload = encode(Abort(origin[:LONGEST_WORDS], reason[:LONGEST_WORDS]))
         told = [peer for peer in self.peers if peer != origin]
         for peer in told:
             self._record(Entry(self.name, peer, "message/abort", "abort", (), len(payload)))

@@ -27,7 +27,7 @@ def factors(key: bytes, session: bytes, label: bytes, shape: tuple[int, ...]) ->
 
 
 def shifts(key: bytes, session: bytes, label: bytes, shape: tuple[int, ...]) -> Words:
-    """Give encoded numbers from 0 to 2^10, far beyond what distances differ by."""
+    """Give encoded numbers from 0 to 2^10, far beyond what distances between rows of unit length differ by."""
     return _words(key, session, "shifts", label, shape) % np.uint64(ROOM_FOR_A_SHIFT)
 
 

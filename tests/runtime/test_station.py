@@ -1,0 +1,62 @@
+"""A station from outside: how it ends a role, and what its peers are told."""
+
+import pytest
+
+from kcagc.errors import AgreementError, KcagcError
+from kcagc.protocol.effects import once, wait
+from kcagc.protocol.messages import Abort, decode
+from kcagc.runtime.station import Station
+
+
+async def listening():
+    await wait(["bob"])
+    return "done"
+
+
+def started(role):
+    station = Station("ann", role, ("bob", "cid"))
+    station.start()
+    return station
+
+
+def test_a_role_that_is_ended_from_outside_tells_its_peers():
+    station = started(listening())
+    sent = station.fail(KcagcError("the line is dead"))
+    assert [to for to, _ in sent] == ["bob", "cid"]
+    assert decode(sent[0][1], "ann") == Abort("ann", "aborted")
+    assert station.finished
+    assert [entry.kind for entry in station.ledger] == ["message/abort"] * 2
+
+
+def test_a_role_that_has_ended_cannot_be_ended_again():
+    station = started(listening())
+    station.deliver("bob", b"")
+    assert station.result == "done"
+    assert station.fail(KcagcError("too late")) == []
+    assert station.result == "done"
+    assert station.error is None
+
+
+def test_words_for_others_are_cut_to_what_they_will_read():
+    station = started(listening())
+    (_, payload), _ = station.fail(AgreementError("long").telling("x" * 10_000))
+    message = decode(payload, "ann")
+    assert set(message.reason) == {"x"}
+    assert len(message.reason) == 400
+
+
+def test_a_message_that_is_not_awaited_is_not_handed_over():
+    station = started(listening())
+    with pytest.raises(KcagcError, match="cid, which it does not wait for"):
+        station.deliver("cid", b"")
+    assert not station.finished
+
+
+def test_any_error_of_a_role_ends_it_for_all():
+    async def stumbling():
+        await once("result", lambda: 1 // 0)
+
+    station = Station("ann", stumbling(), ("bob",))
+    ((to, payload),) = station.start()
+    assert (to, decode(payload, "ann").reason) == ("bob", "aborted")
+    assert isinstance(station.error, ZeroDivisionError)
