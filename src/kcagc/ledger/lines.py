@@ -51,13 +51,15 @@ MESSAGES = {
     "abort": Line("that the run ends, which role ended it, and the kind of reason: no values, but that data misfit"),
 }
 
+_CONFIRMED = (
+    "the number of nodes; whether ids and graph are the receiver's own too (a digest under the pair's key); the keys that "
+    "hide rows from whoever sums; the first party's seed"
+)
+
 INSIDE_BOXES = {
-    "confirmation": Line(
-        "the number of nodes; whether ids and graph are the receiver's own too (a digest under the pair's key); the "
-        "keys that hide rows from whoever sums; the first party's seed"
-    ),
+    "confirmation": Line(_CONFIRMED),
     "confirmation.starts": Line(
-        "as a confirmation, and nodes proposed as starting centres, which lie far apart in the sender's features"
+        f"{_CONFIRMED}; and nodes proposed as starting centres, which lie far apart in the sender's features"
     ),
     "labels": Line("the sender's local cluster of every node; not where the clusters lie", _LOCAL),
     "labels.whole": Line(
