@@ -94,3 +94,9 @@ def test_the_table_holds_what_the_arguments_allow():
 def test_labels_that_do_not_fit_are_refused(call, message):
     with pytest.raises(DataError, match=message):
         call()
+
+
+def test_a_matching_made_on_some_nodes_is_used_for_others():
+    stands_for = metrics.matching(["a", "a", "b", "b"], [5, 5, 7, 7])
+    assert stands_for == {5: "a", 7: "b"}
+    assert metrics.matched_accuracy(stands_for, ["a", "b", "b", "a"], [5, 5, 7, 9]) == 0.5

@@ -13,5 +13,6 @@ FloatArray: TypeAlias = NDArray[np.float64]
 AnyFloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.int64]
 Labels: TypeAlias = NDArray[np.intp]
+Flags: TypeAlias = NDArray[np.bool_]
 Sparse: TypeAlias = Any  # scipy.sparse array or matrix
 Features: TypeAlias = Any  # a dense 2-d array or a scipy.sparse array or matrix

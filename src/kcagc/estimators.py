@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from kcagc._types import Labels, Sparse
+from kcagc.cluster.projection import Scaling
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.filters import Filter, HalfFilter, NormFilter
 from kcagc.graph.structure import Graph
@@ -28,7 +29,7 @@ from kcagc.inputs import (
 from kcagc.ledger import Ledger, Policy
 from kcagc.ledger.policy import LABELLED_SUMS
 from kcagc.parameters import check_between, check_choice, check_count
-from kcagc.protocol.agreement import Aggregator, Method, Parameters, Scaling, Seeding, VirtualNodes
+from kcagc.protocol.agreement import Aggregator, Method, Parameters, Seeding, VirtualNodes
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit import MergeReport
 from kcagc.protocol.local import PartyData

@@ -42,6 +42,12 @@ def matching(true: ArrayLike, found: ArrayLike) -> dict[Any, Any]:
     return {clusters[cluster].item(): classes[one].item() for one, cluster in zip(*matched, strict=True)}
 
 
+def matched_accuracy(stands_for: dict[Any, Any], true: ArrayLike, found: ArrayLike) -> float:
+    """Give the share of nodes whose cluster stands for their class, under a matching made on other nodes."""
+    pairs = zip(np.asarray(true).tolist(), np.asarray(found).tolist(), strict=True)
+    return float(np.mean([stands_for.get(cluster) == label for label, cluster in pairs]))
+
+
 def nmi(true: ArrayLike, found: ArrayLike) -> float:
     """Give mutual information divided by the mean of the two entropies: 1 for equal partitions, 0 for unrelated."""
     return float(normalized_mutual_info_score(*_pair(true, found)))

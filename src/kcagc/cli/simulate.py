@@ -109,7 +109,7 @@ def _run(
 ) -> tuple[Any, Any]:
     import numpy as np
 
-    from kcagc.metrics import accuracy, macro_f1, nmi
+    from kcagc.metrics import accuracy, macro_f1, matched_accuracy, matching, nmi
 
     tables = data.parties(parties or (None if data.party_columns else 3))
     model = _model(data, seed, watch, **options)
@@ -145,7 +145,7 @@ def _run(
         found = model.predict([table[order] for table in tables], adjacency=data.adjacency[order][:, order])
         result["predicted"] = {
             "nodes": int(hidden.size),
-            "accuracy": round(100 * _accuracy_as_fitted(truth, model.labels_, data.labels[hidden], found), 2),
+            "accuracy": round(100 * matched_accuracy(matching(truth, model.labels_), data.labels[hidden], found), 2),
             "secure_sums": model.prediction_sums_,
         }
     return result, model
@@ -167,18 +167,6 @@ def _model(
     make = KCAGC.paper if paper else KCAGC
     model = make(n_clusters=data.n_classes, filter=filter_, random_state=seed, callbacks=[watch], **chosen)
     return model.set_params(accept=(*model.accept, *accept))
-
-
-def _accuracy_as_fitted(truth: Any, fitted: Any, hidden_truth: Any, predicted: Any) -> float:
-    """Give the share of new nodes whose cluster stands for their class, under the matching that the fit had."""
-    import numpy as np
-
-    from kcagc.metrics import matching
-
-    stands_for = matching(truth, fitted)
-    return float(
-        np.mean([stands_for.get(int(one)) == int(label) for one, label in zip(predicted, hidden_truth, strict=True)])
-    )
 
 
 def _summary(results: list[dict[str, Any]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 import msgspec
 
+from kcagc.cluster.projection import Scaling
 from kcagc.errors import AgreementError, ParameterError, PeerError
 from kcagc.parameters import check_choice, check_count
 from kcagc.secagg.fixed_point import MAX_PARTIES
@@ -16,7 +17,6 @@ PROTOCOL = "kcagc/1"
 
 Task = Literal["fit", "predict"]
 Method = Literal["basic", "kcagc", "tree"]
-Scaling = Literal["unit", "U", "US"]
 VirtualNodes = Literal["cell", "local"]
 Seeding = Literal["common", "d2", "distances"]
 Aggregator = Literal["coordinator", "party"]

@@ -8,7 +8,7 @@ from kcagc.errors import AbortedError, PeerError
 from kcagc.ledger import Entry
 from kcagc.ledger.lines import opened_kind
 from kcagc.protocol.effects import Disclosed, Send, perform, wait
-from kcagc.protocol.messages import Abort, Message, decode, encode, expect, kind_of, printable
+from kcagc.protocol.messages import Abort, AnyMessage, Message, decode, encode, expect, kind_of, printable
 from kcagc.secagg.groups import Group
 
 M = TypeVar("M", bound=Message)
@@ -20,11 +20,6 @@ class Channel:
     def __init__(self, me: str, *, hears_everybody: bool = False) -> None:
         self.me = me
         self._hears_everybody = hears_everybody
-
-    def aborted(self, sender: str, message: Abort) -> AbortedError:
-        """Give the error for an abort; who hears everybody takes nobody's word for who ended the run."""
-        origin = sender if self._hears_everybody else printable(message.origin)
-        return AbortedError(origin, printable(message.reason))
 
     async def send(
         self, to: str, message: Message, *, stage: str, shape: tuple[int, ...] = (), kind: str | None = None
@@ -45,13 +40,20 @@ class Channel:
 
     async def receive_with_bytes(self, sender: str, kind: type[M]) -> tuple[M, bytes]:
         """Give the message, and its bytes for the transcript."""
+        message, payload = await self.hear(sender)
+        return expect(message, kind, sender), payload
+
+    async def hear(self, sender: str) -> tuple[AnyMessage, bytes]:
+        """Give the next message of `sender`, whatever it is but the end of the run."""
         came_from, payload = await wait([sender])
         if came_from != sender:
             raise PeerError(f"{came_from}: sent a message while {sender} was awaited")
         message = decode(payload, sender)
         if isinstance(message, Abort):
-            raise self.aborted(sender, message)
-        return expect(message, kind, sender), payload
+            # Who hears everybody takes nobody's word for who ended the run.
+            origin = sender if self._hears_everybody else printable(message.origin)
+            raise AbortedError(origin, printable(message.reason))
+        return message, payload
 
     async def opened(self, group: Group, step: str, stage: str, shape: tuple[int, ...]) -> None:
         """Record that a sum opens to its receiver; its members record it as well as the receiver itself."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -172,7 +171,7 @@ async def _exchange_labels(
             raise PeerError(f"{speaker}: sent {theirs.n_clusters} clusters, where at most {most} were agreed")
         all_labels.append(unpack(theirs.packed, len(labels), theirs.n_clusters, speaker, "labels"))
         transcripts.append(theirs.transcript)
-    heard_labels = [hashlib.sha256(np.asarray(one, dtype="<i8").tobytes()).digest() for one in all_labels]
+    heard_labels = [np.asarray(one, dtype="<i8").tobytes() for one in all_labels]
     return all_labels, digest("children", *transcripts, *heard_labels)
 
 

@@ -7,7 +7,6 @@ session, or one that was shown to some and not to others, gives other keys, and 
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ from kcagc.errors import AgreementError, PeerError
 from kcagc.graph.structure import Graph
 from kcagc.protocol.agreement import Agreement, compare, read_inputs
 from kcagc.protocol.messages import Hello, printable
-from kcagc.secagg.framing import framed
+from kcagc.secagg.framing import digest
 from kcagc.secagg.identity import SIGNATURE_BYTES, Identity, signed_by
 from kcagc.secagg.pairs import Pair
 from kcagc.secagg.session import KEY_BYTES, NONCE_BYTES, Fresh, Secrets, session_id, statement
@@ -83,18 +82,18 @@ def begin(me: str, mine: Agreement, secrets: Secrets, hellos: tuple[Hello, ...])
 def ids_digest(graph: Graph) -> bytes:
     """Hash the node ids in row order; without ids, rows are called 0, 1, 2, ..."""
     if graph.ids is None:
-        return hashlib.sha256(framed("numbered", graph.n_nodes)).digest()
+        return digest("numbered", graph.n_nodes)
     values = graph.ids.values
     if isinstance(values, list):
-        return hashlib.sha256(framed("names", *values)).digest()
-    return hashlib.sha256(framed("numbers", np.asarray(values, dtype="<i8").tobytes())).digest()
+        return digest("names", *values)
+    return digest("numbers", np.asarray(values, dtype="<i8").tobytes())
 
 
 def graph_digest(graph: Graph) -> bytes:
     """Hash the weights of all edges; equal graphs have equal digests, whatever types they are stored in."""
     matrix = graph.adjacency
     parts = (("<i8", matrix.indptr), ("<i8", matrix.indices), ("<f8", matrix.data))
-    return hashlib.sha256(framed(*(np.asarray(values, dtype=kind).tobytes() for kind, values in parts))).digest()
+    return digest(*(np.asarray(values, dtype=kind).tobytes() for kind, values in parts))
 
 
 def compare_data(me: str, other: str, field: str, mine: object, theirs: object) -> None:

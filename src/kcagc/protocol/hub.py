@@ -16,12 +16,10 @@ from kcagc.errors import AgreementError, PeerError
 from kcagc.protocol.agreement import Agreement, Seeding
 from kcagc.protocol.answers import cheapest, cluster_from_distances, judge, sample
 from kcagc.protocol.channel import Channel
-from kcagc.protocol.effects import Role, once, progress, recall, together, wait
+from kcagc.protocol.effects import Role, once, progress, recall, together
 from kcagc.protocol.hello import check_hello, own_hello
 from kcagc.protocol.messages import (
-    Abort,
     Answer,
-    AnyMessage,
     Boxes,
     Choice,
     Delivery,
@@ -30,7 +28,6 @@ from kcagc.protocol.messages import (
     Hellos,
     Masked,
     Message,
-    decode,
     encode,
     expect,
     kind_of,
@@ -55,6 +52,7 @@ class Answered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     stage: str
     shape: tuple[int, ...]
+    kind: str
     payload: bytes
 
 
@@ -131,11 +129,11 @@ class Hub:
             await self._relay(f"labels {group.name}", merge.routes())
         number = 0
         while (answered := await self._answered(merge, number)) is not None:
-            await self.channel.opened(group, answered.stage, f"{group.name} {answered.stage} {number}", answered.shape)
+            stage = f"{group.name} {answered.stage} {number}"
+            await self.channel.opened(group, answered.stage, stage, answered.shape)
             self._sums += 1
-            kind = kind_of(decode(answered.payload, self.channel.me))
             for member in group.members:
-                await self.channel.send_bytes(member, answered.payload, kind, f"{group.name} {answered.stage} {number}")
+                await self.channel.send_bytes(member, answered.payload, answered.kind, stage)
             number += 1
 
     async def _answered(self, merge: Merge, number: int) -> Answered | None:
@@ -162,16 +160,16 @@ class Hub:
         sums = await self._sum(merge, first, number)
 
         def compute() -> bytes:
-            payload = encode(self._answer(merge, first, sums))
-            return msgspec.msgpack.encode(Answered(first.stage, first.shape, payload))
+            answer = self._answer(merge, first, sums)
+            return msgspec.msgpack.encode(Answered(first.stage, first.shape, kind_of(answer), encode(answer)))
 
         return msgspec.msgpack.decode(await once(name, compute), type=Answered)
 
     async def _next(self, member: str, merge: Merge, number: int) -> Masked | Finished:
         """Receive a vector for the sum of this number, or the word that there will be none."""
-        message = await self._heard(member)
+        message, _ = await self.channel.hear(member)
         while isinstance(message, Masked) and self._was_answered(message, merge, number):
-            message = await self._heard(member)
+            message, _ = await self.channel.hear(member)
         if not isinstance(message, Finished):
             message = expect(message, Masked, member)
             if message.number != number:
@@ -182,13 +180,6 @@ class Hub:
                 raise PeerError(f"{member}: a vector of {len(message.words)} bytes does not have shape {message.shape}")
         if message.group != merge.group.name:
             raise PeerError(f"{member}: spoke of group {printable(message.group)}, where {merge.group.name} was due")
-        return message
-
-    async def _heard(self, member: str) -> AnyMessage:
-        _, payload = await wait([member])
-        message = decode(payload, member)
-        if isinstance(message, Abort):
-            raise self.channel.aborted(member, message)
         return message
 
     def _was_answered(self, message: Masked, merge: Merge, number: int) -> bool:

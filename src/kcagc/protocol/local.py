@@ -15,13 +15,13 @@ import numpy as np
 
 from kcagc._types import AnyFloatArray, Features, FloatArray, IntArray, Sparse
 from kcagc.cluster.kmeans import kmeans
-from kcagc.cluster.projection import Projection, fit_projection
+from kcagc.cluster.projection import Projection, Scaling, fit_projection
 from kcagc.cluster.seeding import local_search, plus_plus
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.attributed import AttributedGraph
 from kcagc.graph.filters import Filter, HalfFilter, NormFilter
 from kcagc.graph.structure import Graph
-from kcagc.protocol.agreement import Parameters, Scaling
+from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.arrays import Stored, restore, store
 from kcagc.protocol.seeds import random_for
 

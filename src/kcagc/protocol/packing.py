@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kcagc._types import IntArray
+from kcagc._types import Flags, IntArray
 from kcagc.errors import PeerError
 
 
@@ -40,11 +40,11 @@ def unpack(data: bytes, n: int, count: int, sender: str, what: str) -> IntArray:
     return np.asarray(values, dtype=np.int64)
 
 
-def pack_bits(flags: np.typing.NDArray[np.bool_]) -> bytes:
+def pack_bits(flags: Flags) -> bytes:
     """Write one bit for each flag."""
     return np.packbits(flags.ravel(), bitorder="little").tobytes()
 
 
-def unpack_bits(data: bytes, n: int, sender: str, what: str) -> np.typing.NDArray[np.bool_]:
+def unpack_bits(data: bytes, n: int, sender: str, what: str) -> Flags:
     """Read one bit for each flag."""
     return unpack(data, n, 2, sender, what).astype(bool)

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kcagc._types import FloatArray, IntArray
+from kcagc._types import Flags, FloatArray, IntArray
 from kcagc.cluster.lloyd import weighted_means
 from kcagc.errors import ParameterError
 from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.distances import reproducible_distances
 from kcagc.protocol.effects import progress
 from kcagc.protocol.seeds import draw, random_for
-from kcagc.protocol.sums import Flags, SumsOfGroup
+from kcagc.protocol.sums import SumsOfGroup
 
 PAIRS_LARGEST = 1 << 22  # values of the one vector of all distances: 32 MiB from each party
 

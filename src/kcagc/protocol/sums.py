@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kcagc._types import FloatArray, IntArray
+from kcagc._types import Flags, FloatArray, IntArray
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.answers import positions_of
 from kcagc.protocol.channel import Channel
@@ -28,7 +27,6 @@ from kcagc.secagg.groups import Group
 from kcagc.secagg.masks import masked, with_check
 from kcagc.secagg.shuffle import Shuffle
 
-Flags = NDArray[np.bool_]
 R = TypeVar("R", Answer, Choice)
 
 
@@ -102,15 +100,15 @@ class SumsOfGroup:
         starts, rows, columns = values.shape
         shape = (starts, rows, columns)
         label, me = self._label(), self.channel.me
+        shuffle = None
         try:
-            check_bound(values)
+            if shuffled and not self.group.labelled:
+                shuffle = Shuffle.from_key(self.group_key, self.session.id, label, shape)
+                words = shuffle.apply(self._blinded(stage, values)).ravel()
+            else:
+                words = encode(values).ravel()
         except DataError as error:  # how large a value is says something about data: others are not told
             raise DataError(f"{me}: {error}").telling("aborted") from error
-        if shuffled and not self.group.labelled:
-            shuffle = Shuffle.from_key(self.group_key, self.session.id, label, shape)
-            words = shuffle.apply(self._blinded(stage, values)).ravel()
-        else:
-            shuffle, words = None, encode(values).ravel()
         # Committed before anything under this label may leave: two vectors under one mask give away both.
         await perform(Use(framed(self.session.id, label), hashlib.sha256(words.data).digest()))
         if me == self.group.receiver:
@@ -129,6 +127,7 @@ class SumsOfGroup:
     def _blinded(self, stage: str, values: FloatArray) -> Words:
         """Multiply and shift what the receiver compares only within a row; when it draws rows, it compares all."""
         key, session, label = self.group_key, self.session.id, self._label()
+        check_bound(values)  # the bound is the same with factors and without
         starts, rows, _ = values.shape
         shape = (starts, 1, 1) if stage == "seed" else (starts, rows, 1)
         words = encode(values * factors(key, session, label, shape))

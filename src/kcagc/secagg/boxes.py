@@ -9,7 +9,6 @@ from kcagc.errors import PeerError
 from kcagc.secagg.pairs import Pair
 
 _ZERO_NONCE = bytes(12)  # each box has a key of its own
-OVERHEAD_BYTES = 16
 
 
 def seal(pair: Pair, label: bytes, content: bytes) -> bytes:
