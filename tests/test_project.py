@@ -46,7 +46,7 @@ LAYERS = [
     {"errors", "_types"},
     {"parameters", "partition"},
     {"graph"},
-    {"cluster", "datasets", "metrics"},
+    {"cluster", "datasets", "files", "metrics"},
     {"baselines", "secagg"},
     {"ledger"},
     {"protocol", "transport"},

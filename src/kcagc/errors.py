@@ -70,3 +70,24 @@ class MaskReuseError(KcagcError):
     """A label was about to hide a second, different content, which would give away both; nothing was sent."""
 
     exit_code = 9
+
+
+class MissingError(KcagcError):
+    """A peer that is needed did not come, or went and did not come back, in the time that was set for it."""
+
+    exit_code = 10
+    told = "a peer is missing"
+
+
+class RefusedError(KcagcError):
+    """The aggregator does not let us in: it does not accept our certificate, our name or our identity key."""
+
+    exit_code = 11
+    told = "it was refused"
+
+
+class SessionError(KcagcError):
+    """A session cannot go on from here: its journal is in use, was written by something else, or is not the newest."""
+
+    exit_code = 12
+    told = "its session cannot go on"

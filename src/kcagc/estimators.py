@@ -9,26 +9,25 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from kcagc._types import Labels, Sparse
 from kcagc.cluster.projection import Scaling
 from kcagc.errors import DataError, ParameterError
-from kcagc.graph.filters import Filter, HalfFilter, NormFilter
+from kcagc.graph.filters import Filter
 from kcagc.graph.structure import Graph
 from kcagc.inputs import (
-    FLAT_UP_TO,
     check_rows,
     check_tables,
+    filter_of,
     graphs_of,
-    local_clusters,
+    parameters_of,
+    seeds_of,
     table_of,
     wanted_rows,
 )
 from kcagc.ledger import Ledger, Policy
 from kcagc.ledger.policy import LABELLED_SUMS
-from kcagc.parameters import check_between, check_choice, check_count
 from kcagc.protocol.agreement import Aggregator, Method, Parameters, Seeding, VirtualNodes
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit import MergeReport
@@ -137,7 +136,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         policy = self._policy()
         parameters = self._parameters(len(X), shared)
         parameters.check()
-        filter_ = self._filter()
+        filter_ = filter_of(self.filter, self.psi)
         names = [f"party-{number}" for number in range(1, len(X) + 1)]
         data = {
             name: PartyData.build(name, graph, table_of(name, graph, table), filter_)
@@ -147,7 +146,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         if self.n_clusters > graphs[0].n_nodes:
             raise DataError(f"n_clusters: {self.n_clusters} clusters asked of {graphs[0].n_nodes} nodes")
         # One seed for all parties, so that the order in which they are listed changes nothing.
-        seed, hub_seed = self._seeds()
+        seed, hub_seed = seeds_of(self.random_state)
         ledger = Ledger()
         results = simulate_fit(
             parameters,
@@ -218,47 +217,9 @@ class KCAGC(ClusterMixin, BaseEstimator):
         return results[names[0]].labels.astype(np.intp)
 
     def _parameters(self, n_parties: int, shared: bool) -> Parameters:
-        check_count("n_clusters", self.n_clusters)
         if not isinstance(self.callbacks, list | tuple) or not all(map(callable, self.callbacks)):
             raise ParameterError(f"callbacks: must be a list of functions, not {self.callbacks!r}")
-        check_choice("method", self.method, ("auto", "kcagc", "basic", "tree"))
-        method = self.method
-        if method == "auto":
-            method = "kcagc" if n_parties <= FLAT_UP_TO else "tree"
-        local = 0 if method == "basic" else local_clusters(self.n_local_clusters, self.n_clusters, n_parties)
-        check_count("n_components", self.n_components, optional=True)
-        for name in ("fan_in", "max_iter", "n_init"):
-            check_count(name, getattr(self, name))
-        check_between("unit", self.unit, 0.0, np.finfo(float).max)
-        return Parameters(
-            method=method,  # type: ignore[arg-type]
-            n_clusters=int(self.n_clusters),
-            n_local_clusters=local,
-            filter=repr(self._filter()),
-            n_components=int(self.n_components or local or self.n_clusters),
-            scaling=self.scaling,
-            unit=float(self.unit),
-            virtual_nodes=self.virtual_nodes,
-            seeding=self.seeding,
-            fan_in=int(self.fan_in),
-            aggregator=self.aggregator,
-            max_iter=int(self.max_iter),
-            n_init=int(self.n_init),
-            graph="shared" if shared else "own",
-        )
-
-    def _filter(self) -> Filter:
-        if isinstance(self.filter, Filter):
-            return self.filter
-        check_choice("filter", self.filter, ("half", "norm"))
-        return HalfFilter(self.psi) if self.filter == "half" else NormFilter(self.psi)
-
-    def _seeds(self) -> tuple[int, int]:
-        try:
-            seed, hub_seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=2)
-        except (ValueError, TypeError) as error:
-            raise ParameterError(f"random_state: must be None, a whole number or a RandomState ({error})") from error
-        return int(seed), int(hub_seed)
+        return parameters_of(self, n_parties, shared)
 
     def _warn(self) -> None:
         """Say what a user would want to know although the run went through."""

@@ -11,6 +11,8 @@ from kcagc.cli import screen
 from kcagc.cli.baselines import baselines
 from kcagc.cli.datasets import datasets
 from kcagc.cli.demo import demo
+from kcagc.cli.init import identity, init
+from kcagc.cli.roles import coordinator, party, predict
 from kcagc.cli.simulate import simulate
 from kcagc.errors import KcagcError
 
@@ -23,7 +25,7 @@ def cli() -> None:
     """Cluster the nodes of a graph that organisations share, using features that each holds and none may show."""
 
 
-for command in (demo, simulate, datasets, baselines):
+for command in (demo, init, identity, party, coordinator, predict, simulate, datasets, baselines):
     cli.add_command(command)
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Self
 
 from kcagc.errors import KcagcError
 from kcagc.ledger.lines import LINES
@@ -41,9 +42,18 @@ class Entry:
         """Whether this opens more than the default mode does."""
         return LINES[self.kind].weaker
 
+    def fields(self) -> dict[str, Any]:
+        """Give what makes the entry, without the words."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, fields: dict[str, Any]) -> Self:
+        """Make an entry of what `fields` gave."""
+        return cls(**{**fields, "shape": tuple(fields["shape"])})
+
     def as_dict(self) -> dict[str, object]:
         """Give all of it, words included, as a row of JSON."""
-        return {**asdict(self), "learns": self.learns, "paper": self.paper, "weaker": self.weaker}
+        return {**self.fields(), "learns": self.learns, "paper": self.paper, "weaker": self.weaker}
 
 
 @dataclass(frozen=True)
@@ -106,8 +116,10 @@ class Ledger:
             for line in self.summary()
         )
 
+    def as_lines(self) -> str:
+        """Give JSON lines, one entry each."""
+        return "".join(json.dumps(entry.as_dict(), ensure_ascii=False) + "\n" for entry in self)
+
     def save(self, path: Path | str) -> None:
         """Write JSON lines, one entry each."""
-        with Path(path).open("w", encoding="utf-8") as file:
-            for entry in self:
-                file.write(json.dumps(entry.as_dict(), ensure_ascii=False) + "\n")
+        Path(path).write_text(self.as_lines(), encoding="utf-8")

@@ -52,8 +52,8 @@ MESSAGES = {
 }
 
 _CONFIRMED = (
-    "the number of nodes; whether ids and graph are the receiver's own too (a digest under the pair's key); the keys "
-    "that hide rows from whoever sums; the first party's seed"
+    "the number of nodes; whether they are called by numbers or by strings; whether ids and graph are the receiver's "
+    "own too (a digest under the pair's key); the keys that hide rows from whoever sums; the first party's seed"
 )
 
 INSIDE_BOXES = {

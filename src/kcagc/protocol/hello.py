@@ -70,13 +70,23 @@ def begin(me: str, mine: Agreement, secrets: Secrets, hellos: tuple[Hello, ...])
     nonces = [hello.nonce for hello in hellos]
     if len(set(keys)) < len(keys) or len(set(nonces)) < len(nonces):
         raise PeerError("two roles showed the same key or nonce: one of them was reflected or copied")
-    identifier = session_id(mine.inputs(), [Fresh(hello.name, hello.nonce, hello.key) for hello in hellos])
+    identifier = id_of(mine, hellos)
     pairs = {
         hello.name: Pair(secrets.shared_with(hello.key, hello.name), identifier, me, hello.name)
         for hello in hellos
         if hello.key and hello.name != me
     }
     return Session(identifier, pairs)
+
+
+def id_of(agreement: Agreement, hellos: tuple[Hello, ...]) -> bytes:
+    """Give the id of the session that these hellos make."""
+    return session_id(agreement.inputs(), [Fresh(hello.name, hello.nonce, hello.key) for hello in hellos])
+
+
+def ids_kind(graph: Graph) -> str:
+    """Say what nodes are called by."""
+    return "row numbers" if graph.ids is None else graph.ids.kind
 
 
 def ids_digest(graph: Graph) -> bytes:
@@ -100,7 +110,7 @@ def compare_data(me: str, other: str, field: str, mine: object, theirs: object) 
     """Refuse to go on with a party whose data are about other nodes or another graph."""
     if mine == theirs:
         return
-    told = f": {me} has {mine}, {other} has {theirs}" if isinstance(mine, int) else ""
+    told = f": {me} has {mine}, {other} has {theirs}" if isinstance(mine, int | str) else ""
     hint = {
         "node ids": " (other ids, or the same in another order)",
         "graph": ' (every party must hold the same edges, unless graph="own")',

@@ -17,7 +17,7 @@ from kcagc.protocol.agreement import Agreement, Seeding
 from kcagc.protocol.answers import cheapest, cluster_from_distances, judge, sample
 from kcagc.protocol.channel import Channel
 from kcagc.protocol.effects import Role, once, progress, recall, together
-from kcagc.protocol.hello import check_hello, own_hello
+from kcagc.protocol.hello import check_hello, id_of, own_hello
 from kcagc.protocol.messages import (
     Answer,
     Boxes,
@@ -58,8 +58,9 @@ class Answered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, eq=False)
 class HubResult:
-    """How many sums the hub opened."""
+    """Which session it was, and how many sums the hub opened."""
 
+    session: bytes
     sums: int
 
 
@@ -86,15 +87,16 @@ class Hub:
 
     async def run(self, own: Hello | None) -> HubResult:
         """Relay and sum from the first hello to the last receipt; `own` is a coordinator's hello."""
-        await self._hellos(own)
+        session = await self._hellos(own)
         to_all_others = {party: tuple(other for other in self.parties if other != party) for party in self.parties}
         await self._relay("confirmation", to_all_others)
         for layer in layers(self.agreement):
             await together([self._serve(merge) for merge in layer])
         await self._relay("receipt", to_all_others)
-        return HubResult(self._sums)
+        return HubResult(session, self._sums)
 
-    async def _hellos(self, own: Hello | None) -> None:
+    async def _hellos(self, own: Hello | None) -> bytes:
+        """Collect all hellos and show them to everybody; give the session's id, which they make."""
         hellos = []
         for done, party in enumerate(self.parties):
             await progress(f"waiting for {', '.join(self.parties[done:])}", done, len(self.parties))
@@ -104,6 +106,7 @@ class Hub:
         everybody = Hellos((*hellos, own) if own else tuple(hellos))
         for party in self.parties:
             await self.channel.send(party, everybody, stage="hello", shape=(len(everybody.hellos),))
+        return id_of(self.agreement, everybody.hellos)
 
     async def _relay(self, stage: str, routes: dict[str, tuple[str, ...]]) -> None:
         """Pass boxes on, from each sender to its receivers; each gets them in the roster's order of senders."""

@@ -97,6 +97,7 @@ class Confirmation(Message, frozen=True, tag="confirmation"):
     """In a box: what two parties compare once they share keys, and what they need from each other to begin."""
 
     n_nodes: Count
+    ids_kind: Words
     ids: bytes
     graph: bytes
     subject: bytes
@@ -122,6 +123,12 @@ class Receipt(Message, frozen=True, tag="receipt"):
 AnyMessage = Hello | Hellos | Boxes | Delivery | Masked | Answer | Choice | Finished | Abort
 BoxContent = Confirmation | PackedLabels | Receipt
 
+
+class _Tag(msgspec.Struct):
+    kind: Words
+
+
+_tags: msgspec.msgpack.Decoder[_Tag] = msgspec.msgpack.Decoder(_Tag)
 _messages: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage)
 _contents: msgspec.msgpack.Decoder[BoxContent] = msgspec.msgpack.Decoder(BoxContent)
 _encoder = msgspec.msgpack.Encoder()
@@ -138,6 +145,11 @@ def encode(message: Message) -> bytes:
 def decode(payload: bytes, sender: str) -> AnyMessage:
     """Read a message, or say who sent what cannot be read."""
     return _read(_messages, payload, sender)
+
+
+def tag_of(payload: bytes, sender: str) -> str:
+    """Say what a message is, without reading the rest of it."""
+    return _read(_tags, payload, sender).kind
 
 
 def decode_content(payload: bytes, sender: str) -> BoxContent:

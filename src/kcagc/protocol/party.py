@@ -12,7 +12,7 @@ from kcagc.ledger import Entry, Policy
 from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.channel import Channel
 from kcagc.protocol.effects import Disclosed, Use, perform, progress
-from kcagc.protocol.hello import Session, begin, compare_data, graph_digest, ids_digest, own_hello
+from kcagc.protocol.hello import Session, begin, compare_data, graph_digest, ids_digest, ids_kind, own_hello
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import (
     Boxes,
@@ -24,6 +24,7 @@ from kcagc.protocol.messages import (
     decode_content,
     encode,
     expect,
+    printable,
 )
 from kcagc.protocol.plan import Merge, check_enough_cells, layers, risks
 from kcagc.protocol.sums import SumsOfGroup
@@ -109,6 +110,7 @@ class Party:
         own = {
             other: Confirmation(
                 n_nodes=data.graph.n_nodes,
+                ids_kind=ids_kind(data.graph),
                 ids=self.session.pairs[other].fingerprint("ids", ids),
                 graph=self.session.pairs[other].fingerprint("graph", graph),
                 group_keys={group.name: self._group_keys[group.name] for group in led if other in group.members},
@@ -121,17 +123,37 @@ class Party:
         }
         line = "confirmation.starts" if starts else "confirmation"
         told = await self.exchange("confirmation", dict(own), self.others, Confirmation, line=line)
+        await self._compare(own, told)
         for other, theirs in told.items():
-            compare_data(self.name, other, "number of nodes", own[other].n_nodes, theirs.n_nodes)
-            compare_data(self.name, other, "node ids", own[other].ids, theirs.ids)
-            compare_data(self.name, other, "graph", own[other].graph, theirs.graph)
-            compare_data(self.name, other, "nodes to predict", own[other].subject, theirs.subject)
             self._group_keys |= {
                 merge.group.name: theirs.group_keys[merge.group.name]
                 for merge in self.merges
                 if merge.group.members[0] == other and merge.group.name in theirs.group_keys
             }
         return told
+
+    async def _compare(self, own: dict[str, Confirmation], told: dict[str, Confirmation]) -> None:
+        """End the run if this party's data are not those of most others; if one of the others is odd, let it do so.
+
+        It finds out as well, and whoever waits for it need not start again.
+        """
+        differences = {}
+        for other, theirs in told.items():
+            try:
+                compare_data(self.name, other, "number of nodes", own[other].n_nodes, theirs.n_nodes)
+                compare_data(self.name, other, "kind of node ids", own[other].ids_kind, printable(theirs.ids_kind))
+                compare_data(self.name, other, "node ids", own[other].ids, theirs.ids)
+                compare_data(self.name, other, "graph", own[other].graph, theirs.graph)
+                compare_data(self.name, other, "nodes to predict", own[other].subject, theirs.subject)
+            except AgreementError as error:
+                differences[other] = error
+        if 2 * len(differences) > len(told):
+            raise next(iter(differences.values()))
+        if differences:
+            odd, difference = next(iter(differences.items()))
+            await progress(f"waiting for {odd}, whose data differ, to end the run")
+            await self.channel.hear(self.agreement.hub)  # gives nothing but the end of the run
+            raise difference
 
     async def exchange(
         self, stage: str, contents: dict[str, Message], senders: tuple[str, ...], kind: type[C], *, line: str

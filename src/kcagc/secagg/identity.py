@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
@@ -38,6 +39,18 @@ class Identity:
     def private(self) -> bytes:
         """The secret half, for the file that only its owner reads."""
         return self._key.private_bytes_raw()
+
+    @classmethod
+    def from_pem(cls, pem: bytes) -> Identity:
+        """Read an unencrypted Ed25519 key in PEM; anything else is a `ValueError`."""
+        key = load_pem_private_key(pem, password=None)
+        if not isinstance(key, Ed25519PrivateKey):
+            raise ValueError("it is no Ed25519 key")
+        return cls(key.private_bytes_raw())
+
+    def to_pem(self) -> bytes:
+        """Write the key in PEM, as other tools do, for the file that only its owner reads."""
+        return self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
     def sign(self, statement: bytes) -> bytes:
         """Sign a framed statement."""

@@ -1,0 +1,123 @@
+"""What a role leaves in its folder when a run has ended: labels, model, ledger, and a summary."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from kcagc.deployment.fingerprints import versions
+from kcagc.deployment.saved_model import SavedModel
+from kcagc.files.atomic import PRIVATE, write_text
+from kcagc.files.labels import write_labels
+from kcagc.files.names import picked
+from kcagc.graph.ids import NodeIds
+from kcagc.graph.structure import Graph
+from kcagc.ledger import Ledger
+from kcagc.protocol.agreement import Agreement
+from kcagc.protocol.fit import FitResult, MergeReport
+from kcagc.protocol.hub import HubResult
+from kcagc.protocol.predict import PredictResult
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the results of a run go."""
+
+    folder: Path
+    labels: str
+
+    def ledger(self) -> Path:
+        """Give the file of everything that left this role."""
+        return self.folder / "ledger.jsonl"
+
+    def summary(self) -> Path:
+        """Give the file that says what happened."""
+        return self.folder / "run.json"
+
+    def model(self) -> Path:
+        """Give the file that prediction needs."""
+        return self.folder / "model.kcagc"
+
+    def labels_file(self) -> Path:
+        """Give the file that says which node is in which cluster."""
+        return self.folder / self.labels
+
+
+def write_results(
+    places: Places, name: str, agreement: Agreement, result: Any, ledger: Ledger, graph: Graph | None, rows: Any = None
+) -> dict[str, Any]:
+    """Write all files of a finished run and give its summary; each appears whole or not at all."""
+    places.folder.mkdir(parents=True, exist_ok=True)
+    summary = summary_of(name, agreement, result, ledger)
+    files = {"ledger": places.ledger()}
+    write_ledger(places, ledger)
+    if isinstance(result, FitResult) and graph is not None:
+        write_labels(places.labels_file(), graph.ids, result.labels)
+        SavedModel.of_party(result.model, graph).save(places.model())
+        files |= {"labels": places.labels_file(), "model": places.model()}
+    elif isinstance(result, PredictResult) and graph is not None:
+        ids = NodeIds(rows, where=name) if graph.ids is None else picked(graph.ids, rows)
+        write_labels(places.labels_file(), ids, result.labels)
+        files |= {"labels": places.labels_file()}
+    elif isinstance(result, HubResult) and agreement.parameters.task == "fit":
+        SavedModel.of_coordinator(name, result.session, agreement.parameters).save(places.model())
+        files |= {"model": places.model()}
+    summary["files"] = {what: path.name for what, path in files.items()}
+    write_text(places.summary(), json.dumps(summary, indent=2, ensure_ascii=False) + "\n", mode=PRIVATE)
+    return summary
+
+
+def write_ledger(places: Places, ledger: Ledger) -> None:
+    """Write what left so far, which is worth knowing after a run that failed as well."""
+    places.folder.mkdir(parents=True, exist_ok=True)
+    write_text(places.ledger(), ledger.as_lines(), mode=PRIVATE)
+
+
+def summary_of(name: str, agreement: Agreement, result: Any, ledger: Ledger) -> dict[str, Any]:
+    """Say what happened, in numbers."""
+    seat = agreement.seat(name)
+    summary: dict[str, Any] = {
+        "role": name,
+        "kind": seat.role,
+        "task": agreement.parameters.task,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "roles": [{"name": one.name, "role": one.role, "identity": one.identity.hex()} for one in agreement.roster],
+        "parameters": msgspec.to_builtins(agreement.parameters),
+        "bytes_sent": ledger.bytes_sent(name),
+        "messages_sent": len([entry for entry in ledger.of("message/") if entry.sender == name]),
+        "packages": versions(),
+    }
+    if isinstance(result, FitResult):
+        summary |= {
+            "session": result.model.session,
+            "nodes": len(result.labels),
+            "cluster_sizes": np.bincount(result.labels, minlength=agreement.parameters.n_clusters).tolist(),
+            "merges": [_merge(one) for one in result.merges],
+        }
+    elif isinstance(result, PredictResult):
+        sizes = np.bincount(result.labels, minlength=agreement.parameters.n_clusters).tolist()
+        summary |= {"nodes": len(result.labels), "cluster_sizes": sizes, "rounds": result.rounds}
+    elif isinstance(result, HubResult):
+        summary |= {"session": result.session.hex(), "sums": result.sums}
+    return summary
+
+
+def _merge(report: MergeReport) -> dict[str, Any]:
+    return {
+        "group": report.group,
+        "layer": report.layer,
+        "parties": report.n_parties,
+        "rows": report.n_rows,
+        "rows_of_one_node": report.n_single,
+        "clusters": report.n_clusters,
+        "iterations": report.n_iter,
+        "converged": report.converged,
+        "rounds": report.rounds,
+        "sums": report.sums.winning,
+    }

@@ -1,0 +1,133 @@
+"""Running a task from its journal to its results: begun, taken up, or reported when it has ended already."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+
+from kcagc.deployment.results import write_ledger, write_results
+from kcagc.deployment.task import Task
+from kcagc.runtime.handshake import Place
+from kcagc.runtime.journal import Journal
+from kcagc.runtime.resumable import ResumableRole
+from kcagc.runtime.runner import Log
+from kcagc.runtime.service import Aggregator, Connector, Play, farewell
+from kcagc.runtime.session import Drawn, Session
+from kcagc.runtime.station import Watcher
+
+_FAREWELL = 3.0  # seconds to reach an aggregator that may wait for our last word
+
+
+class End(msgspec.Struct, frozen=True):
+    """What is kept of a session that ended well: what a last word to the aggregator needs."""
+
+    attempt: bytes
+    bound: bytes
+    arrived: int
+    sent: int
+
+
+def run(task: Task, *, new_session: bool, log: Log, watcher: Watcher | None = None) -> dict[str, Any]:
+    """Run to the end and give the summary. Where the run has ended already, give what was kept of it."""
+    journal = Journal(task.journal)
+    if new_session:
+        journal.erase()
+    if journal.status == "finished":
+        log("this run has finished already; --new-session starts another")
+        return _finished(task, journal, log)
+    if journal.status == "failed":
+        why = (journal.fact("why") or b"").decode()
+        log(f"the last run ended with: {why}. This is a new session")
+    task.check()
+    play = _play(task, journal, log, watcher)
+    try:
+        asyncio.run(_until_stopped(_role(task, play)))
+    finally:
+        # What left is worth knowing after a run that failed or was interrupted, too.
+        with contextlib.suppress(Exception):
+            write_ledger(task.places, journal.ledger())
+    return _summary(journal)
+
+
+async def _role(task: Task, play: Play) -> None:
+    network = task.config.document.network
+    if task.config.listens:
+        aggregator = Aggregator(play, network.listen)
+        play.log(f"listening on {network.listen.rpartition(':')[0]}:{aggregator.port}")
+        await aggregator.run()
+    else:
+        await Connector(play, network.address).run()
+
+
+def _play(task: Task, journal: Journal, log: Log, watcher: Watcher | None) -> Play:
+    def finish(session: Session, result: Any, role: ResumableRole) -> None:
+        summary = write_results(
+            task.places, task.config.me, task.agreement, result, role.ledger, task.graph, task.new_rows
+        )
+        hub = task.agreement.hub
+        letters = role.letters.get(hub)
+        end = End(
+            session.place.attempt,
+            session.place.bound.get(hub, b""),
+            letters.arrived if letters else 0,
+            letters.sent if letters else 0,
+        )
+        journal.end("finished", {"summary": json.dumps(summary).encode(), "end": msgspec.msgpack.encode(end)})
+
+    return Play(
+        card=task.card,
+        make_role=task.role,
+        open_session=lambda: task.open_session(journal),
+        finish=finish,
+        credentials=task.config.credentials(),
+        waiting=task.config.waiting(),
+        log=log,
+        watcher=watcher,
+    )
+
+
+def _finished(task: Task, journal: Journal, log: Log) -> dict[str, Any]:
+    """Report a run that has ended; if the aggregator may not know, tell it that all has arrived here."""
+    end = msgspec.msgpack.decode(journal.fact("end") or b"", type=End)
+    if not task.config.listens and journal.fact("goodbye") is None:
+        place = Place(end.attempt, {task.agreement.hub: end.bound})
+        session = Session(journal, Drawn.fresh(0, 0), place, resumed=True)
+        play = _play(task, journal, log, None)
+        address = task.config.document.network.address
+        asyncio.run(farewell(play, address, session, (end.arrived, end.sent), _FAREWELL))
+        journal.set_fact("goodbye", b"said")
+        journal.commit()
+    return _summary(journal)
+
+
+def _summary(journal: Journal) -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads(journal.fact("summary") or b"{}")
+    return summary
+
+
+async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
+    """Let SIGTERM end a run as Ctrl-C does: cleanly, and to be taken up again."""
+    task = asyncio.ensure_future(work)
+    stopped = False
+
+    def stop() -> None:
+        nonlocal stopped
+        stopped = True
+        task.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+            loop.add_signal_handler(number, stop)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if stopped:
+            raise KeyboardInterrupt from None
+        raise

@@ -1,0 +1,76 @@
+"""The file that a fit leaves at every role, to place new nodes later; a party's holds its private share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+import msgspec
+import numpy as np
+
+from kcagc._types import IntArray
+from kcagc.errors import DataError, ParameterError
+from kcagc.files.atomic import PRIVATE, write_bytes
+from kcagc.graph.ids import NodeIds
+from kcagc.graph.structure import Graph
+from kcagc.protocol.agreement import Parameters
+from kcagc.protocol.model import PartyModel
+
+
+class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which session it was and what it agreed on; a party's share and its ids, where the role has data."""
+
+    format: str
+    role: str
+    session: str
+    parameters: Parameters
+    share: PartyModel | None = None
+    ids: list[str] | list[int] | None = None
+
+    @classmethod
+    def of_party(cls, model: PartyModel, graph: Graph) -> Self:
+        """Keep a party's share, and which nodes it was made from."""
+        ids = None if graph.ids is None else list(graph.ids.values)
+        return cls("kcagc model 1", model.party, model.session, model.parameters, model, ids)
+
+    @classmethod
+    def of_coordinator(cls, name: str, session: bytes, parameters: Parameters) -> Self:
+        """Keep which session it was."""
+        return cls("kcagc model 1", name, session.hex(), parameters)
+
+    def save(self, path: Path) -> None:
+        """Write it, for its owner only."""
+        write_bytes(path, msgspec.msgpack.encode(self, enc_hook=int), mode=PRIVATE)
+
+    @classmethod
+    def load(cls, path: Path, role: str) -> Self:
+        """Read a model of this role."""
+        try:
+            model = msgspec.msgpack.decode(path.read_bytes(), type=cls)
+        except OSError as error:
+            raise ParameterError(f"{role}: {path}: {error.strerror or error}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise DataError(f"{role}: {path}: not a model of kcagc: {error}") from error
+        if model.role != role:
+            raise ParameterError(f"{path}: is the model of {model.role}, not of {role}")
+        return model
+
+    def prediction(self) -> Parameters:
+        """Give the parameters of a prediction that continues this fit."""
+        return msgspec.structs.replace(self.parameters, task="predict", model=self.session)
+
+    def new_rows(self, graph: Graph, where: str) -> IntArray:
+        """Give the rows of a larger graph that were not fitted; all that were must be there still."""
+        n_fitted = 0 if self.share is None else self.share.n_nodes
+        if (self.ids is None) != (graph.ids is None):
+            told = ("row numbers", "ids") if self.ids is None else ("ids", "row numbers")
+            raise DataError(f"{where}: the model was made with {told[0]}, and this table has {told[1]}")
+        if graph.ids is None:
+            rows = np.arange(n_fitted, graph.n_nodes)
+        else:
+            fitted = NodeIds.of(list(self.ids or ()), where="model")
+            known = graph.ids.positions(fitted.values, where=f"{where}: nodes of the model are missing")
+            rows = np.setdiff1d(np.arange(graph.n_nodes), known)
+        if rows.size == 0:
+            raise DataError(f"{where}: has no node beside the {n_fitted} that were fitted: append the new rows to them")
+        return rows

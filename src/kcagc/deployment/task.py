@@ -1,0 +1,163 @@
+"""One run of a role, put together from its configuration, its data and, for a prediction, its model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kcagc._types import IntArray
+from kcagc.deployment import fingerprints
+from kcagc.deployment.config import Config, Data
+from kcagc.deployment.results import Places
+from kcagc.deployment.saved_model import SavedModel
+from kcagc.errors import ParameterError
+from kcagc.files.party import read_party
+from kcagc.graph.structure import Graph
+from kcagc.inputs import filter_of, seeds_of
+from kcagc.protocol.agreement import Agreement
+from kcagc.protocol.effects import Role, beside
+from kcagc.protocol.fit import fit_party
+from kcagc.protocol.hub import coordinator, hub_half
+from kcagc.protocol.local import PartyData
+from kcagc.protocol.party import Membership
+from kcagc.protocol.predict import predict_party
+from kcagc.runtime.handshake import Card
+from kcagc.runtime.journal import Journal
+from kcagc.runtime.session import Drawn, Session, open_session
+from kcagc.secagg.framing import digest
+from kcagc.secagg.identity import Identity
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A fit, or a prediction where there is a model."""
+
+    config: Config
+    model: SavedModel | None = None
+
+    @classmethod
+    def predict(cls, config: Config, model: Path) -> Task:
+        """Give the run that places new nodes."""
+        if config.role == "party" and config.document.predict is None:
+            raise ParameterError(f"{config.path}: a prediction needs a section [predict], with the tables of new nodes")
+        return cls(config, SavedModel.load(model, config.me))
+
+    @property
+    def kind(self) -> str:
+        """What it is called."""
+        return "fit" if self.model is None else "predict"
+
+    @cached_property
+    def agreement(self) -> Agreement:
+        """What all roles must agree on."""
+        return self.config.agreement(None if self.model is None else self.model.prediction())
+
+    @cached_property
+    def identity(self) -> Identity:
+        """The key of this role."""
+        return self.config.identity()
+
+    @property
+    def card(self) -> Card:
+        """What this role shows of itself."""
+        return Card(self.config.me, self.identity, self.agreement, self.config.tls_names())
+
+    @property
+    def journal(self) -> Path:
+        """Where the journal lies."""
+        return self.config.file(self.config.document.output.state) / f"{self.kind}.sqlite"
+
+    @property
+    def places(self) -> Places:
+        """Where results go."""
+        output = self.config.document.output
+        folder = self.config.file(output.folder)
+        return Places(folder if self.model is None else folder / "prediction", output.labels)
+
+    @cached_property
+    def data(self) -> PartyData | None:
+        """A party's table and graph, read and checked; a coordinator has none."""
+        section = self.config.document.data if self.model is None else self.config.document.predict
+        if self.config.role != "party" or section is None:
+            return None
+        return self._read(section)
+
+    def _read(self, section: Data) -> PartyData:
+        config, settings = self.config, self.config.document.session
+
+        def where(name: str | None) -> Path | None:
+            return None if name is None else config.file(name)
+
+        files = read_party(
+            config.file(section.features),
+            config.file(section.graph),
+            party=config.me,
+            id_column=section.id_column,
+            feature_ids=where(section.feature_ids),
+            source=section.source,
+            target=section.target,
+            weight=section.weight,
+            graph_ids=where(section.graph_ids),
+        )
+        return PartyData.build(config.me, files.graph, files.values, filter_of(settings.filter, settings.psi))
+
+    @property
+    def graph(self) -> Graph | None:
+        """The graph that this role knows."""
+        return None if self.data is None else self.data.graph
+
+    @cached_property
+    def new_rows(self) -> IntArray | None:
+        """The rows to place, in a prediction."""
+        if self.model is None or self.data is None:
+            return None
+        return self.model.new_rows(self.data.graph, f"{self.config.me}: {self.config.path}: predict")
+
+    def check(self) -> None:
+        """Refuse, before anybody is spoken to, what makes no run or what the policy does not allow."""
+        self.agreement.check()
+        self._membership(Drawn.fresh(0, 0)).check()
+        if self.data is not None:
+            self.data.check_filter(self.config.me, self.agreement.parameters.filter)
+        _ = self.new_rows
+
+    def open_session(self, journal: Journal) -> Session:
+        """Begin a session, or take up the one in the journal."""
+        document = self.config.document
+        prints = {
+            "the configuration": fingerprints.of_configuration(
+                self.agreement, document.policy.accept, document.me.random_state
+            ),
+            "the installed packages": fingerprints.of_packages(),
+        }
+        if self.data is not None:
+            share = b"" if self.model is None else digest("model", msgspec.msgpack.encode(self.model.share))
+            prints["the data"] = fingerprints.of_data(self.data, share)
+        return open_session(journal, prints, seeds_of(document.me.random_state))
+
+    def role(self, drawn: Drawn) -> Role[Any]:
+        """Make the coroutine of this role."""
+        name, hub = self.config.me, self.agreement.hub
+        if self.config.role == "coordinator":
+            return coordinator(name, self.agreement, self.identity, drawn.secrets, seed=drawn.hub_seed)
+        member = self._member(drawn)
+        if name != hub:
+            return member
+        return beside(hub_half(name, self.agreement, seed=drawn.hub_seed), member, name)
+
+    def _member(self, drawn: Drawn) -> Role[Any]:
+        membership, data = self._membership(drawn), self.data
+        if data is None:
+            raise ParameterError(f"{self.config.me}: has no data")
+        if self.model is None:
+            return fit_party(membership, data, seed=drawn.seed)
+        if self.model.share is None or self.new_rows is None:
+            raise ParameterError(f"{self.config.me}: the model has no share of this party")
+        return predict_party(membership, data, self.model.share, self.new_rows)
+
+    def _membership(self, drawn: Drawn) -> Membership:
+        return Membership(self.config.me, self.agreement, self.identity, drawn.secrets, self.config.policy())

@@ -1,0 +1,36 @@
+"""The nodes that a graph file may name: those that the features have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kcagc.errors import DataError
+from kcagc.files.names import kind_and_example
+from kcagc.graph.ids import NodeIds
+from kcagc.parameters import check_count
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The nodes that edges may name; without names they are called 0, 1, 2, ..."""
+
+    ids: NodeIds
+    said: str  # what they are called, in words
+
+    @classmethod
+    def of(cls, nodes: NodeIds | int) -> Known:
+        """Take the ids of the features, or the number of their rows."""
+        if isinstance(nodes, NodeIds):
+            if len(nodes) == 0:
+                raise DataError("nodes: there are none")
+            return cls(nodes, f"the ids of the features are {kind_and_example(nodes.values)}")
+        check_count("nodes", nodes)
+        numbered = f"the features have no ids, so that nodes are called 0 to {nodes - 1}"
+        return cls(NodeIds(np.arange(nodes, dtype=np.int64), where="nodes"), numbered)
+
+    @property
+    def are_text(self) -> bool:
+        """Whether the ids are strings."""
+        return isinstance(self.ids.values, list)

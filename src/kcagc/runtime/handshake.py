@@ -1,0 +1,159 @@
+"""How a stream begins: both ends say who they are and how far they are, and sign it with their pinned identity keys.
+
+Three frames: the aggregator's challenge, the party's opening, the aggregator's welcome. A party is let in when its
+certificate has the name that is expected of it, its signature is that of its pinned key, it agrees to the same inputs,
+it is in the same session, and its journal is the newest there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kcagc.errors import AgreementError, PeerError, RefusedError, SessionError
+from kcagc.protocol.agreement import Agreement, compare, read_inputs
+from kcagc.runtime.correspondence import Correspondence
+from kcagc.secagg.identity import Identity, signed_by
+from kcagc.secagg.link import fresh_token, opening, welcoming
+from kcagc.transport.frames import LINK, Challenge, Open, Welcome
+from kcagc.transport.grpc_server import ServerWire
+from kcagc.transport.wire import Reason, Refusal, Wire
+
+_SECONDS = 20.0  # for the whole of it
+
+
+@dataclass(frozen=True, eq=False)
+class Card:
+    """What a role shows of itself, and what it expects of others: the name in each one's certificate."""
+
+    name: str
+    identity: Identity
+    agreement: Agreement
+    tls_names: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a role is in a session: its own random name of it, and the peers' names, as far as they are known."""
+
+    attempt: bytes
+    bound: dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A party that proved who it is, and what it said."""
+
+    name: str
+    opened: Open
+    signed: bytes
+
+
+async def identify(wire: ServerWire, card: Card) -> Caller:
+    """Find out, as the aggregator, who has opened a stream; refuse whoever is not expected."""
+    nonce = fresh_token()
+    await wire.send(Challenge(LINK, card.name, nonce))
+    try:
+        frame = await asyncio.wait_for(wire.receive(), _SECONDS)
+    except TimeoutError:
+        raise Refusal(Reason.MISBEHAVIOUR, "says nothing") from None
+    if not isinstance(frame, Open):
+        raise PeerError(f"{wire.address}: began with another frame than an opening")
+    if frame.link != LINK:
+        told = f"{card.name} speaks {LINK}, the other end {frame.link}: install the same version of kcagc"
+        raise Refusal(Reason.AGREEMENT, told)
+    if frame.name not in card.agreement.parties or frame.name == card.name:
+        raise Refusal(Reason.IDENTITY, f"{frame.name!r} is not a party that {card.name} expects")
+    if card.tls_names[frame.name] not in wire.names:
+        shown = ", ".join(sorted(wire.names)) or "no name"
+        told = f"the certificate is for {shown}, but {frame.name}'s must be for {card.tls_names[frame.name]}"
+        raise Refusal(Reason.IDENTITY, told)
+    signed = _opening(card.name, nonce, frame)
+    if not signed_by(card.agreement.seat(frame.name).identity, signed, frame.signature):
+        raise Refusal(Reason.IDENTITY, f"not signed by the identity key that {card.name} has pinned for {frame.name}")
+    try:
+        compare(card.name, card.agreement, frame.name, read_inputs(frame.inputs, frame.name))
+    except AgreementError as error:
+        raise Refusal(Reason.AGREEMENT, str(error)) from error
+    return Caller(frame.name, frame, signed)
+
+
+def check_place(caller: Caller, hub: str, place: Place, letters: Correspondence) -> None:
+    """Refuse, as the aggregator, a party that is in another session, or in an older state of this one."""
+    opened, name = caller.opened, caller.name
+    known = place.bound.get(name)
+    if opened.bound not in (b"", place.attempt):
+        raise Refusal(Reason.SESSION, f"that session is over: {hub} has begun another")
+    if known is not None and known != opened.attempt and letters.arrived:
+        raise Refusal(
+            Reason.SESSION,
+            f"{hub} is in the middle of an earlier session with {name}: go on with that one, or start all roles with "
+            "--new-session",
+        )
+    if known == opened.attempt and letters.arrived > opened.sent:
+        raise Refusal(
+            Reason.SESSION,
+            f"{hub} has had {letters.arrived} messages of {name}, whose journal knows of {opened.sent}: it is an older "
+            "copy, and going on from it could give away what was hidden. Start all roles with --new-session",
+        )
+    if opened.safe > letters.sent:
+        raise Refusal(
+            Reason.SESSION,
+            f"{name} has had {opened.safe} messages of {hub}, whose journal knows of {letters.sent}: it is an older "
+            "copy. Start all roles with --new-session",
+        )
+
+
+async def welcome(wire: Wire, card: Card, place: Place, letters: Correspondence, caller: Caller) -> None:
+    """Let a party in."""
+    counts = (letters.safe, letters.arrived, letters.sent)
+    signature = card.identity.sign(welcoming(card.name, caller.signed, place.attempt, counts))
+    await wire.send(Welcome(place.attempt, *counts, signature))
+
+
+async def introduce(wire: Wire, card: Card, hub: str, place: Place, letters: Correspondence) -> Welcome:
+    """Open a stream as a party; give the welcome, once it is certain that the right aggregator said it."""
+    challenge = await asyncio.wait_for(wire.receive(), _SECONDS)
+    if not isinstance(challenge, Challenge):
+        raise PeerError(f"{hub}: began with another frame than a challenge")
+    if challenge.link != LINK:
+        raise AgreementError(f"{hub} speaks {challenge.link}, {card.name} {LINK}: install the same version of kcagc")
+    if challenge.name != hub:
+        raise RefusedError(f"{challenge.name!r} listens there, where {hub} was expected")
+    counts = (letters.safe, letters.arrived, letters.sent)
+    bound, inputs = place.bound.get(hub, b""), card.agreement.inputs()
+    unsigned = Open(LINK, card.name, place.attempt, bound, *counts, inputs, b"")
+    signed = _opening(hub, challenge.nonce, unsigned)
+    signature = card.identity.sign(signed)
+    await wire.send(Open(LINK, card.name, place.attempt, bound, *counts, inputs, signature))
+    answer = await asyncio.wait_for(wire.receive(), _SECONDS)
+    if not isinstance(answer, Welcome):
+        raise PeerError(f"{hub}: answered an opening with something else than a welcome")
+    expected = welcoming(hub, signed, answer.attempt, (answer.safe, answer.arrived, answer.sent))
+    if not signed_by(card.agreement.seat(hub).identity, expected, answer.signature):
+        raise RefusedError(f"what listens there does not have the identity key that {card.name} has pinned for {hub}")
+    if bound not in (b"", answer.attempt):
+        raise SessionError(f"that session is over: {hub} has begun another")
+    if answer.arrived > letters.sent or letters.safe > answer.sent:
+        raise SessionError(
+            f"the journals of {card.name} and {hub} are not of the same age: one is an older copy. Start all roles "
+            "with --new-session"
+        )
+    return answer
+
+
+def refused(refusal: Refusal, hub: str) -> Exception:
+    """Give the error of a party that was refused."""
+    kinds: dict[Reason, Callable[[str], Exception]] = {
+        Reason.IDENTITY: RefusedError,
+        Reason.AGREEMENT: AgreementError,
+        Reason.SESSION: SessionError,
+        Reason.MISBEHAVIOUR: PeerError,
+    }
+    return kinds[refusal.reason](f"{hub} refuses: {refusal.words}")
+
+
+def _opening(hub: str, nonce: bytes, opened: Open) -> bytes:
+    counts = (opened.safe, opened.arrived, opened.sent)
+    return opening(hub, nonce, opened.link, opened.name, opened.attempt, opened.bound, counts, opened.inputs)

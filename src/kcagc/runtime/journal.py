@@ -1,0 +1,233 @@
+"""A role's memory that outlives its process: one SQLite file, readable by its owner only, locked while it is used.
+
+What one step of the role did (the message it took in, what it computed once, the labels it used, what it sends) is one
+transaction, and nothing leaves before it is committed. A process that was killed at any moment therefore finds either
+all of a step or nothing of it. The file holds the session's secrets until the session ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from kcagc.errors import MaskReuseError, SessionError
+from kcagc.ledger import Entry, Ledger
+
+FORMAT = "1"
+Status = Literal["new", "running", "finished", "failed"]
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS results (name TEXT PRIMARY KEY, value BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS labels (label BLOB PRIMARY KEY, digest BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS outgoing (
+    peer TEXT, number INTEGER, digest BLOB NOT NULL, payload BLOB, PRIMARY KEY (peer, number));
+CREATE TABLE IF NOT EXISTS incoming (
+    position INTEGER PRIMARY KEY, peer TEXT, number INTEGER, digest BLOB NOT NULL, payload BLOB,
+    UNIQUE (peer, number));
+CREATE TABLE IF NOT EXISTS ledger (position INTEGER PRIMARY KEY, entry TEXT NOT NULL);
+"""
+_PRIVATE = ("results", "labels", "incoming", "outgoing")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A message as the journal has it; the payload is None where only its digest was worth keeping."""
+
+    peer: str
+    number: int
+    digest: bytes
+    payload: bytes | None
+
+
+class Journal:
+    """An open journal; a second process that opens it is refused."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._entries = 0  # of the ledger, recorded by this process
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Made here with its mode, so that it is never readable by others, not even for a moment.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            path.chmod(0o600)
+            self._db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+        except (OSError, sqlite3.Error) as error:
+            raise SessionError(f"{path}: the journal cannot be opened: {error}") from error
+        try:
+            self._prepare()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _prepare(self) -> None:
+        with self._saying("cannot be read"):
+            # The lock is the operating system's: it goes with the process, however that ends.
+            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("PRAGMA secure_delete = ON")
+            self._db.execute("BEGIN EXCLUSIVE")
+            for statement in _TABLES.split(";"):
+                self._db.execute(statement)
+            self._db.execute("INSERT OR IGNORE INTO facts VALUES ('format', ?)", (FORMAT.encode(),))
+            self._db.execute("COMMIT")
+        if self.fact("format") != FORMAT.encode():
+            raise SessionError(f"{self.path}: was written by another version of kcagc; start with --new-session")
+
+    # Facts: what holds for the whole session.
+
+    def fact(self, name: str) -> bytes | None:
+        """Give a fact, or None."""
+        found = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if found is None else bytes(found[0])
+
+    def facts(self, prefix: str) -> dict[str, bytes]:
+        """Give all facts whose name begins so, without the beginning."""
+        rows = self._db.execute("SELECT name, value FROM facts WHERE substr(name, 1, ?) = ?", (len(prefix), prefix))
+        return {str(name)[len(prefix) :]: bytes(value) for name, value in rows}
+
+    def set_fact(self, name: str, value: bytes) -> None:
+        """Write a fact into the step at hand."""
+        self._write("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+    @property
+    def status(self) -> Status:
+        """How far the session is."""
+        found = self.fact("status")
+        return "new" if found is None else found.decode()  # type: ignore[return-value]
+
+    # The store that a station uses.
+
+    def once(self, name: str, compute: Callable[[], bytes]) -> bytes:
+        """Give what is stored under a name; if nothing is, compute it and store it in the step at hand."""
+        found = self.recall(name)
+        if found is None:
+            found = compute()
+            self._write("INSERT INTO results VALUES (?, ?)", (name, found))
+        return found
+
+    def recall(self, name: str) -> bytes | None:
+        """Give what is stored under a name, or None."""
+        found = self._db.execute("SELECT value FROM results WHERE name = ?", (name,)).fetchone()
+        return None if found is None else bytes(found[0])
+
+    def use(self, label: bytes, digest: bytes) -> None:
+        """Note that a label hides this content; the note is safe before anything of the step leaves."""
+        found = self._db.execute("SELECT digest FROM labels WHERE label = ?", (label,)).fetchone()
+        if found is None:
+            self._write("INSERT INTO labels VALUES (?, ?)", (label, digest))
+        elif bytes(found[0]) != digest:
+            raise MaskReuseError("a label that hides one content was about to hide another; nothing was sent")
+
+    # Messages.
+
+    def keep_incoming(self, peer: str, number: int, digest: bytes, payload: bytes | None) -> None:
+        """Keep a message that was taken in."""
+        row = (peer, number, digest, payload)
+        self._write("INSERT INTO incoming (peer, number, digest, payload) VALUES (?, ?, ?, ?)", row)
+
+    def keep_outgoing(self, peer: str, number: int, payload: bytes) -> None:
+        """Keep a message that is about to leave; on a replay, make sure that it is the one that left."""
+        digest = hashlib.sha256(payload).digest()
+        found = self._db.execute("SELECT digest FROM outgoing WHERE peer = ? AND number = ?", (peer, number)).fetchone()
+        if found is None:
+            self._write("INSERT INTO outgoing VALUES (?, ?, ?, ?)", (peer, number, digest, payload))
+        elif bytes(found[0]) != digest:
+            raise SessionError(
+                f"{self.path}: message {number} to {peer} comes out different from the one that was sent before the "
+                "interruption; nothing was sent. Start all roles with --new-session"
+            )
+
+    def forget_outgoing(self, peer: str, up_to: int) -> None:
+        """Drop the bytes of what is safe at the peer, in the step at hand; digests stay."""
+        self._write(
+            "UPDATE outgoing SET payload = NULL WHERE peer = ? AND number <= ? AND payload IS NOT NULL", (peer, up_to)
+        )
+
+    def incoming(self) -> list[Kept]:
+        """Give what was taken in, in its order."""
+        rows = self._db.execute("SELECT peer, number, digest, payload FROM incoming ORDER BY position")
+        return [Kept(*row) for row in rows]
+
+    def outgoing(self) -> Iterator[Kept]:
+        """Give what left or was about to."""
+        for row in self._db.execute("SELECT peer, number, digest, payload FROM outgoing ORDER BY peer, number"):
+            yield Kept(*row)
+
+    # The ledger.
+
+    def record(self, entry: Entry) -> None:
+        """Keep an entry of the ledger; a replay makes the same entries in the same order, and none is kept twice."""
+        row = (self._entries, json.dumps(entry.fields(), ensure_ascii=False))
+        self._entries += 1
+        self._write("INSERT OR IGNORE INTO ledger VALUES (?, ?)", row)
+
+    def ledger(self) -> Ledger:
+        """Give everything that left this role so far."""
+        rows = self._db.execute("SELECT entry FROM ledger ORDER BY position")
+        return Ledger(Entry.of(json.loads(row[0])) for row in rows)
+
+    # Steps and ends.
+
+    def commit(self) -> None:
+        """Make the step at hand safe; if that fails, nothing of it may leave."""
+        if self._db.in_transaction:
+            with self._saying("cannot be written"):
+                self._db.execute("COMMIT")
+
+    def roll_back(self) -> None:
+        """Forget the step at hand."""
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+    def end(self, status: Status, facts: dict[str, bytes]) -> None:
+        """End the session: erase secrets and messages, keep how it ended, what was disclosed, and the given facts."""
+        for table in _PRIVATE:
+            self._write(f"DELETE FROM {table}", ())  # noqa: S608 - names of our own
+        self._write("DELETE FROM facts WHERE name != 'format'", ())
+        self.set_fact("status", status.encode())
+        for name, value in facts.items():
+            self.set_fact(name, value)
+        self.commit()
+        with self._saying("cannot be written"):
+            # What was erased is overwritten in the file itself, and the log of past pages is emptied.
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def erase(self) -> None:
+        """Forget everything, for a new session."""
+        self.end("new", {})
+        self._write("DELETE FROM facts WHERE name = 'status'", ())
+        self._write("DELETE FROM ledger", ())
+        self.commit()
+        self._entries = 0
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def _write(self, statement: str, values: tuple[Any, ...]) -> None:
+        with self._saying("cannot be written"):
+            if not self._db.in_transaction:
+                self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute(statement, values)
+
+    @contextmanager
+    def _saying(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise SessionError(
+                    f"{self.path}: another process is using this journal; a role runs once at a time"
+                ) from error
+            raise SessionError(f"{self.path}: the journal {what}: {error}") from error
+        except sqlite3.Error as error:
+            raise SessionError(f"{self.path}: the journal {what}: {error}") from error

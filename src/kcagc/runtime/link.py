@@ -1,0 +1,141 @@
+"""One live stream of a role: sends what is in its outbox, takes in what comes, says what is safe."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+from kcagc.errors import PeerError
+from kcagc.runtime.correspondence import Correspondence
+from kcagc.transport.frames import Ack, Assembly, Leave, Missing, Part, Ping, Pong, parts
+from kcagc.transport.wire import Broken, Wire
+
+_QUEUED = 4  # complete messages that wait for the role before reading stops
+
+
+class Link:
+    """Lives from a welcome to the end of the stream."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        letters: Correspondence,
+        *,
+        arrived: int,
+        longest: int,
+        take_in: Callable[[int, bytes], Awaitable[None]],
+        acknowledged: Callable[[], None],
+        told_missing: Callable[[tuple[str, ...]], None],
+    ) -> None:
+        self._wire, self._letters = wire, letters
+        self._take_in, self._acknowledged, self._told_missing = take_in, acknowledged, told_missing
+        self._next = arrived + 1  # the next message to send: what the peer has not got yet
+        self._assembly = Assembly(letters.peer, longest)
+        self._messages: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(_QUEUED)
+        self._wake, self._heard = asyncio.Event(), asyncio.Event()
+        self._said_safe = -1
+        self._missing: tuple[str, ...] = ()
+        self._told: tuple[str, ...] = ()
+        self._pings = self._pongs = 0
+        self._leaving = False
+        self.peer_left = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def run(self) -> None:
+        """Work until the stream ends; raise what ended it, unless that was nobody's fault."""
+        self._tasks = [asyncio.create_task(one()) for one in (self._read, self._hand_over, self._write)]
+        try:
+            done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                if not task.cancelled():
+                    task.result()
+        except Broken:
+            return
+        finally:
+            await self.stop()
+
+    async def stop(self) -> None:
+        """End the work; the stream is closed by whoever opened it."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await task
+
+    def wake(self) -> None:
+        """Look again at what there is to send."""
+        self._wake.set()
+
+    def tell_missing(self, names: tuple[str, ...]) -> None:
+        """Let the peer know who else is being waited for."""
+        self._missing = names
+        if names != self._told:
+            self._wake.set()
+
+    def leave(self) -> None:
+        """Say that all is done here."""
+        self._leaving = True
+        self._wake.set()
+
+    async def alive(self, seconds: float) -> bool:
+        """Ask whether the other end is still there."""
+        self._heard.clear()
+        self._pings += 1
+        self._wake.set()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._heard.wait(), seconds)
+        return self._heard.is_set()
+
+    async def _read(self) -> None:
+        while True:
+            frame = await self._wire.receive()
+            self._heard.set()
+            if isinstance(frame, Part):
+                message = self._assembly.add(frame)
+                if message is not None:
+                    await self._messages.put(message)
+            elif isinstance(frame, Ack):
+                self._letters.note_acknowledged(frame.number)
+                self._acknowledged()
+            elif isinstance(frame, Ping):
+                self._pongs += 1
+                self._wake.set()
+            elif isinstance(frame, Missing):
+                self._told_missing(frame.names)
+            elif isinstance(frame, Leave):
+                self.peer_left.set()
+            elif not isinstance(frame, Pong):
+                raise PeerError(f"{self._letters.peer}: sent an opening frame in the middle of a stream")
+
+    async def _hand_over(self) -> None:
+        while True:
+            number, payload = await self._messages.get()
+            await self._take_in(number, payload)
+            self._wake.set()
+
+    async def _write(self) -> None:
+        while True:
+            self._wake.clear()
+            safe = self._letters.safe
+            if safe > self._said_safe:
+                self._said_safe = safe
+                await self._wire.send(Ack(safe))
+            while self._next <= self._letters.sent:
+                payload = self._letters.outbox.get(self._next)
+                if payload is not None:
+                    for part in parts(self._next, payload):
+                        await self._wire.send(part)
+                self._next += 1
+            for _ in range(self._pings):
+                await self._wire.send(Ping())
+            for _ in range(self._pongs):
+                await self._wire.send(Pong())
+            self._pings = self._pongs = 0
+            if self._missing != self._told:
+                self._told = self._missing
+                await self._wire.send(Missing(self._told))
+            if self._leaving:
+                self._leaving = False
+                await self._wire.send(Leave())
+            await self._wake.wait()

@@ -1,0 +1,207 @@
+"""A role that can be killed at any moment and go on: its station, its journal and its numbered correspondence, joined.
+
+Nothing here waits or connects. Whoever runs it hands in what arrives, and sends what is in the outboxes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from kcagc.errors import AbortedError, KcagcError, PeerError, SessionError
+from kcagc.ledger import Entry, Ledger
+from kcagc.protocol.effects import Role
+from kcagc.protocol.messages import Abort, decode, expect, printable, tag_of
+from kcagc.runtime.correspondence import Correspondence, Letter
+from kcagc.runtime.journal import Journal
+from kcagc.runtime.station import Station, Watcher
+
+
+class KeptLedger(Ledger):
+    """A ledger whose entries are safe in the journal before what they speak of leaves."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__()
+        self._journal = journal
+
+    def record(self, entry: Entry) -> None:
+        """Add one, here and in the journal."""
+        super().record(entry)
+        self._journal.record(entry)
+
+
+class ResumableRole:
+    """Steps a role, a transaction a step. `hub` is for the one who sums, and keeps masked vectors in memory only."""
+
+    def __init__(
+        self,
+        name: str,
+        role: Role[Any],
+        letters: Mapping[str, Correspondence],
+        journal: Journal,
+        *,
+        hub: bool,
+        watcher: Watcher | None = None,
+    ) -> None:
+        self.letters, self._hub, self._journal, self._watcher = letters, hub, journal, watcher
+        self._live = False
+        self._numbers = dict.fromkeys(letters, 0)
+        self._forgotten = dict.fromkeys(letters, 0)
+        self._unsettled: dict[str, list[Letter]] = {peer: [] for peer in letters}
+        self._station = Station(
+            name, role, tuple(letters), store=journal, ledger=KeptLedger(journal), watcher=self._watch
+        )
+
+    @property
+    def finished(self) -> bool:
+        """Whether the role has ended, well or not."""
+        return self._station.finished
+
+    @property
+    def error(self) -> Exception | None:
+        """Why it ended, if not well."""
+        return self._station.error
+
+    @property
+    def result(self) -> Any:
+        """What it ended with."""
+        return self._station.result
+
+    @property
+    def waiting_for(self) -> frozenset[str]:
+        """Whose message it needs to go on."""
+        return self._station.waiting_for
+
+    @property
+    def ledger(self) -> Ledger:
+        """Everything that left this role or opened to it."""
+        return self._station.ledger
+
+    def resume(self) -> None:
+        """Begin, or replay the journal: the same messages in give the same messages out, or nothing is sent."""
+        kept, sent = self._journal.incoming(), list(self._journal.outgoing())
+        inbox: dict[str, deque[bytes]] = {peer: deque() for peer in self.letters}
+        for message in kept:
+            self.letters[message.peer].restore_arrived(message.number, message.digest)
+            if message.payload is not None:
+                inbox[message.peer].append(message.payload)
+        staged = self._staged(self._station.start())
+        while ready := [peer for peer in sorted(self.waiting_for) if inbox[peer]]:
+            staged += self._staged(self._station.deliver(ready[0], inbox[ready[0]].popleft()))
+        if self._station.error is not None and (kept or sent):
+            raise self._replay_failed(self._station.error)
+        if any(inbox.values()) or any(self._numbers[one.peer] < one.number for one in sent):
+            raise self._replay_failed(KcagcError("it asks for other messages than before"))
+        self._commit()
+        stored = {(one.peer, one.number) for one in sent}
+        for one in sent:
+            self._restore_sent(one.peer, one.number, one.payload)
+        self._post([(peer, number, payload) for peer, number, payload in staged if (peer, number) not in stored])
+        self._live = True
+
+    def take_in(self, sender: str, number: int, payload: bytes) -> None:
+        """Take in a message, and do all that it allows; afterwards outboxes and `safe` numbers have moved on."""
+        try:
+            if not self.letters[sender].take_in(number, payload) or self.finished:
+                return
+            ends = tag_of(payload, sender) == "abort"
+        except PeerError as error:
+            self.fail(error)
+            return
+        if ends:  # need not wait until somebody asks for this sender's message
+            self.fail(self._aborted(sender, payload))
+            return
+        while not self.finished and (
+            ready := [one for one in sorted(self.waiting_for) if self.letters[one].has_letter]
+        ):
+            self._deliver(ready[0])
+
+    def fail(self, error: Exception) -> None:
+        """End the role from outside; its peers are told."""
+        self._finish_step(self._station.fail(error), ())
+
+    def _deliver(self, sender: str) -> None:
+        letter = self.letters[sender].next_letter()
+        if self._hub and tag_of(letter.payload, sender) == "masked":
+            self._unsettled[sender].append(letter)
+            self._finish_step(self._station.deliver(sender, letter.payload), ())
+            return
+        self._settle(sender)
+        self._journal.keep_incoming(sender, letter.number, letter.digest, letter.payload)
+        self._finish_step(self._station.deliver(sender, letter.payload), (letter,), sender)
+
+    def _settle(self, peer: str) -> int:
+        """Keep the digests of vectors that an answer to their sender, or its next message, has made superfluous."""
+        last = 0
+        for letter in self._unsettled[peer]:
+            self._journal.keep_incoming(peer, letter.number, letter.digest, None)
+            last = letter.number
+        self._unsettled[peer].clear()
+        return last
+
+    def _finish_step(self, sent: list[tuple[str, bytes]], kept: tuple[Letter, ...], sender: str = "") -> None:
+        if isinstance(self._station.error, SessionError):  # the journal failed: nothing of this step may leave
+            self._journal.roll_back()
+            raise self._station.error
+        if not sent and not kept:  # a vector whose sum is not complete: it stays in memory
+            return
+        staged = self._staged(sent)
+        safe = {peer: self._settle(peer) for peer in {peer for peer, _ in sent}}
+        for letter in kept:
+            safe[sender] = max(safe.get(sender, 0), letter.number)
+        for peer, letters in self.letters.items():
+            if letters.acknowledged > self._forgotten[peer]:
+                self._forgotten[peer] = letters.acknowledged
+                self._journal.forget_outgoing(peer, letters.acknowledged)
+        self._commit()
+        for peer, number in safe.items():
+            self.letters[peer].safe = max(self.letters[peer].safe, number)
+        self._post(staged)
+
+    def _staged(self, sent: list[tuple[str, bytes]]) -> list[tuple[str, int, bytes]]:
+        staged = []
+        for peer, payload in sent:
+            self._numbers[peer] += 1
+            self._journal.keep_outgoing(peer, self._numbers[peer], payload)
+            staged.append((peer, self._numbers[peer], payload))
+        return staged
+
+    def _commit(self) -> None:
+        try:
+            self._journal.commit()
+        except SessionError:
+            self._journal.roll_back()
+            raise
+
+    def _post(self, staged: list[tuple[str, int, bytes]]) -> None:
+        for peer, number, payload in staged:
+            self.letters[peer].post(number, payload)
+
+    def _restore_sent(self, peer: str, number: int, payload: bytes | None) -> None:
+        if payload is not None:
+            self.letters[peer].post(number, payload)
+        else:  # safe at the peer already
+            self.letters[peer].sent = self.letters[peer].acknowledged = number
+
+    def _replay_failed(self, why: Exception) -> SessionError:
+        self._journal.roll_back()
+        if isinstance(why, SessionError):
+            return why
+        return SessionError(
+            f"{self._journal.path}: the run cannot be replayed from its journal ({why}); nothing was sent. Start all "
+            "roles with --new-session"
+        )
+
+    def _aborted(self, sender: str, payload: bytes) -> KcagcError:
+        try:
+            message = expect(decode(payload, sender), Abort, sender)
+        except PeerError as error:
+            return error
+        # Who hears everybody takes nobody's word for who ended the run.
+        origin = sender if self._hub else printable(message.origin)
+        return AbortedError(origin, printable(message.reason))
+
+    def _watch(self, name: str, progress: Any) -> None:
+        if self._live and self._watcher is not None:
+            self._watcher(name, progress)

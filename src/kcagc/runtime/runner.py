@@ -1,0 +1,183 @@
+"""The one loop that joins a role to its streams: what arrives goes to the role, what it sends goes out, and time runs.
+
+A runner has no opinion on who opened a stream. The aggregator attaches those that parties open, a party the one that
+it opens itself; when a stream is lost, another takes its place and goes on where it ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kcagc.errors import MissingError
+from kcagc.runtime.correspondence import Correspondence
+from kcagc.runtime.link import Link
+from kcagc.runtime.resumable import ResumableRole
+from kcagc.runtime.worker import Worker
+from kcagc.transport.wire import Wire
+
+_TICK = 0.25
+_LINGER = 5.0  # seconds in which peers can hear that a run has failed, or that all is done
+_SAY_AFTER = 2.0
+_SAY_AGAIN = 60.0
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """How long to wait, in seconds, and how long a message may be, in bytes."""
+
+    missing: float = 600.0  # for a peer that is not connected
+    silent: float = 3600.0  # for the next message of one that is
+    largest_message: int = 1 << 30
+
+
+Log = Callable[[str], None]
+
+
+class Runner:
+    """Runs one role of one session to its end."""
+
+    def __init__(self, role: ResumableRole, worker: Worker, waiting: Waiting, log: Log, *, hub: bool) -> None:
+        self.role, self._worker, self._waiting, self._log, self._hub = role, worker, waiting, log, hub
+        self.links: dict[str, Link] = {}
+        self.ended = False
+        self._fatal: BaseException | None = None
+        self._changed = asyncio.Event()
+        now = time.monotonic()
+        self._gone_since = dict.fromkeys(self.letters, now)
+        self._heard_at = dict.fromkeys(self.letters, now)
+        self._begun = now
+        self._said: tuple[tuple[str, ...], float] = ((), now)
+        self._awaited_elsewhere: tuple[str, ...] = ()
+
+    @property
+    def letters(self) -> Mapping[str, Correspondence]:
+        """The correspondence with each peer."""
+        return self.role.letters
+
+    async def attach(self, peer: str, wire: Wire, arrived: int) -> None:
+        """Serve a stream of a peer until it ends; `arrived` is the last message that the peer has."""
+        link = Link(
+            wire,
+            self.letters[peer],
+            arrived=arrived,
+            longest=self._waiting.largest_message,
+            take_in=lambda number, payload: self._take_in(peer, number, payload),
+            acknowledged=self._changed.set,
+            told_missing=self._told_missing,
+        )
+        self.links[peer] = link
+        self._heard_at[peer] = time.monotonic()
+        self._changed.set()
+        try:
+            await link.run()
+        finally:
+            if self.links.get(peer) is link:
+                del self.links[peer]
+                self._gone_since[peer] = time.monotonic()
+            self._changed.set()
+
+    async def run(self) -> Any:
+        """Work until the role has ended and its peers know; give its result, or raise why it failed."""
+        while True:
+            if self._fatal is not None:
+                raise self._fatal
+            if self.role.finished and (self.role.error is not None or self._all_settled()):
+                break
+            await self._check_time()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), _TICK)
+            self._changed.clear()
+        self.ended = True
+        if self.role.error is not None:
+            await self._until(lambda: all(self.letters[peer].settled for peer in self.links))
+            raise self.role.error
+        return self.role.result
+
+    async def say_goodbye(self) -> None:
+        """Tell all peers that are there that everything is safe here, and give them a moment to say the same."""
+        for link in self.links.values():
+            link.leave()
+        await self._until(lambda: all(link.peer_left.is_set() for link in self.links.values()))
+
+    async def fail(self, error: Exception) -> None:
+        """End the role from outside."""
+        await self._guarded(self.role.fail, error)
+
+    async def _take_in(self, peer: str, number: int, payload: bytes) -> None:
+        self._heard_at[peer] = time.monotonic()
+        await self._guarded(self.role.take_in, peer, number, payload)
+
+    async def _guarded(self, act: Callable[..., None], *values: Any) -> None:
+        """Have the role do something; a failure of the journal or of our own ends the run, and nothing is sent."""
+        try:
+            await self._worker.call(act, *values)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self._fatal = error
+        for link in self.links.values():
+            link.wake()
+        self._changed.set()
+
+    def _all_settled(self) -> bool:
+        return all(one.settled for one in self.letters.values())
+
+    async def _until(self, done: Callable[[], bool]) -> None:
+        end = time.monotonic() + _LINGER
+        while not done() and time.monotonic() < end:
+            await asyncio.sleep(0.02)
+
+    async def _check_time(self) -> None:
+        if self.role.finished and self.role.error is not None:
+            return
+        now = time.monotonic()
+        gone = self._missing()
+        for peer in gone:
+            if now - self._gone_since[peer] > self._waiting.missing:
+                seconds = round(self._waiting.missing)
+                await self._give_up(f"{peer} is missing: not connected for {seconds} seconds")
+                return
+        for peer in self.role.waiting_for:
+            if peer in self.links and now - self._heard_at[peer] > self._waiting.silent:
+                seconds = round(self._waiting.silent)
+                await self._give_up(f"{peer} is connected, but has been silent for {seconds} seconds")
+                return
+        if self._hub:
+            for peer, link in self.links.items():
+                link.tell_missing(tuple(name for name in gone if name != peer))
+        self._say(gone or self._awaited_elsewhere, now)
+
+    async def _give_up(self, message: str) -> None:
+        """End the run for want of a peer: the aggregator for all; a party for itself, and the same command goes on."""
+        error = MissingError(message).telling(message)
+        if self._hub:
+            await self.fail(error)
+        else:
+            self._fatal = error
+
+    def _missing(self) -> tuple[str, ...]:
+        """Name the peers that are needed and not there."""
+        done = self.role.finished
+        return tuple(
+            peer for peer in self.letters if peer not in self.links and not (done and self.letters[peer].settled)
+        )
+
+    def _told_missing(self, names: tuple[str, ...]) -> None:
+        self._awaited_elsewhere = names
+        self._changed.set()
+
+    def _say(self, names: tuple[str, ...], now: float) -> None:
+        """Say who is missing: soon, when it changes, and once a minute."""
+        said, when = self._said
+        if names == said and (not names or now - when < _SAY_AGAIN):
+            return
+        if now - self._begun < _SAY_AFTER:
+            return
+        self._said = (names, now)
+        if names:
+            self._log(f"waiting for {', '.join(names)}")

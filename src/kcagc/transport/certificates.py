@@ -1,0 +1,442 @@
+"""Certificates say who may connect: an authority for trials, the files an organisation brings, the names in a peer's.
+
+Whatever is wrong with a file is said here and by name, because gRPC does not say it: where a key does not match, it
+"failed to bind"; where a certificate ran out, there is a "socket closed".
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from kcagc.errors import ParameterError
+
+CERTIFICATE_DAYS = 365
+# Longer than a certificate, so that what runs out first is what names an organisation; no longer than that, because the
+# authority's key is thrown away and nothing could be renewed with it.
+AUTHORITY_DAYS = 2 * CERTIFICATE_DAYS
+
+_SLOW_CLOCKS = timedelta(hours=1)
+_LONGEST_NAME = 64  # of the common name, which repeats it for people who read certificates
+_LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)", re.IGNORECASE)
+# All that the library raises for a certificate that is not quite one.
+_UNREADABLE = (ValueError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension)
+_ADVICE = "use ECDSA on P-256 or P-384, or RSA with 2048 bits or more"
+
+
+# ---- the authority of a trial
+
+
+def trial_authority(name: str) -> Authority:
+    """Make a fresh authority for a trial. Whoever holds it can speak for everybody: let go of it once all are served.
+
+    Its key is never written anywhere. Real use takes certificates from an authority that the organisations agreed on.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _subject("authority", name)
+    now = datetime.now(UTC)
+    builder = _certificate(subject, subject, key.public_key(), now, now + timedelta(days=AUTHORITY_DAYS))
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_key_usage(authority=True), critical=True)
+    return Authority(builder.sign(key, hashes.SHA256()), key)
+
+
+@dataclass(frozen=True, eq=False)
+class Authority:
+    """A certificate that everybody trusts, and the key that signs for it."""
+
+    certificate: x509.Certificate
+    _key: ec.EllipticCurvePrivateKey = field(repr=False)
+
+    @property
+    def certificate_pem(self) -> bytes:
+        """What every organisation puts into its `ca` file."""
+        return self.certificate.public_bytes(Encoding.PEM)
+
+    def issue(
+        self,
+        tls_name: str,
+        *,
+        server: bool = False,
+        client: bool = False,
+        days: float = CERTIFICATE_DAYS,
+        start: datetime | None = None,
+    ) -> tuple[bytes, bytes]:
+        """Give a new key and its certificate for this name, as PEM: the certificate, then the key.
+
+        `server` is for who listens, `client` for who connects. It is valid for `days` from `start`, which is now.
+        """
+        if not (server or client):
+            raise ParameterError(f"{tls_name}: a certificate is for a server, a client or both: set one of them")
+        labels = tls_name.split(".")
+        if len(tls_name) > _LONGEST_NAME or _is_ip(tls_name) or not all(_LABEL.fullmatch(label) for label in labels):
+            raise ParameterError(
+                f"tls_name: {tls_name!r} is not a host name: use letters, digits, '-' and '.', at most {_LONGEST_NAME}"
+            )
+        start = start or datetime.now(UTC)
+        end = start + timedelta(days=days)
+        if days <= 0 or end > self.certificate.not_valid_after_utc:
+            raise ParameterError(
+                f"days: must be above 0 and end by {_day(self.certificate.not_valid_after_utc)}, not {days}"
+            )
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = _certificate(_subject("tls_name", tls_name), self.certificate.subject, key.public_key(), start, end)
+        uses = [ExtendedKeyUsageOID.SERVER_AUTH] * server + [ExtendedKeyUsageOID.CLIENT_AUTH] * client
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        builder = builder.add_extension(_key_usage(authority=False), critical=True)
+        builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+        builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(tls_name.lower())]), critical=False)
+        builder = builder.add_extension(issuer, critical=False)
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM), _key_pem(key)
+
+
+def _certificate(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, start: datetime, end: datetime
+) -> x509.CertificateBuilder:
+    builder = x509.CertificateBuilder(issuer, subject, key, x509.random_serial_number())
+    builder = builder.not_valid_before(start - _SLOW_CLOCKS).not_valid_after(end)
+    return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+
+
+def _subject(parameter: str, name: str) -> x509.Name:
+    if not 0 < len(name) <= _LONGEST_NAME:
+        raise ParameterError(f"{parameter}: the name must have 1 to {_LONGEST_NAME} characters, not {len(name)}")
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _key_usage(*, authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not authority,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+# ---- the files of an organisation
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What an organisation shows and whom it trusts, read and checked; the bytes are PEM as gRPC takes them."""
+
+    ca_file: Path
+    certificate_file: Path
+    key_file: Path
+    ca: bytes = field(repr=False)
+    certificate: bytes = field(repr=False)  # with the certificates between it and the authority
+    key: bytes = field(repr=False)
+    names: frozenset[str]
+    expires: datetime  # of the first to run out, from the certificate up to the authority
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def days_left(self) -> int:
+        """Whole days until it runs out; below zero when it has."""
+        return (self.expires - datetime.now(UTC)).days
+
+    @classmethod
+    def load(
+        cls,
+        ca: str | Path,
+        certificate: str | Path,
+        key: str | Path,
+        *,
+        who: str,
+        server: bool = False,
+        client: bool = False,
+    ) -> Credentials:
+        """Read the three files, or say which of them cannot be used and why; `who` is whose they are, for the message.
+
+        With `server` or `client` the certificate must allow that use.
+        """
+        files = _Files(who, Path(ca), Path(certificate), Path(key))
+        authorities = files.authorities()
+        own, *between = files.certificates(files.certificate)
+        private = files.private_key([own, *between])
+        names = files.names(own)
+        files.require_uses(own, server=server, client=client)
+        path = files.path_to_authority(own, between, authorities)
+        return cls(
+            files.ca,
+            files.certificate,
+            files.key,
+            # written anew: what else a file has in it (a text, another key) is nobody's business
+            ca=b"".join(each.public_bytes(Encoding.PEM) for each in authorities),
+            certificate=b"".join(each.public_bytes(Encoding.PEM) for each in [own, *between]),
+            key=_key_pem(private),
+            names=frozenset(names),
+            expires=min(each.not_valid_after_utc for each in path),
+            warnings=files.warnings(),
+        )
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The checks, each of which raises an error that begins with the file's name."""
+
+    who: str
+    ca: Path
+    certificate: Path
+    key: Path
+
+    def wrong(self, file: Path, what: str) -> ParameterError:
+        return ParameterError(f"{self.who}: {file}: {what}")
+
+    def read(self, file: Path) -> bytes:
+        try:
+            return file.read_bytes()
+        except OSError as error:
+            raise self.wrong(
+                file, f"cannot be read ({error.strerror}): name a file that is there and readable"
+            ) from error
+
+    def certificates(self, file: Path) -> list[x509.Certificate]:
+        content = self.read(file)
+        if b"-----BEGIN CERTIFICATE-----" not in content:
+            found = "a private key, which belongs under `key`" if b"PRIVATE KEY-----" in content else "something else"
+            raise self.wrong(file, f"holds no certificate as PEM (-----BEGIN CERTIFICATE-----) but {found}")
+        try:
+            found = x509.load_pem_x509_certificates(content)
+            for each in found:
+                _ = (each.subject, each.issuer, each.extensions)  # which are read only when asked for
+        except _UNREADABLE as error:
+            raise self.wrong(file, "holds a certificate that is damaged: copy the file again") from error
+        return found
+
+    def authorities(self) -> list[x509.Certificate]:
+        """Let nothing but authorities be trusted: gRPC takes whatever stands in this file for one.
+
+        With a party's own certificate in it, that party could make certificates for the names of all others.
+        """
+        found = self.certificates(self.ca)
+        for each in found:
+            if not _is_authority(each):
+                raise self.wrong(
+                    self.ca,
+                    f"{_called(each)} is not the certificate of an authority: leave it out, "
+                    "or its owner could make certificates for everybody's name",
+                )
+        return found
+
+    def private_key(self, chain: Sequence[x509.Certificate]) -> PrivateKeyTypes:
+        content = self.read(self.key)
+        try:
+            private = load_pem_private_key(content, password=None)
+        except TypeError as error:  # the library's word for a missing password
+            raise self.wrong(
+                self.key,
+                "is encrypted, and nobody is there to type a password: decrypt it first (openssl pkey -in … -out …)",
+            ) from error
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise self.wrong(self.key, "holds no private key as PEM (-----BEGIN PRIVATE KEY-----)") from error
+        public = private.public_key()
+        if public != _key_of(chain[0]):
+            later = any(public == _key_of(each) for each in chain[1:])
+            advice = "put the certificate of this key first, and those between it and the authority after it"
+            raise self.wrong(
+                self.key,
+                f"does not belong to the {'first ' * later}certificate in {self.certificate}: "
+                + (advice if later else "take both from the same request"),
+            )
+        return private
+
+    def names(self, own: x509.Certificate) -> set[str]:
+        names = _dns_names(own)
+        if not names:
+            raise self.wrong(
+                self.certificate,
+                "has no DNS name under subjectAltName, which is how others check who it is for (a common name is not "
+                "enough): have it issued with one",
+            )
+        return names
+
+    def require_uses(self, own: x509.Certificate, *, server: bool, client: bool) -> None:
+        if _is_authority(own):
+            raise self.wrong(
+                self.certificate,
+                "is the certificate of an authority, whose key can speak for everybody: have it issue one for you",
+            )
+        if not _usable(_key_of(own)):
+            raise self.wrong(self.certificate, f"its key is too weak or of a kind that gRPC cannot use: {_ADVICE}")
+        try:
+            allowed = own.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        except x509.ExtensionNotFound:  # then it is good for every use
+            return
+        for wanted, use, name in (
+            (server, ExtendedKeyUsageOID.SERVER_AUTH, "serverAuth"),
+            (client, ExtendedKeyUsageOID.CLIENT_AUTH, "clientAuth"),
+        ):
+            if wanted and use not in allowed:
+                raise self.wrong(
+                    self.certificate, f"is not for this use: have it issued with {name} under extendedKeyUsage"
+                )
+
+    def path_to_authority(
+        self, own: x509.Certificate, between: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate]
+    ) -> list[x509.Certificate]:
+        """Follow the signatures up to somebody in `ca`, by hand.
+
+        The library's own verification keeps to the rules of the public web, and refuses the roots that
+        `openssl req -x509` makes. Nothing rests on this path: peers walk their own.
+        """
+        self.require_in_time(self.certificate, own)
+        path = [own]
+        while not (top := [each for each in authorities if _signed(path, each)]):
+            step = [each for each in between if each not in path and _signed(path, each)]
+            if not step:
+                raise self.wrong(
+                    self.certificate,
+                    f"{_called(path[-1])} is not signed by an authority in {self.ca} but by "
+                    f"{path[-1].issuer.rfc4514_string()!r}: add that authority there or, where it stands between, here",
+                )
+            path.append(step[0])
+            self.require_in_time(self.certificate, step[0])
+        # an authority that was renewed under the same key may stand there twice
+        path.append(max(top, key=lambda each: each.not_valid_after_utc))
+        self.require_in_time(self.ca, path[-1])
+        for each in path:
+            last = each is path[-1]  # whose signature on itself nobody looks at
+            if _weak(_key_of(each)) or (
+                not last and isinstance(each.signature_hash_algorithm, hashes.MD5 | hashes.SHA1)
+            ):
+                file = self.ca if last else self.certificate
+                raise self.wrong(file, f"{_called(each)} has a weak key or signature: {_ADVICE}, signed with SHA-256")
+        return path
+
+    def require_in_time(self, file: Path, certificate: x509.Certificate) -> None:
+        now, start, end = datetime.now(UTC), certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        if now > end:
+            raise self.wrong(
+                file, f"{_called(certificate)} ran out on {_day(end)} (valid from {_day(start)}): have it renewed"
+            )
+        if now < start:
+            raise self.wrong(
+                file,
+                f"{_called(certificate)} is not valid before {_day(start)} (until {_day(end)}): wait, or set the clock "
+                f"of this machine, which says {_day(now)}",
+            )
+
+    def warnings(self) -> tuple[str, ...]:
+        mode = self.key.stat().st_mode & 0o777
+        if os.name != "posix" or not mode & 0o077:  # other systems keep such rights elsewhere
+            return ()
+        return (
+            f"{self.who}: {self.key}: others on this machine may read this key (mode {mode:o}): chmod 600 {self.key}",
+        )
+
+
+# ---- the certificate of a peer
+
+
+def names_in(certificate_pem: bytes) -> set[str]:
+    """Give the names a peer may go by: the DNS names, in lower case, of the certificate it connected with.
+
+    The common name does not count. What cannot be read names nobody.
+    """
+    try:
+        return _dns_names(x509.load_pem_x509_certificate(certificate_pem))
+    except _UNREADABLE:
+        return set()
+
+
+def _dns_names(certificate: x509.Certificate) -> set[str]:
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, *_UNREADABLE):
+        return set()
+    return {name.lower() for name in found.get_values_for_type(x509.DNSName)}
+
+
+# ---- single facts
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    return _path_length(certificate) >= 0
+
+
+def _path_length(certificate: x509.Certificate) -> float:
+    """How many authorities may stand below this one, and -1 where it is none."""
+    try:
+        basic = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
+    except (x509.ExtensionNotFound, *_UNREADABLE):
+        return -1
+    if not basic.ca:
+        return -1
+    return float("inf") if basic.path_length is None else basic.path_length
+
+
+def _signed(path: Sequence[x509.Certificate], issuer: x509.Certificate) -> bool:
+    """Say whether the issuer signed the last of the path, and may."""
+    if _path_length(issuer) < len(path) - 1:
+        return False
+    try:
+        path[-1].verify_directly_issued_by(issuer)
+    except (InvalidSignature, TypeError, *_UNREADABLE):
+        return False
+    return True
+
+
+def _key_of(certificate: x509.Certificate) -> object:
+    try:
+        return certificate.public_key()
+    except _UNREADABLE:  # of a kind that the library does not know
+        return None
+
+
+def _usable(key: object) -> bool:
+    """Say whether gRPC can work with it: with Ed25519 or P-521 it starts too, and then fails every handshake."""
+    return not _weak(key) and (
+        isinstance(key, rsa.RSAPublicKey)
+        or (isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1 | ec.SECP384R1))
+    )
+
+
+def _weak(key: object) -> bool:
+    return (isinstance(key, rsa.RSAPublicKey) and key.key_size < 2048) or (
+        isinstance(key, ec.EllipticCurvePublicKey) and key.key_size < 256
+    )
+
+
+def _is_ip(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _called(certificate: x509.Certificate) -> str:
+    return repr(certificate.subject.rfc4514_string() or ", ".join(sorted(_dns_names(certificate))))
+
+
+def _day(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _key_pem(key: PrivateKeyTypes) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
