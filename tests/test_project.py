@@ -52,6 +52,7 @@ LAYERS = [
     {"protocol", "transport"},
     {"runtime"},
     {"simulation", "inputs"},
+    {"deployment"},
     {"estimators"},
     {"__init__"},
     {"cli"},

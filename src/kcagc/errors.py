@@ -47,6 +47,7 @@ class AgreementError(KcagcError):
 
     exit_code = 5
     told = "parties do not agree"
+    odd = ""  # the party that most others do not agree with, where that is known
 
 
 class PeerError(KcagcError):

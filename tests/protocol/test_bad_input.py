@@ -10,8 +10,9 @@ from sklearn.exceptions import NotFittedError
 
 from kcagc import KCAGC as EXPORTED
 from kcagc.errors import DataError, KcagcError, ParameterError, PolicyError
-from kcagc.estimators import KCAGC, local_clusters
+from kcagc.estimators import KCAGC
 from kcagc.graph.structure import Graph
+from kcagc.inputs import local_clusters
 from kcagc.ledger import Ledger
 from protocol_enemies import tables
 

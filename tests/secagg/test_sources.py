@@ -78,6 +78,7 @@ def test_only_new_identities_and_fresh_secrets_draw():
     found = {(path.stem, name, where) for path in SOURCES for name, where in uses(tree_of(path), DRAWING)}
     assert found == {
         ("identity", "generate", "Identity.generate"),
+        ("link", "urandom", "fresh_token"),
         ("session", "generate", "Secrets.fresh"),
         ("session", "urandom", "Secrets.fresh"),
     }
@@ -87,7 +88,7 @@ def test_the_operating_system_is_asked_for_randomness_and_for_nothing_else():
     for path in SOURCES:
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
-                assert (path.stem, node.attr) == ("session", "urandom")
+                assert (path.stem, node.attr) in {("session", "urandom"), ("link", "urandom")}
 
 
 @each_source

@@ -1,71 +1,168 @@
-"""`kcagc demo`: the embedded dataset clustered by each party alone, by all together without pooling, and pooled."""
+"""`kcagc demo`: three organisations and a coordinator as four processes, from certificates to clusters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kcagc.cli import screen
+
+if TYPE_CHECKING:
+    from kcagc.datasets.model import Dataset
+    from kcagc.deployment.trial import Trial
 
 _PARTIES = ("bank", "telecom", "shop")
 _ORDER = 2  # of the filter
 
 
 @click.command()
+@click.option("--folder", type=click.Path(path_type=Path), help="Where the roles' folders go  [default: a new one].")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
-def demo(as_json: bool) -> None:
-    """Cluster the embedded dataset and say what was done."""
-    import time
-
-    import numpy as np
-    from rich.table import Table
-
-    from kcagc.cluster import cluster_locally
+def demo(folder: Path | None, as_json: bool) -> None:
+    """Cluster the embedded dataset as three organisations and a coordinator, four processes with mutual TLS."""
     from kcagc.datasets import load
-    from kcagc.estimators import KCAGC
-    from kcagc.graph import Graph, HalfFilter
-    from kcagc.metrics import table
+    from kcagc.graph import Graph
 
     dataset = load("demo")
     graph = Graph.from_matrix(dataset.adjacency)
-    model = KCAGC(n_clusters=dataset.n_classes, psi=_ORDER, random_state=0)
-
-    def alone(features: Any) -> Any:
-        return cluster_locally(graph, features, dataset.n_classes, filter=HalfFilter(_ORDER), random_state=0).labels
-
-    runs: list[tuple[str, int, Callable[[], Any]]] = [
-        (who, features.shape[1], partial(alone, features))
-        for who, features in zip(_PARTIES, dataset.parties(), strict=True)
-    ]
-    columns = dataset.features.shape[1]
-    runs.append(("together", columns, lambda: model.fit(dataset.parties(), adjacency=graph).labels_))
-    runs.append(("all pooled", columns, partial(alone, dataset.features)))
-    results = []
-    for who, width, cluster in runs:
-        begin = time.perf_counter()
-        found = cluster()
-        results.append(
-            {
-                "who": who,
-                "columns": width,
-                "cluster_sizes": np.bincount(found).tolist(),
-                **table(dataset.labels, found, graph),
-                "seconds": round(time.perf_counter() - begin, 3),
-            }
-        )
+    where = Path(tempfile.mkdtemp(prefix="kcagc-demo-")) if folder is None else folder
+    begin = time.perf_counter()
+    trial = _prepared(where, dataset, graph)
+    if not as_json:
+        _introduce(dataset, graph)
+    with trial.running() as processes, _shown(list(trial.configs), processes.ids, as_json) as show:
+        alone = _alone(dataset, graph)  # meanwhile
+        for name, line in processes.lines():
+            show(name, line)
+    seconds = time.perf_counter() - begin
+    results = [*alone[:-1], _together(dataset, graph, where), alone[-1]]
+    learned = _learned(where, list(trial.configs))
     if as_json:
-        screen.print_json(results)
+        screen.print_json(
+            {"clusterings": results, "learned": learned, "folder": str(where), "seconds": round(seconds, 1)}
+        )
+    else:
+        _report(results, learned, where, seconds)
+
+
+def _prepared(where: Path, dataset: Dataset, graph: Any) -> Trial:
+    """Write what four organisations would have: keys, certificates, configurations and tables of their own."""
+    from kcagc.deployment.trial import Trial
+
+    trial = Trial(where, list(_PARTIES), n_clusters=dataset.n_classes, psi=_ORDER)
+    names = [f"person-{number:03}" for number in range(dataset.n_nodes)]
+    for party, features in zip(_PARTIES, dataset.parties(), strict=True):
+        trial.write_data(party, names, features, graph)
+    trial.settle(random_state=0)
+    return trial
+
+
+def _introduce(dataset: Dataset, graph: Any) -> None:
+    screen.out().print(
+        f"[bold]{graph.n_nodes:,} people, {graph.n_edges:,} links between them, {dataset.n_classes} hidden groups.[/] "
+        f"A {_PARTIES[0]}, a {_PARTIES[1]} and a {_PARTIES[2]} all know who is linked to whom; each holds "
+        f"{dataset.party_columns[0]} columns of its own about everybody, and shows them to nobody.\n"
+    )
+
+
+@contextlib.contextmanager
+def _shown(names: list[str], ids: dict[str, int], as_json: bool) -> Iterator[Any]:
+    """Show what each process says: as a table that moves where a person watches, as lines where not."""
+    from rich.live import Live
+    from rich.table import Table
+
+    from kcagc.deployment.trial import stage_of
+
+    console, said = screen.messages(), dict.fromkeys(names, "starting")
+
+    def drawn() -> Table:
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True, style="dim")
+        table.add_column(no_wrap=True)
+        for name in names:
+            table.add_row(name, f"process {ids[name]}", said[name])
+        return table
+
+    if not console.is_terminal:
+
+        def say(_: str, line: str) -> None:
+            if not as_json:
+                click.echo(line, err=True)
+
+        yield say
         return
+    with Live(drawn(), console=console, refresh_per_second=12, transient=False) as live:
+
+        def show(name: str, line: str) -> None:
+            said[name] = stage_of(line)
+            live.update(drawn())
+
+        yield show
+        for name in names:
+            said[name] = "done"
+        live.update(drawn())
+
+
+def _alone(dataset: Dataset, graph: Any) -> list[dict[str, Any]]:
+    """Cluster what each party has, and what all have, as if there were nobody else and no secrets."""
+    from kcagc.cluster import cluster_locally
+    from kcagc.graph import HalfFilter
+
+    tables = [*dataset.parties(), dataset.features]
+    results = []
+    for who, features in zip((*_PARTIES, "all pooled"), tables, strict=True):
+        found = cluster_locally(graph, features, dataset.n_classes, filter=HalfFilter(_ORDER), random_state=0).labels
+        results.append(_judged(who, features.shape[1], dataset, graph, found))
+    return results
+
+
+def _together(dataset: Dataset, graph: Any, where: Path) -> dict[str, Any]:
+    """Read the labels that the first party's process wrote; they are in the order of the names."""
+    import numpy as np
+
+    lines = (where / _PARTIES[0] / "result" / "labels.csv").read_text(encoding="utf-8").splitlines()[1:]
+    found = np.array([int(line.rpartition(",")[2]) for line in lines])
+    return _judged("together", dataset.features.shape[1], dataset, graph, found)
+
+
+def _judged(who: str, columns: int, dataset: Dataset, graph: Any, found: Any) -> dict[str, Any]:
+    import numpy as np
+
+    from kcagc.metrics import table
+
+    sizes = np.bincount(found).tolist()
+    return {"who": who, "columns": columns, "cluster_sizes": sizes, **table(dataset.labels, found, graph)}
+
+
+def _learned(where: Path, names: list[str]) -> list[dict[str, Any]]:
+    """Give, for each role, what left it and what it learned about data, as the ledgers of all roles have it."""
+    import json
+
+    learned: dict[str, dict[str, None]] = {name: {} for name in names}
+    sent = dict.fromkeys(names, 0)
+    for name in names:
+        for line in (where / name / "result" / "ledger.jsonl").read_text(encoding="utf-8").splitlines():
+            entry = json.loads(line)
+            if entry["kind"].startswith("message/") and entry["sender"] == name:
+                sent[name] += entry["bytes"]
+            about_data = entry["kind"].startswith(("opened/", "inside/labels", "output/"))
+            if about_data and entry["receiver"] in learned:
+                words = entry["learns"].partition(":")[0].partition(";")[0]
+                learned[entry["receiver"]][words.replace("the sender's", "each other party's")] = None
+    return [{"role": name, "bytes_sent": sent[name], "learned": sorted(learned[name])} for name in names]
+
+
+def _report(results: list[dict[str, Any]], learned: list[dict[str, Any]], where: Path, seconds: float) -> None:
+    from rich.table import Table
 
     console = screen.out()
-    console.print(
-        f"[bold]{graph.n_nodes:,} nodes, {graph.n_edges:,} edges, {dataset.n_classes} hidden classes.[/] "
-        f"A {_PARTIES[0]}, a {_PARTIES[1]} and a {_PARTIES[2]} know the same nodes and the same graph; "
-        f"each holds {dataset.party_columns[0]} columns of its own about them.\n"
-    )
     wide = console.width >= 75
     shown = Table(box=None, pad_edge=False)
     shown.add_column("clustered by", no_wrap=True)
@@ -75,23 +172,30 @@ def demo(as_json: bool) -> None:
         shown.add_column("", no_wrap=True)
         shown.add_column("NMI", justify="right")
         shown.add_column("cluster sizes", no_wrap=True)
+    names = {"together": "[bold]together[/]", "all pooled": "all pooled"}
     for row in results:
-        cells = [
-            {"together": "[bold]together[/]", "all pooled": "all pooled"}.get(row["who"], f"{row['who']} alone"),
-            str(row["columns"]),
-            screen.percent(row["accuracy"]),
-        ]
+        cells = [names.get(row["who"], f"{row['who']} alone"), str(row["columns"]), screen.percent(row["accuracy"])]
         if wide:
-            cells += [
-                "█" * round(15 * row["accuracy"]),
-                f"{row['nmi']:.2f}",
-                " ".join(map(str, sorted(row["cluster_sizes"], reverse=True))),
-            ]
+            sizes = " ".join(map(str, sorted(row["cluster_sizes"], reverse=True)))
+            cells += ["█" * round(15 * row["accuracy"]), f"{row['nmi']:.2f}", sizes]
         shown.add_row(*cells)
+    console.print()
     console.print(shown)
+    console.print("\n[bold]Who learned what about the data[/]")
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, justify="right")
+    grid.add_column()
+    told: dict[str, list[str]] = {}
+    for row in learned:
+        told.setdefault("; ".join(row["learned"]), []).append(row["role"])
+    sent = {row["role"]: row["bytes_sent"] for row in learned}
+    for words, roles in told.items():
+        each = " each" if len(roles) > 1 else ""
+        grid.add_row(", ".join(roles), f"sent {screen.size(max(sent[role] for role in roles))}{each}", words)
+    console.print(grid)
     console.print(
-        f"\nEach table was smoothed along the graph ({_ORDER} steps of the filter 1 - λ/2), projected on its leading "
-        "singular vectors and clustered by k-means. Together, the three exchanged cluster numbers encrypted, and a "
-        f"coordinator without data saw sums of masked distances, in an order it does not know: {model.rounds_} rounds, "
-        f"{screen.size(model.bytes_sent_)}. [bold]Who learned what: kcagc simulate[/]"
+        f"\nFour processes, mutual TLS, {seconds:.1f} s. Each role's configuration, keys, labels, model and ledger are "
+        "in its own folder under"
     )
+    console.print(f"[bold]{where}[/]", soft_wrap=True)

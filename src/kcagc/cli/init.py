@@ -38,8 +38,8 @@ def init(folder: Path, parties: str, aggregator: str | None, coordinator: str, c
         console.print(f"[bold]{name}[/]  kcagc {what} --config {escape(str(path))}", soft_wrap=True)
     console.print(
         "\nMove each folder to its own machine, put the data files of each party into its data folder, read the "
-        "comments in its kcagc.toml, and try: kcagc check --config kcagc.toml. The certificates are for trials: whoever "
-        "ran this command has had all keys in hand. docs/deploy.md says how to bring your own."
+        "comments in its kcagc.toml, and try: kcagc check --config kcagc.toml. The certificates are for trials: "
+        "whoever ran this command has had all keys in hand. docs/deploy.md says how to bring your own."
     )
 
 

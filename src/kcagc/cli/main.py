@@ -9,6 +9,7 @@ import click
 from kcagc import __version__
 from kcagc.cli import screen
 from kcagc.cli.baselines import baselines
+from kcagc.cli.check import check
 from kcagc.cli.datasets import datasets
 from kcagc.cli.demo import demo
 from kcagc.cli.init import identity, init
@@ -25,7 +26,7 @@ def cli() -> None:
     """Cluster the nodes of a graph that organisations share, using features that each holds and none may show."""
 
 
-for command in (demo, init, identity, party, coordinator, predict, simulate, datasets, baselines):
+for command in (demo, init, identity, check, party, coordinator, predict, simulate, datasets, baselines):
     cli.add_command(command)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,12 +69,11 @@ def predict(config: Path, model: Path, **options: Any) -> None:
 
 
 def _run(command: str, path: Path, model: Path | None, *, new_session: bool, as_json: bool, **changes: Any) -> None:
-    # Read by gRPC when it is imported; what it says of refused connections is for the aggregator only.
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     from kcagc.deployment.config import Config
     from kcagc.deployment.running import run
     from kcagc.deployment.task import Task
     from kcagc.errors import ParameterError
+    from kcagc.transport.grpc_log import plain_refusals
 
     section = "data" if model is None else "predict"
     config = Config.load(
@@ -95,7 +93,15 @@ def _run(command: str, path: Path, model: Path | None, *, new_session: bool, as_
             f"{path}: is the configuration of a {config.role}; run: kcagc {config.role} --config {path}"
         )
     task = Task(config) if model is None else Task.predict(config, model)
-    with Watching(config.me).shown() as watching:
+    said: list[Watching] = []
+
+    def refused(words: str) -> None:
+        # A party hears in words of our own why it cannot connect; only the aggregator needs gRPC's.
+        if config.listens and said:
+            said[0].log(words)
+
+    with plain_refusals(refused), Watching(config.me).shown() as watching:
+        said.append(watching)
         summary = run(task, new_session=new_session, log=watching.log, watcher=watching.watch)
     if as_json:
         screen.print_json(summary)

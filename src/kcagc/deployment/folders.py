@@ -153,8 +153,8 @@ tls_name = "{tls_name(name)}"
 '''
         for name in plan.roles
     )
-    return f"""# Who takes part, in this order; the one who sums is the last. `identity` is the public half of each one's
-# identity key, `tls_name` the name that its certificate must have.
+    return f"""# Who takes part, in this order; the one who sums is the last. `identity` is the public half of
+# each one's identity key, `tls_name` the name that its certificate must have.
 {entries}"""
 
 

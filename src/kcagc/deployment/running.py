@@ -52,7 +52,9 @@ def run(task: Task, *, new_session: bool, log: Log, watcher: Watcher | None = No
         # What left is worth knowing after a run that failed or was interrupted, too.
         with contextlib.suppress(Exception):
             write_ledger(task.places, journal.ledger())
-    return _summary(journal)
+    summary = _summary(journal)
+    journal.close()
+    return summary
 
 
 async def _role(task: Task, play: Play) -> None:
@@ -103,7 +105,9 @@ def _finished(task: Task, journal: Journal, log: Log) -> dict[str, Any]:
         asyncio.run(farewell(play, address, session, (end.arrived, end.sent), _FAREWELL))
         journal.set_fact("goodbye", b"said")
         journal.commit()
-    return _summary(journal)
+    summary = _summary(journal)
+    journal.close()
+    return summary
 
 
 def _summary(journal: Journal) -> dict[str, Any]:

@@ -47,15 +47,10 @@ def _positions(table: Table, column: str, known: Known) -> IntArray:
         kind = "a string" if isinstance(values, list) else "a number"
         message = f"the id {shown(values[row])} is {kind}, but {known.said}; write them the same way in both files"
         raise table.error(row, column, message)
-    try:
-        return known.ids.positions(values, where=column)
-    except DataError:
-        pass
-    if isinstance(values, list):
-        there = set(known.ids.values)
-        unknown = [row for row, value in enumerate(values) if value not in there]
-    else:
-        unknown = np.flatnonzero(~np.isin(values, known.ids.values)).tolist()
+    found = known.rows(values)
+    unknown = np.flatnonzero(found < 0).tolist()
+    if not unknown:
+        return found
     also = "".join(f", {shown(values[row])} in {table.place(row)}" for row in unknown[1:_LISTED])
     more = f" and {len(unknown) - _LISTED} more" if len(unknown) > _LISTED else ""
     message = f"there is no node {shown(values[unknown[0]])}{also}{more} ({known.said})"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from kcagc._types import IntArray
 from kcagc.errors import DataError
 from kcagc.files.names import kind_and_example
+from kcagc.files.table import Names
 from kcagc.graph.ids import NodeIds
 from kcagc.parameters import check_count
 
@@ -34,3 +37,22 @@ class Known:
     def are_text(self) -> bool:
         """Whether the ids are strings."""
         return isinstance(self.ids.values, list)
+
+    def rows(self, values: Names) -> IntArray:
+        """Find the row of each of `values`, which are of the same kind; -1 says that there is none."""
+        if isinstance(values, list):
+            row = self._row
+            return np.fromiter((row.get(value, -1) for value in values), np.int64, len(values))
+        order, ordered = self._ordered
+        at = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+        return np.where(ordered[at] == values, order[at], -1)
+
+    @cached_property
+    def _row(self) -> dict[str, int]:
+        return {value: row for row, value in enumerate(self.ids.values)}
+
+    @cached_property
+    def _ordered(self) -> tuple[IntArray, IntArray]:
+        values = np.asarray(self.ids.values)
+        order = np.argsort(values, kind="stable")
+        return order, values[order]

@@ -99,7 +99,7 @@ class Hub:
         """Collect all hellos and show them to everybody; give the session's id, which they make."""
         hellos = []
         for done, party in enumerate(self.parties):
-            await progress(f"waiting for {', '.join(self.parties[done:])}", done, len(self.parties))
+            await progress("collecting hellos", done, len(self.parties))
             hello = await self.channel.receive(party, Hello)
             check_hello(self.channel.me, self.agreement, hello, party)
             hellos.append(hello)

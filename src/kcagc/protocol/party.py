@@ -123,7 +123,7 @@ class Party:
         }
         line = "confirmation.starts" if starts else "confirmation"
         told = await self.exchange("confirmation", dict(own), self.others, Confirmation, line=line)
-        await self._compare(own, told)
+        self._compare(own, told)
         for other, theirs in told.items():
             self._group_keys |= {
                 merge.group.name: theirs.group_keys[merge.group.name]
@@ -132,11 +132,8 @@ class Party:
             }
         return told
 
-    async def _compare(self, own: dict[str, Confirmation], told: dict[str, Confirmation]) -> None:
-        """End the run if this party's data are not those of most others; if one of the others is odd, let it do so.
-
-        It finds out as well, and whoever waits for it need not start again.
-        """
+    def _compare(self, own: dict[str, Confirmation], told: dict[str, Confirmation]) -> None:
+        """End the run if data differ; where most others have the same data, the error names the odd one."""
         differences = {}
         for other, theirs in told.items():
             try:
@@ -147,12 +144,8 @@ class Party:
                 compare_data(self.name, other, "nodes to predict", own[other].subject, theirs.subject)
             except AgreementError as error:
                 differences[other] = error
-        if 2 * len(differences) > len(told):
-            raise next(iter(differences.values()))
-        if differences:
-            odd, difference = next(iter(differences.items()))
-            await progress(f"waiting for {odd}, whose data differ, to end the run")
-            await self.channel.hear(self.agreement.hub)  # gives nothing but the end of the run
+        for other, difference in differences.items():
+            difference.odd = other if 2 * len(differences) <= len(told) else self.name
             raise difference
 
     async def exchange(

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kcagc.errors import AbortedError, KcagcError, RefusedError
+from kcagc.errors import AbortedError, AgreementError, KcagcError, RefusedError
 from kcagc.protocol.effects import Role
 from kcagc.runtime.correspondence import Correspondence
 from kcagc.runtime.handshake import Card, check_place, identify, introduce, refused, welcome
@@ -104,12 +104,21 @@ class Stage:
                 raise
             early = nothing_about_data_has_left(role.ledger)
             await self._worker.call(end_failed, self.session.journal, error)
-            if isinstance(error, AbortedError) and early and error.origin not in (play.card.name, play.hub):
+            if early and self._somebody_else(error):
                 play.log(f"{error}; waiting for a new start")
                 return True
             raise
         await self._worker.call(play.finish, self.session, result, role)
         return False
+
+    def _somebody_else(self, error: Exception) -> bool:
+        """Say whether the run ended because of another party, which may come back and do better."""
+        cause = ""
+        if isinstance(error, AbortedError):
+            cause = error.origin
+        elif isinstance(error, AgreementError):
+            cause = error.odd
+        return cause not in ("", self._play.card.name, self._play.hub)
 
     async def bind(self, peer: str, attempt: bytes) -> None:
         """Keep which session a peer is in."""

@@ -218,8 +218,8 @@ class _Files:
     def certificates(self, file: Path) -> list[x509.Certificate]:
         content = self.read(file)
         if b"-----BEGIN CERTIFICATE-----" not in content:
-            found = "a private key, which belongs under `key`" if b"PRIVATE KEY-----" in content else "something else"
-            raise self.wrong(file, f"holds no certificate as PEM (-----BEGIN CERTIFICATE-----) but {found}")
+            instead = "a private key, which belongs under `key`" if b"PRIVATE KEY-----" in content else "something else"
+            raise self.wrong(file, f"holds no certificate as PEM (-----BEGIN CERTIFICATE-----) but {instead}")
         try:
             found = x509.load_pem_x509_certificates(content)
             for each in found:
@@ -304,8 +304,8 @@ class _Files:
         The library's own verification keeps to the rules of the public web, and refuses the roots that
         `openssl req -x509` makes. Nothing rests on this path: peers walk their own.
         """
-        self.require_in_time(self.certificate, own)
         path = [own]
+        self.require_sound(self.certificate, own)
         while not (top := [each for each in authorities if _signed(path, each)]):
             step = [each for each in between if each not in path and _signed(path, each)]
             if not step:
@@ -315,18 +315,19 @@ class _Files:
                     f"{path[-1].issuer.rfc4514_string()!r}: add that authority there or, where it stands between, here",
                 )
             path.append(step[0])
-            self.require_in_time(self.certificate, step[0])
+            self.require_sound(self.certificate, step[0])
         # an authority that was renewed under the same key may stand there twice
         path.append(max(top, key=lambda each: each.not_valid_after_utc))
-        self.require_in_time(self.ca, path[-1])
-        for each in path:
-            last = each is path[-1]  # whose signature on itself nobody looks at
-            if _weak(_key_of(each)) or (
-                not last and isinstance(each.signature_hash_algorithm, hashes.MD5 | hashes.SHA1)
-            ):
-                file = self.ca if last else self.certificate
-                raise self.wrong(file, f"{_called(each)} has a weak key or signature: {_ADVICE}, signed with SHA-256")
+        self.require_sound(self.ca, path[-1])
         return path
+
+    def require_sound(self, file: Path, certificate: x509.Certificate) -> None:
+        self.require_in_time(file, certificate)
+        # the signature of an authority in `ca` on itself is for nobody to look at
+        if _weak(_key_of(certificate)) or (file != self.ca and _signed_weakly(certificate)):
+            raise self.wrong(
+                file, f"{_called(certificate)} has a weak key or signature: {_ADVICE}, signed with SHA-256"
+            )
 
     def require_in_time(self, file: Path, certificate: x509.Certificate) -> None:
         now, start, end = datetime.now(UTC), certificate.not_valid_before_utc, certificate.not_valid_after_utc
@@ -420,6 +421,13 @@ def _weak(key: object) -> bool:
     return (isinstance(key, rsa.RSAPublicKey) and key.key_size < 2048) or (
         isinstance(key, ec.EllipticCurvePublicKey) and key.key_size < 256
     )
+
+
+def _signed_weakly(certificate: x509.Certificate) -> bool:
+    try:
+        return isinstance(certificate.signature_hash_algorithm, hashes.MD5 | hashes.SHA1)
+    except UnsupportedAlgorithm:  # then no signature will be found either
+        return False
 
 
 def _is_ip(name: str) -> bool:

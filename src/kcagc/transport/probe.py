@@ -9,7 +9,6 @@ import re
 import socket
 import ssl
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
@@ -19,6 +18,7 @@ from kcagc.transport.certificates import Credentials
 # What a client of HTTP/2 says first: the preface and a SETTINGS frame that sets nothing.
 _FIRST_WORDS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _FRAME_HEADER = 9
+_LISTENING = 1.0  # seconds
 _SETTINGS = 4
 
 
@@ -100,9 +100,9 @@ def probe(address: str, credentials: Credentials, server_name: str, timeout: flo
 def _attempt(address: str, credentials: Credentials, server_name: str, clock: _Clock) -> tuple[Kind, str, str | None]:
     try:
         host, port = split_address(address)
-        context = _context(credentials)
-    except (OSError, ValueError) as error:  # of the files: they have changed since they were loaded
-        return Kind.MISCONFIGURED, _reason(error), None
+        context = _context(credentials, server_name)
+    except ParameterError as error:
+        return Kind.MISCONFIGURED, str(error), None
     try:
         raw = _connected(host, port, clock)
     except (OSError, ValueError) as error:
@@ -111,10 +111,11 @@ def _attempt(address: str, credentials: Credentials, server_name: str, clock: _C
         try:
             raw.settimeout(clock.left())
             tls = context.wrap_socket(raw, server_hostname=server_name)
-        except (OSError, ValueError) as error:
+        except OSError as error:
             return *_no_handshake(error), None
     with tls:
-        return *_first_frame(tls, clock), tls.version()
+        version = tls.version()  # which is forgotten when the other side closes
+        return *_first_frame(tls, clock), version
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -142,15 +143,23 @@ class _Clock:
         return max(self._end - time.monotonic(), 0.001)  # zero would mean: do not wait for anything, ever
 
 
-def _context(credentials: Credentials) -> ssl.SSLContext:
+def _context(credentials: Credentials, server_name: str) -> ssl.SSLContext:
     """Trust as gRPC does: only what is in `ca`, an authority between included, and without the rules of the web."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
-    context.hostname_checks_common_name = False
     context.load_verify_locations(cadata=credentials.ca.decode())
-    # with a password at hand, OpenSSL does not ask for one on the terminal
-    context.load_cert_chain(credentials.certificate_file, credentials.key_file, password="")
     context.set_alpn_protocols(["h2"])
+    certificate, key = credentials.certificate_file, credentials.key_file
+    try:
+        # with a password at hand, OpenSSL does not ask for one on the terminal
+        context.load_cert_chain(certificate, key, password="")
+    except OSError as error:  # they were in order when they were loaded
+        raise ParameterError(f"{certificate} and {key} have changed and cannot be used ({_reason(error)})") from error
+    try:
+        # without a socket, because not every kind of wrong name would close it again
+        context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=server_name)
+    except (ValueError, TypeError) as error:
+        raise ParameterError(f"{server_name!r} is not a name that a server can have") from error
     return context
 
 
@@ -158,16 +167,11 @@ def _connected(host: str, port: int, clock: _Clock) -> socket.socket:
     """Try all addresses of the host in turn, each with its share of the time."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     failure = OSError("no address")
-    for number, (family, kind, protocol, _, where) in enumerate(found):
-        attempt = socket.socket(family, kind, protocol)
+    for number, (*_, where) in enumerate(found):
         try:
-            attempt.settimeout(clock.left() / (len(found) - number))
-            attempt.connect(where)
+            return socket.create_connection((str(where[0]), port), timeout=clock.left() / (len(found) - number))
         except OSError as error:
-            attempt.close()
             failure = error
-        else:
-            return attempt
     raise failure
 
 
@@ -182,7 +186,7 @@ def _no_connection(error: Exception) -> tuple[Kind, str]:
     return Kind.UNREACHABLE, _reason(error)
 
 
-def _no_handshake(error: Exception) -> tuple[Kind, str]:
+def _no_handshake(error: OSError) -> tuple[Kind, str]:
     kind = Kind.UNREACHABLE
     match error:
         case ssl.SSLCertVerificationError():
@@ -195,8 +199,6 @@ def _no_handshake(error: Exception) -> tuple[Kind, str]:
             return _kind_of_alert(alert), f"it says {alert!r}"
         case ssl.SSLError():
             kind = Kind.OLD_TLS if error.reason == "UNSUPPORTED_PROTOCOL" else Kind.NOT_TLS
-        case ValueError():
-            return Kind.MISCONFIGURED, f"no server can have the name that was given ({_reason(error)})"
     return kind, _reason(error)
 
 
@@ -226,14 +228,23 @@ def _first_frame(tls: ssl.SSLSocket, clock: _Clock) -> tuple[Kind, str]:
 
 
 def _exchanged(tls: ssl.SSLSocket, clock: _Clock) -> bytes:
-    """Say the first words, and give the header of the frame that comes back, or less where the server closes."""
-    with suppress(ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError):  # an alert can be read all the same
-        tls.settimeout(clock.left())
-        tls.sendall(_FIRST_WORDS)
-    received = b""
+    """Give the header of the first frame, or less where the server closes.
+
+    gRPC speaks first, so we listen first: what is sent to a server that has closed already makes the system throw away
+    its last words, an alert among them. A server that waits for ours gets them after a while.
+    """
+    received, spoken = b"", False
     while len(received) < _FRAME_HEADER:
-        tls.settimeout(clock.left())
-        part = tls.recv(_FRAME_HEADER - len(received))
+        tls.settimeout(clock.left() if spoken else min(_LISTENING, clock.left() / 2))
+        try:
+            part = tls.recv(_FRAME_HEADER - len(received))
+        except TimeoutError:
+            if spoken:
+                raise
+            tls.settimeout(clock.left())
+            tls.sendall(_FIRST_WORDS)
+            spoken = True
+            continue
         if not part:
             break
         received += part

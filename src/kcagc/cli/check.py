@@ -1,0 +1,50 @@
+"""`kcagc check`: what would go wrong, found before anybody waits for anybody."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from kcagc.cli import screen
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.option("--config", type=_FILE, required=True, envvar="KCAGC_CONFIG", help="The role's TOML file.")
+@click.option("--model", type=_FILE, envvar="KCAGC_MODEL", help="Check for a prediction with this model.")
+@click.option("--offline", is_flag=True, help="Do not try to reach the aggregator.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
+def check(config: Path, model: Path | None, offline: bool, as_json: bool) -> None:
+    """Check configuration, keys, certificates, policy, data and whether the aggregator can be reached.
+
+    No data leave this machine. Ends with the exit code of the first thing that is wrong.
+    """
+    from rich.markup import escape
+
+    from kcagc.deployment.checks import as_row
+    from kcagc.deployment.checks import check as look
+    from kcagc.deployment.config import Config
+    from kcagc.deployment.task import Task
+
+    loaded = Config.load(config)
+    task = Task(loaded) if model is None else Task.predict(loaded, model)
+    console, findings = screen.out(), []
+    if not as_json:
+        console.print(
+            f"[bold]{escape(loaded.me)}[/], {loaded.role} of {', '.join(s.name for s in loaded.document.roles)}"
+        )
+    for finding in look(task, reach=not offline):
+        findings.append(finding)
+        if not as_json:
+            mark = "[green]ok   [/]" if finding.sound else "[red]wrong[/]"
+            console.print(f"{mark} {finding.what:<12} {escape(finding.words)}", soft_wrap=True)
+            for warning in finding.warnings:
+                console.print(f"[yellow]note [/] {'':<12} {escape(warning)}", soft_wrap=True)
+    if as_json:
+        screen.print_json([as_row(finding) for finding in findings])
+    wrong = [finding.error for finding in findings if finding.error is not None]
+    if wrong:
+        sys.exit(wrong[0].exit_code)

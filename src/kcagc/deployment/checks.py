@@ -1,0 +1,139 @@
+"""Everything that can be found out before a run: keys, data, policy, and whether others can be reached."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kcagc.deployment.task import Task
+from kcagc.errors import KcagcError, MissingError, RefusedError, SessionError
+from kcagc.protocol.plan import risks
+from kcagc.runtime.journal import Journal
+from kcagc.transport.address import split_address
+from kcagc.transport.probe import Kind, probe
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: how it is, and the error if it is not well."""
+
+    what: str
+    words: str
+    error: KcagcError | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def sound(self) -> bool:
+        """Whether a run can go on with it."""
+        return self.error is None
+
+
+def check(task: Task, *, reach: bool = True) -> Iterator[Finding]:
+    """Look at one thing after the other, and go on where one is not well; nothing about data leaves this machine."""
+    looks: list[tuple[str, Callable[[Task], tuple[str, tuple[str, ...]]]]] = [
+        ("identity", _identity),
+        ("certificate", _certificate),
+        ("policy", _policy),
+        ("journal", _journal),
+    ]
+    if task.config.role == "party":
+        looks.append(("data", _data))
+    if reach:
+        looks.append(("network", _port if task.config.listens else _reach))
+    for what, look in looks:
+        try:
+            words, warnings = look(task)
+        except KcagcError as error:
+            yield Finding(what, str(error), error)
+        else:
+            yield Finding(what, words, None, warnings)
+
+
+def _identity(task: Task) -> tuple[str, tuple[str, ...]]:
+    path = task.config.file(task.config.document.me.identity)
+    return f"{task.identity.public.hex()[:16]}…, the key that the roles list for {task.config.me}", _open_to_others(
+        path
+    )
+
+
+def _certificate(task: Task) -> tuple[str, tuple[str, ...]]:
+    found = task.config.credentials()
+    soon = (f"{found.certificate_file}: {found.days_left} days left",) if found.days_left < 14 else ()
+    words = f"for {', '.join(sorted(found.names))}, {found.days_left} days left"
+    return words, (*found.warnings, *soon)
+
+
+def _policy(task: Task) -> tuple[str, tuple[str, ...]]:
+    if task.config.role != "party":
+        return "a coordinator discloses nothing of its own", ()
+    task.config.policy().check(risks(task.agreement))
+    opened = risks(task.agreement)
+    return f"accepts {', '.join(opened)}, which this run opens" if opened else "nothing opens beyond the default", ()
+
+
+def _journal(task: Task) -> tuple[str, tuple[str, ...]]:
+    if not task.journal.exists():
+        return "no run so far", ()
+    journal = Journal(task.journal)
+    try:
+        words = {
+            "new": "no run so far",
+            "running": "a run was interrupted: the same command goes on with it",
+            "finished": "the run has finished; --new-session starts another",
+            "failed": f"the last run ended with: {(journal.fact('why') or b'').decode()}",
+        }
+        return words[journal.status], _open_to_others(task.journal)
+    finally:
+        journal.close()
+
+
+def _data(task: Task) -> tuple[str, tuple[str, ...]]:
+    task.check()
+    data = task.data
+    if data is None:
+        raise SessionError(f"{task.config.me}: has no data")
+    nodes, columns = data.features.shape
+    ids = "called by row number" if data.graph.ids is None else f"called by {data.graph.ids.kind}"
+    alone = int((data.graph.adjacency.indptr[1:] == data.graph.adjacency.indptr[:-1]).sum())
+    warnings = (f"{alone:,} nodes have no edge: they are clustered by their features alone",) if alone else ()
+    return f"{nodes:,} nodes {ids}, {columns:,} columns, {data.graph.n_edges:,} edges", warnings
+
+
+def _reach(task: Task) -> tuple[str, tuple[str, ...]]:
+    config, hub = task.config, task.agreement.hub
+    found = probe(config.document.network.address, config.credentials(), config.tls_names()[hub], 5.0)
+    if found.accepted:
+        return found.words, ()
+    waiting = {Kind.REFUSED, Kind.UNREACHABLE, Kind.NAME_UNKNOWN, Kind.SILENT, Kind.CLOSED}
+    raise (MissingError if found.kind in waiting else RefusedError)(found.words)
+
+
+def _port(task: Task) -> tuple[str, tuple[str, ...]]:
+    listen = task.config.document.network.listen
+    host, port = split_address(listen, "network.listen", any_port=True)
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family[0], family[1]) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(family[4])
+    except OSError as error:
+        raise KcagcError(f"cannot listen on {listen}: {error.strerror or error}") from error
+    return f"{listen} is free to listen on", ()
+
+
+def _open_to_others(path: Path) -> tuple[str, ...]:
+    try:
+        mode = path.stat().st_mode & 0o077
+    except OSError:
+        return ()
+    return (f"{path}: others on this machine can read it; chmod 600 mends that",) if mode else ()
+
+
+def as_row(finding: Finding) -> dict[str, Any]:
+    """Give a finding for scripts."""
+    code = 0 if finding.error is None else finding.error.exit_code
+    row = {"what": finding.what, "ok": finding.sound, "words": finding.words, "exit_code": code}
+    return {**row, "warnings": list(finding.warnings)}

@@ -1,0 +1,152 @@
+"""All roles of a run on one machine, each a process of its own with its own folder, keys and certificate."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from kcagc._types import Features
+from kcagc.deployment.folders import Plan, write_folders
+from kcagc.errors import KcagcError
+from kcagc.files.atomic import write_text
+from kcagc.graph.structure import Graph
+
+_STOPPING = 5.0  # seconds for a process to end by itself
+
+
+class Trial:
+    """Folders of all roles, and the processes that run in them."""
+
+    def __init__(self, folder: Path, parties: list[str], *, n_clusters: int, psi: int) -> None:
+        address = f"127.0.0.1:{_free_port()}"
+        plan = Plan.of(parties, None, "coordinator", address, address, n_clusters)
+        self.folder = folder
+        self.configs = write_folders(folder, replace(plan, psi=psi))
+        self.parties = parties
+
+    def write_data(self, party: str, names: list[str], features: Features, graph: Graph) -> None:
+        """Write a party's table and the shared edges as files."""
+        table = features.toarray() if sparse.issparse(features) else np.asarray(features)
+        head = ",".join(("id", *(f"{party}-{column}" for column in range(table.shape[1]))))
+        rows = [
+            f"{name},{','.join(map(repr, row))}\n"
+            for name, row in zip(names, table.astype(float).tolist(), strict=True)
+        ]
+        edges = graph.adjacency.tocoo()
+        pairs = [
+            f"{names[one]},{names[other]}\n"
+            for one, other in zip(edges.row.tolist(), edges.col.tolist(), strict=True)
+            if one <= other
+        ]
+        data = self.configs[party].parent / "data"
+        write_text(data / "features.csv", "".join((head, "\n", *rows)))
+        write_text(data / "edges.csv", "".join(("source,target\n", *pairs)))
+
+    def settle(self, random_state: int) -> None:
+        """Make the run repeatable, which a demonstration should be and a run in earnest should not."""
+        for path in self.configs.values():
+            text = path.read_text(encoding="utf-8")
+            write_text(path, text.replace("# random_state = 0\n", f"random_state = {random_state}\n"))
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Processes]:
+        """Start all roles; whatever happens here, none of them outlives this."""
+        processes = Processes()
+        try:
+            for name, config in self.configs.items():
+                command = "party" if name in self.parties else "coordinator"
+                processes.start(name, [command, "--config", str(config), "--json"])
+            yield processes
+        finally:
+            processes.stop()
+
+
+class Processes:
+    """Processes of kcagc, and what they say on stderr, line by line, as it comes."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, subprocess.Popen[str]] = {}
+        self._said: queue.Queue[tuple[str, str | None]] = queue.Queue()
+        self._lines: dict[str, list[str]] = {}
+
+    def start(self, name: str, arguments: list[str]) -> None:
+        """Start one; a process of its own, which a Ctrl-C at the terminal reaches only through us."""
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-m", "kcagc", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,
+            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        )
+        self._running[name], self._lines[name] = process, []
+        threading.Thread(target=self._listen, args=(name, process), daemon=True).start()
+
+    def _listen(self, name: str, process: subprocess.Popen[str]) -> None:
+        for line in process.stderr or ():
+            self._said.put((name, line.rstrip("\n")))
+        self._said.put((name, None))
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Give what they say until all have ended; raise if one ended badly."""
+        ended = 0
+        while ended < len(self._running):
+            name, line = self._said.get()
+            if line is None:
+                ended += 1
+                self._check(name)
+                continue
+            self._lines[name].append(line)
+            yield name, line
+
+    def _check(self, name: str) -> None:
+        process = self._running[name]
+        code = process.wait()
+        if code != 0:
+            said = "\n".join(self._lines[name][-5:])
+            raise KcagcError(f"{name} ended with exit code {code}:\n{said}")
+
+    @property
+    def ids(self) -> dict[str, int]:
+        """The number that the system gave each process."""
+        return {name: process.pid for name, process in self._running.items()}
+
+    def stop(self) -> None:
+        """End those that still run, gently first."""
+        for process in self._running.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in self._running.values():
+            try:
+                process.wait(_STOPPING)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            for stream in (process.stdout, process.stderr):
+                if stream is not None:
+                    with contextlib.suppress(OSError, ValueError):
+                        stream.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        return int(trial.getsockname()[1])
+
+
+def stage_of(line: str) -> str:
+    """Give what a role said, without the time and its name."""
+    return line.partition(": ")[2] or line
