@@ -33,7 +33,7 @@ def demo(folder: Path | None, as_json: bool) -> None:
     graph = Graph.from_matrix(dataset.adjacency)
     where = Path(tempfile.mkdtemp(prefix="kcagc-demo-")) if folder is None else folder
     begin = time.perf_counter()
-    trial = _prepared(where, dataset, graph)
+    trial = _prepared(where, dataset)
     if not as_json:
         _introduce(dataset, graph)
     with trial.running() as processes, _shown(list(trial.configs), processes.ids, as_json) as show:
@@ -51,14 +51,13 @@ def demo(folder: Path | None, as_json: bool) -> None:
         _report(results, learned, where, seconds)
 
 
-def _prepared(where: Path, dataset: Dataset, graph: Any) -> Trial:
+def _prepared(where: Path, dataset: Dataset) -> Trial:
     """Write what four organisations would have: keys, certificates, configurations and tables of their own."""
+    from kcagc.deployment.examples import write_examples
     from kcagc.deployment.trial import Trial
 
     trial = Trial(where, list(_PARTIES), n_clusters=dataset.n_classes, psi=_ORDER)
-    names = [f"person-{number:03}" for number in range(dataset.n_nodes)]
-    for party, features in zip(_PARTIES, dataset.parties(), strict=True):
-        trial.write_data(party, names, features, graph)
+    write_examples(dataset, trial.configs, list(_PARTIES))
     trial.settle(random_state=0)
     return trial
 

@@ -15,10 +15,21 @@ from kcagc.cli import screen
 @click.option("--aggregator", metavar="NAME", help="A party that sums, as in the paper, instead of a coordinator.")
 @click.option("--coordinator", default="coordinator", show_default=True, help="The coordinator's name.")
 @click.option("--clusters", type=click.IntRange(min=2), default=5, show_default=True, help="Clusters to find.")
+@click.option("--psi", type=click.IntRange(min=0), default=5, show_default=True, help="Steps of smoothing.")
+@click.option("--example-data", is_flag=True, help="Fill the data folders with the embedded dataset.")
 @click.option(
     "--address", default="localhost:7443", show_default=True, help="Where parties reach the aggregator, HOST:PORT."
 )
-def init(folder: Path, parties: str, aggregator: str | None, coordinator: str, clusters: int, address: str) -> None:
+def init(
+    folder: Path,
+    parties: str,
+    aggregator: str | None,
+    coordinator: str,
+    clusters: int,
+    psi: int,
+    example_data: bool,
+    address: str,
+) -> None:
     """Write a folder for each role: a commented configuration, keys, and certificates for a trial.
 
     Nothing private of one role lies in another's folder, so that each can be moved to where it belongs.
@@ -30,8 +41,21 @@ def init(folder: Path, parties: str, aggregator: str | None, coordinator: str, c
 
     _, port = split_address(address, "--address")
     names = [name.strip() for name in parties.split(",") if name.strip()]
-    plan = Plan.of(names, aggregator, coordinator, address, f"0.0.0.0:{port}", clusters)
+    plan = Plan.of(
+        names,
+        aggregator=aggregator,
+        coordinator=coordinator,
+        address=address,
+        listen=f"0.0.0.0:{port}",
+        n_clusters=clusters,
+        psi=psi,
+    )
     written = write_folders(folder, plan)
+    if example_data:
+        from kcagc.datasets import load
+        from kcagc.deployment.examples import write_examples
+
+        write_examples(load("demo"), written, list(plan.parties))
     console = screen.out()
     for name, path in written.items():
         what = "coordinator" if name == plan.coordinator else "party"

@@ -25,12 +25,19 @@ class Plan:
     address: str
     listen: str
     n_clusters: int
-    psi: int = 5
-    id_column: str | None = "id"
+    psi: int
 
     @classmethod
     def of(
-        cls, parties: list[str], aggregator: str | None, coordinator: str, address: str, listen: str, n_clusters: int
+        cls,
+        parties: list[str],
+        *,
+        aggregator: str | None = None,
+        coordinator: str = "coordinator",
+        address: str,
+        listen: str,
+        n_clusters: int,
+        psi: int,
     ) -> Plan:
         """Check who takes part."""
         for name in (*parties, coordinator):
@@ -43,11 +50,11 @@ class Plan:
         if not 2 <= len(parties) <= MAX_PARTIES:
             raise ParameterError(f"--parties: {len(parties)} parties; there must be 2 to {MAX_PARTIES}")
         if aggregator is None:
-            return cls(tuple(parties), coordinator, address, listen, n_clusters)
+            return cls(tuple(parties), coordinator, address, listen, n_clusters, psi)
         if aggregator not in parties:
             raise ParameterError(f"--aggregator: {aggregator!r} is not one of the parties")
         last = [*(name for name in parties if name != aggregator), aggregator]
-        return cls(tuple(last), None, address, listen, n_clusters)
+        return cls(tuple(last), None, address, listen, n_clusters, psi)
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -95,7 +102,7 @@ def configuration(plan: Plan, name: str, public: dict[str, str]) -> str:
     listens, party = name == plan.roles[-1], name in plan.parties
     parts = [_head(plan, name), _session(plan), _roster(plan, public), _network(plan, listens)]
     if party:
-        parts += [_data(plan), _policy(plan)]
+        parts += [_data(), _policy(plan)]
     parts += [_output(party), _waiting()]
     return "\n".join(parts)
 
@@ -179,13 +186,13 @@ key = "private/tls-key.pem"
 """
 
 
-def _data(plan: Plan) -> str:
-    column = f'id_column = "{plan.id_column}"\n' if plan.id_column else '# id_column = "id"\n'
-    return f"""[data]
+def _data() -> str:
+    return """[data]
 # One row a node: .csv, .parquet, or a sparse matrix as .npz or .mtx. Numbers only.
 features = "data/features.csv"
 # The column that names the node. Rows may be in any order; without a column they are called 0, 1, 2, ...
-{column}# feature_ids = "data/ids.csv"     # the names of a sparse matrix's rows, one a line
+id_column = "id"
+# feature_ids = "data/ids.csv"     # the names of a sparse matrix's rows, one a line
 # The edges that all parties share: .csv or .parquet with these columns, or a sparse matrix.
 graph = "data/edges.csv"
 source = "source"
@@ -197,7 +204,7 @@ target = "target"
 # [predict]
 # features = "data/more-features.csv"
 # graph = "data/more-edges.csv"
-# {f'id_column = "{plan.id_column}"' if plan.id_column else 'id_column = "id"'}
+# id_column = "id"
 """
 
 

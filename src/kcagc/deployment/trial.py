@@ -11,17 +11,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-from scipy import sparse
-
-from kcagc._types import Features
 from kcagc.deployment.folders import Plan, write_folders
 from kcagc.errors import KcagcError
 from kcagc.files.atomic import write_text
-from kcagc.graph.structure import Graph
 
 _STOPPING = 5.0  # seconds for a process to end by itself
 
@@ -31,28 +25,9 @@ class Trial:
 
     def __init__(self, folder: Path, parties: list[str], *, n_clusters: int, psi: int) -> None:
         address = f"127.0.0.1:{_free_port()}"
-        plan = Plan.of(parties, None, "coordinator", address, address, n_clusters)
-        self.folder = folder
-        self.configs = write_folders(folder, replace(plan, psi=psi))
+        plan = Plan.of(parties, address=address, listen=address, n_clusters=n_clusters, psi=psi)
+        self.configs = write_folders(folder, plan)
         self.parties = parties
-
-    def write_data(self, party: str, names: list[str], features: Features, graph: Graph) -> None:
-        """Write a party's table and the shared edges as files."""
-        table = features.toarray() if sparse.issparse(features) else np.asarray(features)
-        head = ",".join(("id", *(f"{party}-{column}" for column in range(table.shape[1]))))
-        rows = [
-            f"{name},{','.join(map(repr, row))}\n"
-            for name, row in zip(names, table.astype(float).tolist(), strict=True)
-        ]
-        edges = graph.adjacency.tocoo()
-        pairs = [
-            f"{names[one]},{names[other]}\n"
-            for one, other in zip(edges.row.tolist(), edges.col.tolist(), strict=True)
-            if one <= other
-        ]
-        data = self.configs[party].parent / "data"
-        write_text(data / "features.csv", "".join((head, "\n", *rows)))
-        write_text(data / "edges.csv", "".join(("source,target\n", *pairs)))
 
     def settle(self, random_state: int) -> None:
         """Make the run repeatable, which a demonstration should be and a run in earnest should not."""

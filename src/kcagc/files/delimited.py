@@ -103,14 +103,13 @@ def _quick(file: InputFile, names: list[str], numbers: list[str], *, as_text: bo
 def _plain_lines(stream: IO[str], separator: str, width: int) -> Iterator[str]:
     """Pass on lines in which every separator separates; empty lines may only end the file."""
     for line in stream:
-        if '"' in line or line.count(separator) != width - 1:
-            if line.strip("\r\n"):
+        if not line.strip("\r\n"):
+            if any(rest.strip("\r\n") for rest in stream):
                 raise _UnusualError
-        elif line.strip("\r\n"):
-            yield line
-            continue
-        if any(rest.strip("\r\n") for rest in stream):
+            return
+        if '"' in line or line.count(separator) != width - 1:
             raise _UnusualError
+        yield line
 
 
 def _careful(file: InputFile, names: list[str], numbers: list[str], *, as_text: bool) -> Table:
@@ -130,8 +129,8 @@ def _careful(file: InputFile, names: list[str], numbers: list[str], *, as_text: 
             lines.append(line)
     for name, text in zip(names, texts, strict=True):
         ids[name].add(text)
-    values = np.frombuffer(parser.values, dtype=np.float64).reshape(len(lines), len(numbers))
-    return _table(file, ids, numbers, values, np.frombuffer(lines, dtype=np.int64))
+    values = np.asarray(parser.values, dtype=np.float64).reshape(len(lines), len(numbers))
+    return _table(file, ids, numbers, values, np.asarray(lines, dtype=np.int64))
 
 
 def _records(file: InputFile, stream: IO[str], last: int) -> Iterator[tuple[int, list[str]]]:
