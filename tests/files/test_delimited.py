@@ -27,6 +27,7 @@ def read(tmp_path, text, id_column="id", name="a.csv"):
         ("id,x\n", "there are no rows below the header"),
         ("id,x", "there are no rows below the header"),
         ("id,x\n\n\n", "there are no rows below the header"),
+        ('id,"x\ny"\n', "there are no rows below the header"),
         ("id\na\n", "there are no feature columns, only 'id'"),
         ("id,x,x\na,1,2\n", "columns 2 and 3 are both called 'x'"),
         (",x\na,1\n", "column 1 has no name in the header"),

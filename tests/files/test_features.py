@@ -90,7 +90,7 @@ def test_indices_that_point_outside_are_refused_before_anything_follows_them(tmp
     path = tmp_path / "a.npz"
     parts = {"indices": [1, 10**8], "indptr": [0, 1, 2], "data": [1.0, 1.0], "shape": [2, 2]}
     np.savez(path, format=b"csr", **{name: np.array(part) for name, part in parts.items()})
-    refused(path, "", read_features, path)
+    assert "damaged" in refused(path, "", read_features, path)
 
 
 @pytest.mark.parametrize("name", ["a.npz", "a.mtx"])

@@ -134,6 +134,12 @@ def test_other_columns_are_left_alone(tmp_path, monkeypatch):
     assert graph.ids is TEXT
 
 
+def test_quoted_ids_are_the_same_ids(tmp_path):
+    (tmp_path / "edges.csv").write_text('"source","target"\n"12","5"\n7,"7"\n')
+    graph = read_graph(tmp_path / "edges.csv", party="bank", nodes=NUMBERS)
+    assert_array_equal(graph.adjacency.toarray(), [[0, 0, 1], [0, 1, 0], [1, 0, 0]])
+
+
 def test_columns_that_are_one_are_refused(tmp_path):
     for options in ({"source": "a", "target": "a"}, {"weight": "source"}):
         with pytest.raises(ParameterError, match="must be different columns"):

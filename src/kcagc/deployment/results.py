@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from kcagc._types import IntArray
 from kcagc.deployment.fingerprints import versions
 from kcagc.deployment.saved_model import SavedModel
 from kcagc.files.atomic import PRIVATE, write_text
@@ -18,7 +20,7 @@ from kcagc.files.labels import write_labels
 from kcagc.files.names import picked
 from kcagc.graph.ids import NodeIds
 from kcagc.graph.structure import Graph
-from kcagc.ledger import Ledger
+from kcagc.ledger import Entry, Ledger
 from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.fit import FitResult, MergeReport
 from kcagc.protocol.hub import HubResult
@@ -50,18 +52,24 @@ class Places:
 
 
 def write_results(
-    places: Places, name: str, agreement: Agreement, result: Any, ledger: Ledger, graph: Graph | None, rows: Any = None
+    places: Places,
+    name: str,
+    agreement: Agreement,
+    result: Any,
+    disclosed: list[tuple[float, Entry]],
+    graph: Graph | None,
+    rows: IntArray | None,
 ) -> dict[str, Any]:
     """Write all files of a finished run and give its summary; each appears whole or not at all."""
     places.folder.mkdir(parents=True, exist_ok=True)
-    summary = summary_of(name, agreement, result, ledger)
+    summary = summary_of(name, agreement, result, disclosed)
     files = {"ledger": places.ledger()}
-    write_ledger(places, ledger)
+    write_ledger(places, disclosed)
     if isinstance(result, FitResult) and graph is not None:
         write_labels(places.labels_file(), graph.ids, result.labels)
         SavedModel.of_party(result.model, graph).save(places.model())
         files |= {"labels": places.labels_file(), "model": places.model()}
-    elif isinstance(result, PredictResult) and graph is not None:
+    elif isinstance(result, PredictResult) and graph is not None and rows is not None:
         ids = NodeIds(rows, where=name) if graph.ids is None else picked(graph.ids, rows)
         write_labels(places.labels_file(), ids, result.labels)
         files |= {"labels": places.labels_file()}
@@ -73,20 +81,39 @@ def write_results(
     return summary
 
 
-def write_ledger(places: Places, ledger: Ledger) -> None:
-    """Write what left so far, which is worth knowing after a run that failed as well."""
+def write_ledger(places: Places, disclosed: list[tuple[float, Entry]]) -> None:
+    """Write what left so far, and when, which is worth knowing after a run that failed as well."""
     places.folder.mkdir(parents=True, exist_ok=True)
-    write_text(places.ledger(), ledger.as_lines(), mode=PRIVATE)
+    lines = [
+        json.dumps({"at": _moment(at, "milliseconds"), **entry.as_dict()}, ensure_ascii=False) + "\n"
+        for at, entry in disclosed
+    ]
+    write_text(places.ledger(), "".join(lines), mode=PRIVATE)
 
 
-def summary_of(name: str, agreement: Agreement, result: Any, ledger: Ledger) -> dict[str, Any]:
+def _moment(at: float, precision: str = "seconds") -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec=precision)
+
+
+def _seconds_in_sums(disclosed: list[tuple[float, Entry]]) -> float:
+    """Give the time from the first masked vector, or the first answer, to the last word of a sum."""
+    kinds = {"message/masked", "message/plain", "message/answer", "message/choice", "message/finished"}
+    moments = [at for at, entry in disclosed if entry.kind in kinds]
+    return moments[-1] - moments[0] if moments else 0.0
+
+
+def summary_of(name: str, agreement: Agreement, result: Any, disclosed: list[tuple[float, Entry]]) -> dict[str, Any]:
     """Say what happened, in numbers."""
-    seat = agreement.seat(name)
+    seat, ledger = agreement.seat(name), Ledger(entry for _, entry in disclosed)
+    begun = disclosed[0][0] if disclosed else time.time()
     summary: dict[str, Any] = {
         "role": name,
         "kind": seat.role,
         "task": agreement.parameters.task,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "begun": _moment(begun),
+        "finished": _moment(time.time()),
+        "seconds": round(time.time() - begun, 3),
+        "seconds_in_sums": round(_seconds_in_sums(disclosed), 3),
         "roles": [{"name": one.name, "role": one.role, "identity": one.identity.hex()} for one in agreement.roster],
         "parameters": msgspec.to_builtins(agreement.parameters),
         "bytes_sent": ledger.bytes_sent(name),
@@ -98,6 +125,7 @@ def summary_of(name: str, agreement: Agreement, result: Any, ledger: Ledger) -> 
             "session": result.model.session,
             "nodes": len(result.labels),
             "cluster_sizes": np.bincount(result.labels, minlength=agreement.parameters.n_clusters).tolist(),
+            "rounds": sum(one.rounds for one in result.merges),
             "merges": [_merge(one) for one in result.merges],
         }
     elif isinstance(result, PredictResult):

@@ -70,7 +70,7 @@ async def _role(task: Task, play: Play) -> None:
 def _play(task: Task, journal: Journal, log: Log, watcher: Watcher | None) -> Play:
     def finish(session: Session, result: Any, role: ResumableRole) -> None:
         summary = write_results(
-            task.places, task.config.me, task.agreement, result, role.ledger, task.graph, task.new_rows
+            task.places, task.config.me, task.agreement, result, journal.ledger(), task.graph, task.new_rows
         )
         hub = task.agreement.hub
         letters = role.letters.get(hub)

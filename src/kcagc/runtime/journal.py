@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kcagc.errors import MaskReuseError, SessionError
-from kcagc.ledger import Entry, Ledger
+from kcagc.ledger import Entry
 
 FORMAT = "1"
 Status = Literal["new", "running", "finished", "failed"]
@@ -32,7 +33,7 @@ CREATE TABLE IF NOT EXISTS outgoing (
 CREATE TABLE IF NOT EXISTS incoming (
     position INTEGER PRIMARY KEY, peer TEXT, number INTEGER, digest BLOB NOT NULL, payload BLOB,
     UNIQUE (peer, number));
-CREATE TABLE IF NOT EXISTS ledger (position INTEGER PRIMARY KEY, entry TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS ledger (position INTEGER PRIMARY KEY, at REAL NOT NULL, entry TEXT NOT NULL);
 """
 _PRIVATE = ("results", "labels", "incoming", "outgoing")
 
@@ -166,14 +167,14 @@ class Journal:
 
     def record(self, entry: Entry) -> None:
         """Keep an entry of the ledger; a replay makes the same entries in the same order, and none is kept twice."""
-        row = (self._entries, json.dumps(entry.fields(), ensure_ascii=False))
+        row = (self._entries, time.time(), json.dumps(entry.fields(), ensure_ascii=False))
         self._entries += 1
-        self._write("INSERT OR IGNORE INTO ledger VALUES (?, ?)", row)
+        self._write("INSERT OR IGNORE INTO ledger VALUES (?, ?, ?)", row)
 
-    def ledger(self) -> Ledger:
-        """Give everything that left this role so far."""
-        rows = self._db.execute("SELECT entry FROM ledger ORDER BY position")
-        return Ledger(Entry.of(json.loads(row[0])) for row in rows)
+    def ledger(self) -> list[tuple[float, Entry]]:
+        """Give everything that left this role so far, or opened to it, and when."""
+        rows = self._db.execute("SELECT at, entry FROM ledger ORDER BY position")
+        return [(at, Entry.of(json.loads(entry))) for at, entry in rows]
 
     # Steps and ends.
 
