@@ -10,7 +10,7 @@ from kcagc.errors import ParameterError
 from kcagc.files.atomic import PRIVATE, write_bytes, write_text
 from kcagc.secagg.fixed_point import MAX_PARTIES
 from kcagc.secagg.identity import Identity
-from kcagc.transport.certificates import trial_authority
+from kcagc.transport.trial_authority import trial_authority
 
 CONFIG = "kcagc.toml"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")

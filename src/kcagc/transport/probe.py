@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kcagc.errors import ParameterError
+from kcagc.transport.address import split_address
 from kcagc.transport.certificates import Credentials
 
 # What a client of HTTP/2 says first: the preface and a SETTINGS frame that sets nothing.
@@ -116,21 +117,6 @@ def _attempt(address: str, credentials: Credentials, server_name: str, clock: _C
     with tls:
         version = tls.version()  # which is forgotten when the other side closes
         return *_first_frame(tls, clock), version
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Give host and port of `host:port` or `[::1]:port`.
-
-    gRPC itself takes 443 where there is no port, and some other port where the number is too large.
-    """
-    found = re.fullmatch(
-        r"(?:\[(?P<six>[0-9a-fA-F:.]+(?:%\w+)?)\]|(?P<host>[^\s:/\[\]\0]+)):(?P<port>[0-9]{1,5})", address
-    )
-    if not found or not 0 < int(found["port"]) < 1 << 16:
-        raise ParameterError(
-            f"{address!r} is not an address: write host:port, as aggregator.example.org:7443 or [2001:db8::1]:7443"
-        )
-    return found["six"] or found["host"], int(found["port"])
 
 
 class _Clock:
