@@ -13,6 +13,11 @@ from dataclasses import dataclass
 
 from kcagc.errors import PeerError
 
+
+class TwoFacedError(PeerError):
+    """A peer has sent two different messages under one number: it is not an accident, and ends the run."""
+
+
 MOST_WAITING = 32  # messages of one peer that nobody has asked for yet
 
 
@@ -62,7 +67,7 @@ class Correspondence:
         digest = hashlib.sha256(payload).digest()
         if number <= self.arrived:
             if self._digests.get(number) != digest:
-                raise PeerError(f"{self.peer}: sent two different messages under number {number}")
+                raise TwoFacedError(f"{self.peer}: sent two different messages under number {number}")
             return False
         if number != self.arrived + 1:
             raise PeerError(f"{self.peer}: sent message {number} where {self.arrived + 1} was due")

@@ -1,0 +1,179 @@
+"""The journal: all of a step or nothing of it, one process at a time, and no secrets once the run has ended."""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from kcagc.errors import MaskReuseError, SessionError
+from kcagc.ledger import Entry
+from kcagc.runtime.journal import Journal
+
+HELLO = Entry("alice", "hub", "message/hello", "hello", (), 10)
+ABORT = Entry("alice", "hub", "message/abort", "abort", (2, 3), 4)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "state" / "fit.sqlite"
+
+
+@pytest.fixture
+def journal(path):
+    journal = Journal(path)
+    yield journal
+    journal.close()
+
+
+def killed_after(path, statements):
+    """Run statements on a journal in a process that is killed without a chance to tidy up."""
+    code = f"""
+import os, signal
+from pathlib import Path
+from kcagc.runtime.journal import Journal
+journal = Journal(Path({str(path)!r}))
+{statements}
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == -9, done.stderr
+
+
+def test_a_step_that_was_committed_survives_a_kill_and_one_that_was_not_leaves_nothing(path):
+    killed_after(
+        path,
+        """
+journal.keep_incoming("hub", 1, b"digest", b"payload")
+journal.once("local result", lambda: b"computed")
+journal.use(b"label", b"digest of it")
+journal.keep_outgoing("hub", 1, b"out")
+journal.commit()
+journal.keep_incoming("hub", 2, b"digest", b"payload")
+journal.once("another", lambda: b"computed")
+journal.use(b"another label", b"digest of it")
+journal.keep_outgoing("hub", 2, b"out")
+""",
+    )
+    journal = Journal(path)
+    assert [(one.number, one.payload) for one in journal.incoming()] == [(1, b"payload")]
+    assert [(one.number, one.payload) for one in journal.outgoing()] == [(1, b"out")]
+    assert journal.recall("local result") == b"computed"
+    assert journal.recall("another") is None
+    journal.use(b"another label", b"anything")
+    with pytest.raises(MaskReuseError):
+        journal.use(b"label", b"another digest")
+    journal.close()
+
+
+def test_only_its_owner_can_read_it(journal, path):
+    os.umask(os.umask(0))  # whatever the umask is
+    journal.set_fact("status", b"running")
+    journal.commit()
+    for file in path.parent.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+
+
+def test_a_second_process_is_refused_at_once(journal, path):
+    with pytest.raises(SessionError, match="another process is using this journal"):
+        Journal(path)
+    journal.close()
+    Journal(path).close()
+
+
+def test_what_is_computed_once_is_never_computed_again(journal):
+    assert journal.once("a", lambda: b"first") == b"first"
+    assert journal.once("a", lambda: b"second") == b"first"
+
+
+def test_another_message_under_a_number_that_was_sent_stops_the_replay(journal):
+    journal.keep_outgoing("hub", 1, b"these bytes")
+    journal.keep_outgoing("hub", 1, b"these bytes")
+    with pytest.raises(SessionError, match=r"message 1 to hub comes out different.*--new-session"):
+        journal.keep_outgoing("hub", 1, b"other bytes")
+
+
+def test_what_is_safe_at_the_peer_is_forgotten_but_for_its_digest(journal):
+    for number in (1, 2, 3):
+        journal.keep_outgoing("hub", number, bytes([number]))
+    journal.forget_outgoing("hub", 2)
+    journal.commit()
+    assert [one.payload for one in journal.outgoing()] == [None, None, b"\x03"]
+    with pytest.raises(SessionError, match="comes out different"):
+        journal.keep_outgoing("hub", 1, b"other")
+
+
+def test_secrets_are_gone_from_the_file_and_its_log_when_a_run_has_ended(journal, path):
+    secrets = [os.urandom(32) for _ in range(5)]
+    journal.set_fact("drawn", secrets[0])
+    journal.once("local result", lambda: secrets[1] * 1000)
+    journal.use(secrets[2], secrets[2])
+    journal.keep_incoming("hub", 1, b"digest", secrets[3] * 100)
+    journal.keep_outgoing("hub", 1, secrets[4] * 100)
+    journal.commit()
+    held = b"".join(file.read_bytes() for file in path.parent.iterdir())
+    assert all(secret in held for secret in secrets)
+    journal.end("finished", {"summary": b"well"})
+    held = b"".join(file.read_bytes() for file in path.parent.iterdir())
+    assert not any(secret in held for secret in secrets)
+    assert (journal.status, journal.fact("summary"), journal.fact("drawn")) == ("finished", b"well", None)
+
+
+def test_the_ledger_outlives_the_process_and_a_replay_adds_nothing_twice(journal, path):
+    journal.record(HELLO)
+    journal.commit()
+    first = journal.ledger()
+    journal.close()
+    again = Journal(path)
+    again.record(HELLO)  # the replay
+    again.record(ABORT)
+    again.commit()
+    assert [entry for _, entry in again.ledger()] == [HELLO, ABORT]
+    assert again.ledger()[0] == first[0]  # with the moment at which it really left
+    again.close()
+
+
+def test_a_journal_that_cannot_be_written_says_so_and_the_step_is_not_half_done(journal, path, monkeypatch):
+    journal.set_fact("status", b"running")
+    journal.commit()
+
+    class Full:
+        in_transaction = True
+
+        def execute(self, *_):
+            raise sqlite3.OperationalError("database or disk is full")
+
+    real = journal._db
+    monkeypatch.setattr(journal, "_db", Full())
+    with pytest.raises(SessionError, match=r"fit\.sqlite: the journal cannot be written: database or disk is full"):
+        journal.commit()
+    monkeypatch.setattr(journal, "_db", real)
+
+
+@pytest.mark.parametrize("content", [b"not a database at all, but long enough to look at", bytes(100)])
+def test_something_else_in_its_place_is_refused(path, content):
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(SessionError, match=r"fit\.sqlite"):
+        Journal(path)
+
+
+def test_a_journal_of_another_format_is_refused(journal, path):
+    journal.set_fact("format", b"0")
+    journal.commit()
+    journal.close()
+    with pytest.raises(SessionError, match="another version of kcagc"):
+        Journal(path)
+
+
+def test_a_new_session_knows_nothing_of_the_old(journal):
+    journal.set_fact("status", b"running")
+    journal.once("local result", lambda: b"old")
+    journal.record(HELLO)
+    journal.commit()
+    journal.erase()
+    assert journal.status == "new"
+    assert journal.recall("local result") is None
+    assert journal.ledger() == []

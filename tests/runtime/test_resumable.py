@@ -1,0 +1,217 @@
+"""A role that dies at any moment and goes on from its journal: the run ends as if nothing had happened."""
+
+import random
+
+import numpy as np
+import pytest
+
+from collaborations import EVERYTHING, parameters, random_parties
+from kcagc.errors import AbortedError, SessionError
+from kcagc.protocol.effects import beside
+from kcagc.protocol.fit import fit_party
+from kcagc.protocol.hub import coordinator, hub_half
+from kcagc.protocol.messages import Finished, Masked, decode, encode
+from kcagc.runtime.correspondence import Correspondence
+from kcagc.runtime.journal import Journal
+from kcagc.runtime.resumable import ResumableRole
+from kcagc.runtime.session import nothing_about_data_has_left, open_session
+from kcagc.simulation import Cast
+
+MODES = [
+    {"method": "kcagc"},
+    {"method": "basic"},
+    {"method": "tree", "fan_in": 2},
+    {"method": "kcagc", "aggregator": "party"},
+    {"method": "kcagc", "aggregator": "party", "seeding": "d2"},
+]
+
+
+class Run:
+    """All roles with journals on disk, joined by connections that lose everything when a role dies."""
+
+    def __init__(self, folder, mode, seed=0):
+        self.data = random_parties(7, 4 if mode["method"] == "tree" else 3, n_nodes=24)
+        self.cast = Cast.of(parameters(**mode), tuple(self.data))
+        self.hub, self.folder = self.cast.agreement.hub, folder
+        self.names = [seat.name for seat in self.cast.agreement.roster]
+        self.random = random.Random(seed)  # noqa: S311
+        self.journals, self.roles = {}, {}
+        self.received = {}  # by (party, group, number), all bytes that the hub was ever handed
+        self.crashes = 0
+        for name in self.names:
+            self.begin(name)
+
+    def begin(self, name):
+        self.journals[name] = journal = Journal(self.folder / f"{name}.sqlite")
+        drawn = open_session(journal, {"the data": b"same"}, (11, 12)).drawn
+        peers = [one for one in self.cast.agreement.parties if one != self.hub] if name == self.hub else [self.hub]
+        letters = {peer: Correspondence(peer) for peer in peers}
+        self.roles[name] = ResumableRole(name, self.coroutine(name, drawn), letters, journal, hub=name == self.hub)
+        self.roles[name].resume()
+
+    def coroutine(self, name, drawn):
+        agreement, identity = self.cast.agreement, self.cast.identities[name]
+        if name not in self.data:
+            return coordinator(name, agreement, identity, drawn.secrets, seed=drawn.hub_seed)
+        membership = self.cast.membership(name, EVERYTHING)
+        object.__setattr__(membership, "secrets", drawn.secrets)
+        member = fit_party(membership, self.data[name], seed=drawn.seed)
+        return beside(hub_half(name, agreement, seed=drawn.hub_seed), member, name) if name == self.hub else member
+
+    def crash(self, name):
+        """What SIGKILL does: the journal's uncommitted step and everything in memory are gone."""
+        self.journals[name].roll_back()
+        self.journals[name].close()
+        self.crashes += 1
+        self.begin(name)
+
+    def pairs(self):
+        for party in self.cast.agreement.parties:
+            if party != self.hub:
+                yield party, self.hub
+                yield self.hub, party
+
+    def waiting(self):
+        """Messages that have been sent and have not come, by connection."""
+        found = []
+        for sender, receiver in self.pairs():
+            letters, theirs = self.roles[sender].letters[receiver], self.roles[receiver].letters[sender]
+            letters.note_acknowledged(theirs.safe)
+            if letters.sent > theirs.arrived:
+                found.append((sender, receiver, theirs.arrived + 1))
+        return found
+
+    def step(self):
+        ready = self.waiting()
+        if not ready:
+            return False
+        sender, receiver, number = self.random.choice(ready)
+        payload = self.roles[sender].letters[receiver].outbox[number]
+        if receiver == self.hub and isinstance(message := decode(payload, sender), Masked):
+            self.received.setdefault((sender, message.group, message.number), set()).add(payload)
+        self.roles[receiver].take_in(sender, number, payload)
+        return True
+
+    def play(self, crash_rate=0.0):
+        while self.step():
+            if self.random.random() < crash_rate:
+                self.crash(self.random.choice(self.names))
+        errors = [role.error for role in self.roles.values() if role.error]
+        assert not errors, errors
+        assert all(role.finished for role in self.roles.values()), {n: r.waiting_for for n, r in self.roles.items()}
+        return {name: self.roles[name].result.labels for name in self.data}
+
+    def close(self):
+        for journal in self.journals.values():
+            journal.close()
+
+
+@pytest.fixture(params=MODES, ids=lambda mode: "-".join(map(str, mode.values())))
+def mode(request):
+    return request.param
+
+
+@pytest.fixture
+def runs(tmp_path):
+    begun = []
+
+    def begin(mode, seed=0):
+        folder = tmp_path / str(len(begun))
+        folder.mkdir()
+        begun.append(Run(folder, mode, seed))
+        return begun[-1]
+
+    yield begin
+    for run in begun:
+        run.close()
+
+
+def test_crashes_at_random_moments_change_nothing(runs, mode):
+    undisturbed, crashes = runs(mode).play(), 0
+    for seed in range(4):
+        run = runs(mode, seed)
+        labels = run.play(crash_rate=0.2)
+        crashes += run.crashes
+        for name, found in labels.items():
+            np.testing.assert_array_equal(found, undisturbed[name])
+        # One vector under one mask: whatever was sent again was the same to the last byte.
+        assert run.received
+        assert all(len(payloads) == 1 for payloads in run.received.values())
+    assert crashes > 10
+
+
+def test_a_crash_after_every_single_message_changes_nothing(runs):
+    mode = {"method": "kcagc"}
+    undisturbed = runs(mode).play()
+    labels = runs(mode, 1).play(crash_rate=1.0)
+    for name, found in labels.items():
+        np.testing.assert_array_equal(found, undisturbed[name])
+
+
+def test_a_hub_keeps_no_masked_vector(runs):
+    run = runs({"method": "kcagc"})
+    run.play()
+    kept = [one.payload for one in run.journals[run.hub].incoming() if one.payload is not None]
+    assert kept
+    assert not [one for one in kept if isinstance(decode(one, "x"), Masked)]
+    digests = [one for one in run.journals[run.hub].incoming() if one.payload is None]
+    assert len(digests) == len(run.received)
+
+
+def test_the_ledger_of_a_run_that_crashed_is_that_of_one_that_did_not(runs):
+    ledgers = []
+    for crash_rate in (0.0, 0.3):
+        run = runs({"method": "kcagc"}, 3)
+        run.play(crash_rate)
+        ledgers.append({name: [entry for _, entry in journal.ledger()] for name, journal in run.journals.items()})
+    assert ledgers[0] == ledgers[1]
+
+
+def test_an_abort_ends_a_role_that_waits_for_somebody_else(runs):
+    run = runs({"method": "kcagc"})
+    while not run.received:
+        run.step()
+    run.roles["party-3"].fail(OwnTroubleError("full disk"))
+    while run.step():
+        pass
+    for name in ("party-1", "party-2", run.hub):
+        error = run.roles[name].error
+        assert isinstance(error, AbortedError)
+        assert (error.origin, error.reason) == ("party-3", "aborted")
+
+
+class OwnTroubleError(ValueError):
+    """An error that nobody foresaw, whose words stay at home."""
+
+
+def test_two_different_messages_under_one_number_end_the_run_as_misbehaviour(runs):
+    run = runs({"method": "kcagc"})
+    while not run.received:
+        run.step()
+    run.roles[run.hub].take_in("party-1", 1, encode(Finished("1.1")))
+    assert "party-1: sent two different messages under number 1" in str(run.roles[run.hub].error)
+    while run.step():
+        pass
+    assert {run.roles[name].error.origin for name in run.data} == {run.hub}
+
+
+def test_a_journal_with_other_data_sends_nothing(runs):
+    run = runs({"method": "kcagc"})
+    while not run.received:
+        run.step()
+    journal = run.journals["party-1"]
+    before = [(one.number, one.digest) for one in journal.outgoing()]
+    open_session(journal, {"the data": b"same"}, (11, 12)).bind(run.hub, b"its attempt")
+    with pytest.raises(
+        SessionError, match=r"the data changed since this session began; nothing was sent.*--new-session"
+    ):
+        open_session(journal, {"the data": b"other"}, (11, 12))
+    assert [(one.number, one.digest) for one in journal.outgoing()] == before
+
+
+def test_what_is_early_is_known_from_the_ledger(runs):
+    run = runs({"method": "kcagc"})
+    early = [nothing_about_data_has_left(role.ledger) for role in run.roles.values()]
+    assert all(early)
+    run.play()
+    assert not any(nothing_about_data_has_left(role.ledger) for role in run.roles.values())
