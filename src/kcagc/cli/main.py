@@ -50,5 +50,5 @@ def main() -> None:
 
 
 def _say(message: str, code: int) -> int:
-    click.echo(f"kcagc: {message}", err=True)
+    click.echo(f"kcagc: {screen.harmless(message)}", err=True)
     return code

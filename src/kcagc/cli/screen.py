@@ -32,6 +32,11 @@ def speak_plainly() -> None:
             stream.reconfigure(errors="kcagc.plainer")
 
 
+def harmless(words: str) -> str:
+    """Keep what other organisations say from doing anything to a terminal."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in words)
+
+
 def _console(stream: TextIO) -> Console:
     # A file has no width; what a script or a log reads is not to be cut at 80 letters.
     width = None if stream.isatty() or os.environ.get("COLUMNS") else 120

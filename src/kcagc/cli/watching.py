@@ -33,7 +33,8 @@ class Watching:
         """Say something that stays."""
         with self._lock:
             clock = time.strftime("%H:%M:%S")
-            self._console.print(f"{clock} {self._name}: {words}", markup=False, soft_wrap=True)
+            said = screen.harmless(words).replace("\n", " ")  # nothing that a peer says looks like a line of its own
+            self._console.print(f"{clock} {self._name}: {said}", markup=False, soft_wrap=True)
 
     def watch(self, _: str, step: Any) -> None:
         """Say how far the role is."""

@@ -61,7 +61,7 @@ async def identify(wire: ServerWire, card: Card) -> Caller:
     if not isinstance(frame, Open):
         raise PeerError(f"{wire.address}: began with another frame than an opening")
     if frame.link != LINK:
-        told = f"{card.name} speaks {LINK}, the other end {frame.link}: install the same version of kcagc"
+        told = f"{card.name} speaks {LINK}, the other end {frame.link!r}: install the same version of kcagc"
         raise Refusal(Reason.AGREEMENT, told)
     if frame.name not in card.agreement.parties or frame.name == card.name:
         raise Refusal(Reason.IDENTITY, f"{frame.name!r} is not a party that {card.name} expects")
@@ -97,10 +97,11 @@ def check_place(caller: Caller, hub: str, place: Place, letters: Correspondence)
             f"{hub} has had {letters.arrived} messages of {name}, whose journal knows of {opened.sent}: it is an older "
             "copy, and going on from it could give away what was hidden. Start all roles with --new-session",
         )
-    if opened.safe > letters.sent:
+    had = max(opened.safe, opened.arrived)
+    if had > letters.sent:
         raise Refusal(
             Reason.SESSION,
-            f"{name} has had {opened.safe} messages of {hub}, whose journal knows of {letters.sent}: it is an older "
+            f"{name} has had {had} messages of {hub}, whose journal knows of {letters.sent}: it is an older "
             "copy. Start all roles with --new-session",
         )
 
@@ -118,7 +119,7 @@ async def introduce(wire: Wire, card: Card, hub: str, place: Place, letters: Cor
     if not isinstance(challenge, Challenge):
         raise PeerError(f"{hub}: began with another frame than a challenge")
     if challenge.link != LINK:
-        raise AgreementError(f"{hub} speaks {challenge.link}, {card.name} {LINK}: install the same version of kcagc")
+        raise AgreementError(f"{hub} speaks {challenge.link!r}, {card.name} {LINK}: install the same version of kcagc")
     if challenge.name != hub:
         raise RefusedError(f"{challenge.name!r} listens there, where {hub} was expected")
     counts = (letters.safe, letters.arrived, letters.sent)
@@ -135,7 +136,7 @@ async def introduce(wire: Wire, card: Card, hub: str, place: Place, letters: Cor
         raise RefusedError(f"what listens there does not have the identity key that {card.name} has pinned for {hub}")
     if bound not in (b"", answer.attempt):
         raise SessionError(f"that session is over: {hub} has begun another")
-    if answer.arrived > letters.sent or letters.safe > answer.sent:
+    if max(answer.safe, answer.arrived) > letters.sent or max(letters.safe, letters.arrived) > answer.sent:
         raise SessionError(
             f"the journals of {card.name} and {hub} are not of the same age: one is an older copy. Start all roles "
             "with --new-session"

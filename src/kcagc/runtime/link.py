@@ -38,7 +38,7 @@ class Link:
         self._missing: tuple[str, ...] = ()
         self._told: tuple[str, ...] = ()
         self._pings = self._pongs = 0
-        self._leaving = False
+        self._leaving = self._left = False
         self.peer_left = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -74,9 +74,10 @@ class Link:
             self._wake.set()
 
     def leave(self) -> None:
-        """Say that all is done here."""
-        self._leaving = True
-        self._wake.set()
+        """Say, once, that all is done here."""
+        if not self._left:
+            self._leaving = self._left = True
+            self._wake.set()
 
     async def alive(self, seconds: float) -> bool:
         """Ask whether the other end is still there."""

@@ -13,7 +13,7 @@ from kcagc.errors import AbortedError, KcagcError, PeerError, SessionError
 from kcagc.ledger import Entry, Ledger
 from kcagc.protocol.effects import Role
 from kcagc.protocol.messages import Abort, decode, expect, printable, tag_of
-from kcagc.runtime.correspondence import Correspondence, Letter
+from kcagc.runtime.correspondence import Correspondence, Letter, TwoFacedError
 from kcagc.runtime.journal import Journal
 from kcagc.runtime.station import Station, Watcher
 
@@ -45,7 +45,7 @@ class ResumableRole:
         watcher: Watcher | None = None,
     ) -> None:
         self.letters, self._hub, self._journal, self._watcher = letters, hub, journal, watcher
-        self._live = False
+        self._live = self._complete = False
         self._numbers = dict.fromkeys(letters, 0)
         self._forgotten = dict.fromkeys(letters, 0)
         self._unsettled: dict[str, list[Letter]] = {peer: [] for peer in letters}
@@ -55,8 +55,11 @@ class ResumableRole:
 
     @property
     def finished(self) -> bool:
-        """Whether the role has ended, well or not."""
-        return self._station.finished
+        """Whether the role has ended, well or not, and its last words are safe and in the outboxes.
+
+        Asked from another thread than the one that steps the role, which may be in the middle of its last step.
+        """
+        return self._complete
 
     @property
     def error(self) -> Exception | None:
@@ -98,21 +101,34 @@ class ResumableRole:
         for one in sent:
             self._restore_sent(one.peer, one.number, one.payload)
         self._post([(peer, number, payload) for peer, number, payload in staged if (peer, number) not in stored])
-        self._live = True
+        self._live, self._complete = True, self._station.finished
 
     def take_in(self, sender: str, number: int, payload: bytes) -> None:
-        """Take in a message, and do all that it allows; afterwards outboxes and `safe` numbers have moved on."""
+        """Take in a message, and do all that it allows; afterwards outboxes and `safe` numbers have moved on.
+
+        A number that cannot come next is a `PeerError`: the message is not taken, and the role goes on. Other bytes
+        under a number that was used end the run.
+        """
+        letters = self.letters[sender]
         try:
-            if not self.letters[sender].take_in(number, payload) or self.finished:
+            if not letters.take_in(number, payload):
                 return
+        except TwoFacedError as error:
+            self.fail(error)
+            return
+        if self._station.finished:
+            letters.safe = number  # it changes nothing any more, and its sender need not wait
+            return
+        try:
             ends = tag_of(payload, sender) == "abort"
         except PeerError as error:
             self.fail(error)
             return
         if ends:  # need not wait until somebody asks for this sender's message
             self.fail(self._aborted(sender, payload))
+            letters.safe = number  # its sender has been heard, and may leave
             return
-        while not self.finished and (
+        while not self._station.finished and (
             ready := [one for one in sorted(self.waiting_for) if self.letters[one].has_letter]
         ):
             self._deliver(ready[0])
@@ -145,19 +161,29 @@ class ResumableRole:
             self._journal.roll_back()
             raise self._station.error
         if not sent and not kept:  # a vector whose sum is not complete: it stays in memory
+            self._complete = self._station.finished
             return
         staged = self._staged(sent)
         safe = {peer: self._settle(peer) for peer in {peer for peer, _ in sent}}
         for letter in kept:
             safe[sender] = max(safe.get(sender, 0), letter.number)
-        for peer, letters in self.letters.items():
-            if letters.acknowledged > self._forgotten[peer]:
-                self._forgotten[peer] = letters.acknowledged
-                self._journal.forget_outgoing(peer, letters.acknowledged)
+        self._forget_acknowledged()
         self._commit()
         for peer, number in safe.items():
             self.letters[peer].safe = max(self.letters[peer].safe, number)
         self._post(staged)
+        self._complete = self._station.finished
+
+    def keep_acknowledged(self) -> None:
+        """Make safe what peers have said is safe with them: after the last step no other will do it."""
+        self._forget_acknowledged()
+        self._commit()
+
+    def _forget_acknowledged(self) -> None:
+        for peer, letters in self.letters.items():
+            if letters.acknowledged > self._forgotten[peer]:
+                self._forgotten[peer] = letters.acknowledged
+                self._journal.forget_outgoing(peer, self._forgotten[peer])
 
     def _staged(self, sent: list[tuple[str, bytes]]) -> list[tuple[str, int, bytes]]:
         staged = []

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kcagc.errors import MissingError
+from kcagc.errors import MissingError, PeerError
 from kcagc.runtime.correspondence import Correspondence
 from kcagc.runtime.link import Link
 from kcagc.runtime.resumable import ResumableRole
@@ -22,6 +22,7 @@ from kcagc.transport.wire import Wire
 
 _TICK = 0.25
 _LINGER = 5.0  # seconds in which peers can hear that a run has failed, or that all is done
+_TELL = 20.0  # seconds in which a party that is done tries to tell an aggregator that it cannot reach
 _SAY_AFTER = 2.0
 _SAY_AGAIN = 60.0
 
@@ -53,6 +54,10 @@ class Runner:
         self._begun = now
         self._said: tuple[tuple[str, ...], float] = ((), now)
         self._awaited_elsewhere: tuple[str, ...] = ()
+        self._settled: set[str] = set()  # who has everything, as is safe here
+        self._released: set[str] = set()  # who has said that all is safe there, too
+        self._excused: set[str] = set()  # whose last word is not waited for any longer
+        self._acts: set[asyncio.Task[None]] = set()
 
     @property
     def letters(self) -> Mapping[str, Correspondence]:
@@ -68,7 +73,7 @@ class Runner:
             longest=self._waiting.largest_message,
             take_in=lambda number, payload: self._take_in(peer, number, payload),
             acknowledged=self._changed.set,
-            told_missing=self._told_missing,
+            told_missing=lambda names: self._told_missing(peer, names),
         )
         self.links[peer] = link
         self._heard_at[peer] = time.monotonic()
@@ -76,6 +81,8 @@ class Runner:
         try:
             await link.run()
         finally:
+            if link.peer_left.is_set():
+                self._released.add(peer)
             if self.links.get(peer) is link:
                 del self.links[peer]
                 self._gone_since[peer] = time.monotonic()
@@ -86,6 +93,8 @@ class Runner:
         while True:
             if self._fatal is not None:
                 raise self._fatal
+            if self.role.finished and self.role.error is None:
+                await self._release()
             if self.role.finished and (self.role.error is not None or self._all_settled()):
                 break
             await self._check_time()
@@ -94,15 +103,44 @@ class Runner:
             self._changed.clear()
         self.ended = True
         if self.role.error is not None:
-            await self._until(lambda: all(self.letters[peer].settled for peer in self.links))
+            await self._until(lambda: all(self.letters[peer].settled for peer in self.links), _LINGER)
             raise self.role.error
         return self.role.result
 
+    async def _release(self) -> None:
+        """Let go, as the aggregator, every party that has everything, once that is safe here: a party may end then.
+
+        From here on even an aggregator that is killed and comes back does not wait for it.
+        """
+        if not self._hub:
+            return
+        settled = {peer for peer, letters in self.letters.items() if letters.settled}
+        if not settled <= self._settled:
+            await self._guarded(self.role.keep_acknowledged)
+            self._settled = settled
+        for peer in settled:
+            if peer in self.links:
+                self.links[peer].leave()
+
     async def say_goodbye(self) -> None:
-        """Tell all peers that are there that everything is safe here, and give them a moment to say the same."""
-        for link in self.links.values():
+        """Tell peers that everything is safe here, and wait until they have said the same.
+
+        The aggregator waits a moment for those that are there. A party comes back for it if the connection is lost:
+        otherwise the aggregator would wait for a party that has ended.
+        """
+        if self._hub:
+            for link in self.links.values():
+                link.leave()
+            await self._until(lambda: all(link.peer_left.is_set() for link in self.links.values()), _LINGER)
+            return
+        await self._until(self._all_released, _TELL)
+
+    def _all_released(self) -> bool:
+        for peer, link in self.links.items():
             link.leave()
-        await self._until(lambda: all(link.peer_left.is_set() for link in self.links.values()))
+            if link.peer_left.is_set():
+                self._released.add(peer)
+        return self._released >= self.letters.keys()
 
     async def fail(self, error: Exception) -> None:
         """End the role from outside."""
@@ -113,10 +151,19 @@ class Runner:
         await self._guarded(self.role.take_in, peer, number, payload)
 
     async def _guarded(self, act: Callable[..., None], *values: Any) -> None:
-        """Have the role do something; a failure of the journal or of our own ends the run, and nothing is sent."""
+        """Have the role do something; a failure of the journal or of our own ends the run, and nothing is sent.
+
+        When the stream that brought it is lost meanwhile, it is still done, and the next stream hears of it.
+        """
+        task = asyncio.ensure_future(self._do(act, *values))
+        self._acts.add(task)
+        task.add_done_callback(self._acts.discard)
+        await asyncio.shield(task)
+
+    async def _do(self, act: Callable[..., None], *values: Any) -> None:
         try:
             await self._worker.call(act, *values)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, PeerError):  # what a stream must not bring ends that stream, and not the run
             raise
         except BaseException as error:
             self._fatal = error
@@ -125,10 +172,10 @@ class Runner:
         self._changed.set()
 
     def _all_settled(self) -> bool:
-        return all(one.settled for one in self.letters.values())
+        return all(letters.settled or peer in self._excused for peer, letters in self.letters.items())
 
-    async def _until(self, done: Callable[[], bool]) -> None:
-        end = time.monotonic() + _LINGER
+    async def _until(self, done: Callable[[], bool], seconds: float) -> None:
+        end = time.monotonic() + seconds
         while not done() and time.monotonic() < end:
             await asyncio.sleep(0.02)
 
@@ -140,6 +187,11 @@ class Runner:
         for peer in gone:
             if now - self._gone_since[peer] > self._waiting.missing:
                 seconds = round(self._waiting.missing)
+                if self.role.finished:
+                    self._log(f"{peer} has not said for {seconds} seconds whether it has everything; ending without")
+                    self._excused.add(peer)
+                    self._changed.set()
+                    continue
                 await self._give_up(f"{peer} is missing: not connected for {seconds} seconds")
                 return
         for peer in self.role.waiting_for:
@@ -164,10 +216,14 @@ class Runner:
         """Name the peers that are needed and not there."""
         done = self.role.finished
         return tuple(
-            peer for peer in self.letters if peer not in self.links and not (done and self.letters[peer].settled)
+            peer
+            for peer in self.letters
+            if peer not in self.links and peer not in self._excused and not (done and self.letters[peer].settled)
         )
 
-    def _told_missing(self, names: tuple[str, ...]) -> None:
+    def _told_missing(self, peer: str, names: tuple[str, ...]) -> None:
+        if self._hub:
+            raise PeerError(f"{peer}: told the aggregator who is missing")
         self._awaited_elsewhere = names
         self._changed.set()
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kcagc.errors import AbortedError, AgreementError, KcagcError, RefusedError
+from kcagc.errors import AbortedError, AgreementError, KcagcError, RefusedError, SessionError
 from kcagc.protocol.effects import Role
 from kcagc.runtime.correspondence import Correspondence
 from kcagc.runtime.handshake import Card, check_place, identify, introduce, refused, welcome
@@ -100,7 +100,7 @@ class Stage:
         try:
             result = await self.runner.run()
         except Exception as error:
-            if role.error is not error:
+            if role.error is not error or isinstance(error, SessionError):  # that one can be taken up again
                 raise
             early = nothing_about_data_has_left(role.ledger)
             await self._worker.call(end_failed, self.session.journal, error)
@@ -202,7 +202,10 @@ class Connector:
                 if not running.done():
                     await keeping  # it ends before the run only with an error
                 if not await running:
-                    await stage.runner.say_goodbye()
+                    # Whatever befalls the connection now, the results are there.
+                    leaving = asyncio.ensure_future(stage.runner.say_goodbye())
+                    await asyncio.wait({keeping, leaving}, return_when=asyncio.FIRST_COMPLETED)
+                    leaving.cancel()
                     return
             finally:
                 for task in (keeping, running):

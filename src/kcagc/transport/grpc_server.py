@@ -35,6 +35,7 @@ class ServerWire:
         self.tls_version = _first(proven, "ssl_tls_version")
         certificate = _first(proven, "x509_pem_cert")
         self.names = names_in(certificate.encode()) if certificate else set()
+        self.heard = False  # whether anything has come that gRPC let through
 
     async def send(self, frame: Frame) -> None:
         """Send a frame."""
@@ -51,6 +52,7 @@ class ServerWire:
             raise Broken(str(error)) from error
         if payload is aio.EOF:
             raise Broken("the stream has ended")
+        self.heard = True
         return decode_frame(payload, self.address)
 
 
@@ -63,6 +65,7 @@ class Server:
     def __init__(self, address: str, credentials: Credentials, handler: Handler, log: Callable[[str], None]) -> None:
         split_address(address, "listen", any_port=True)
         self._handler, self._log = handler, log
+        self._stopping = False
         self._server = aio.server(options=SERVER)
         stream = grpc.stream_stream_rpc_method_handler(self._serve)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: stream}),))
@@ -82,11 +85,12 @@ class Server:
 
     async def stop(self, grace: float) -> None:
         """Stop; streams have this many seconds to end by themselves."""
+        self._stopping = True
         await self._server.stop(grace)
 
     async def _serve(self, _: Any, context: Any) -> None:
+        wire = ServerWire(context)
         try:
-            wire = ServerWire(context)
             # gRPC cannot be told to refuse TLS 1.2; here the version is known.
             if wire.tls_version != "TLSv1.3":
                 raise Refusal(Reason.IDENTITY, f"speaks {wire.tls_version or 'no TLS'}; TLS 1.3 is required")
@@ -100,8 +104,12 @@ class Server:
             self._log(f"refused a stream from {context.peer()}: {error}")
             metadata = ((REASON_KEY, Reason.MISBEHAVIOUR.value),)
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, _plain(str(error)), metadata)
-        except Broken:
-            return
+        except (Broken, asyncio.CancelledError) as end:
+            # A frame that is too long for gRPC ends a stream so, and a party that speaks another version.
+            if not wire.heard and not self._stopping:
+                self._log(f"a stream from {context.peer()} ended without a word that could be read")
+            if isinstance(end, asyncio.CancelledError):
+                raise
 
 
 def _first(proven: dict[str, Any], key: str) -> str:
