@@ -12,11 +12,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTHON := $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup test lint format demo bench accuracy lock build clean check-python check-venv
+.PHONY: help setup test lint format demo bench bench-processes accuracy lock build clean check-python check-venv
 
 help: ## Show this help
 	@echo "make TARGET, where TARGET is one of:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 check-python:
 	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -51,12 +51,15 @@ format: $(READY) ## Rewrite the code in the house style
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-demo: $(READY) ## Cluster the embedded dataset and say what was done
+demo: $(READY) ## Three organisations and a coordinator cluster together, as four processes
 	@$(BIN)/kcagc demo
 
 accuracy: $(READY) ## The baselines on the four public graphs and the protocols on Cora, beside the paper's figures (5 minutes)
 	@$(BIN)/kcagc baselines
 	@$(BIN)/python benchmarks/collaboration.py
+
+bench-processes: $(READY) ## Sixteen parties as sixteen processes on Cora; keeps the figures (1 minute; needs KCAGC_DATA or a download)
+	@$(BIN)/python benchmarks/processes.py --keep
 
 bench: $(READY) ## Time and memory up to 1,000,000 nodes; keeps the figures in benchmarks/results (3 minutes)
 	@$(BIN)/python benchmarks/foundation.py

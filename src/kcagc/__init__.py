@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kcagc.estimators import KCAGC
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = ["KCAGC", "__version__"]
 
 

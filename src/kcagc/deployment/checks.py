@@ -91,12 +91,12 @@ def _journal(task: Task) -> tuple[str, tuple[str, ...]]:
 
 
 def _data(task: Task) -> tuple[str, tuple[str, ...]]:
-    task.check()
+    task.check_data()
     data = task.data
     if data is None:
         raise SessionError(f"{task.config.me}: has no data")
     nodes, columns = data.features.shape
-    ids = "called by row number" if data.graph.ids is None else f"called by {data.graph.ids.kind}"
+    ids = "called by their row number" if data.graph.ids is None else f"whose ids are {data.graph.ids.kind}"
     alone = int((data.graph.adjacency.indptr[1:] == data.graph.adjacency.indptr[:-1]).sum())
     warnings = (f"{alone:,} nodes have no edge: they are clustered by their features alone",) if alone else ()
     return f"{nodes:,} nodes {ids}, {columns:,} columns, {data.graph.n_edges:,} edges", warnings

@@ -6,7 +6,8 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -25,8 +26,10 @@ from kcagc.protocol.agreement import (
     Seeding,
     VirtualNodes,
 )
+from kcagc.protocol.plan import check_enough_cells
 from kcagc.runtime.runner import Waiting
 from kcagc.secagg.identity import Identity
+from kcagc.transport.address import split_address
 from kcagc.transport.certificates import Credentials
 
 
@@ -162,24 +165,44 @@ class Config:
         document = self.document
         try:
             self.agreement().check()
-            Policy(document.policy.accept)
+            check_enough_cells(self.agreement())
+            self._check_accepted()
             if self.me not in [one.name for one in document.roles]:
                 raise ParameterError(f"me.name: {self.me!r} is not among the roles")
             if (document.data is None) == (self.role == "party"):
                 told = "a party needs a section [data]" if self.role == "party" else "a coordinator has no [data]"
                 raise ParameterError(told)
-            wanted = "listen" if self.listens else "address"
-            if not getattr(document.network, wanted):
-                raise ParameterError(f"network.{wanted}: is missing; it is HOST:PORT")
+            self._check_address("listen" if self.listens else "address")
+            for one in document.roles:
+                if not one.tls_name:
+                    raise ParameterError(f"roles: {one.name}: tls_name: is empty; it is the name in its certificate")
             for name in ("missing", "silent", "largest_message"):
                 if not getattr(document.waiting, name) > 0:
                     raise ParameterError(f"waiting.{name}: must be above 0")
-            if self.role == "party":
-                check_labels_path(document.output.labels)
+            self._check_labels()
             if not 0 <= (document.me.random_state or 0) < 2**32:
                 raise ParameterError("me.random_state: must be a whole number from 0 to 2^32 - 1")
         except ParameterError as error:
             raise ParameterError(f"{self.path}: {error}") from error
+
+    def _check_accepted(self) -> None:
+        try:
+            self.policy()
+        except ParameterError as error:
+            raise ParameterError(f"policy.{error}") from error
+
+    def _check_address(self, wanted: str) -> None:
+        where = getattr(self.document.network, wanted)
+        if not where:
+            raise ParameterError(f"network.{wanted}: is missing; it is HOST:PORT")
+        split_address(where, f"network.{wanted}", any_port=self.listens)
+
+    def _check_labels(self) -> None:
+        if self.role == "party":
+            try:
+                check_labels_path(self.document.output.labels)
+            except ParameterError as error:
+                raise ParameterError(f"output.labels: {error}") from error
 
     @property
     def me(self) -> str:
@@ -271,10 +294,43 @@ def _put(content: dict[str, Any], name: str, value: Any) -> None:
         inner[key] = value
 
 
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": 'text in quotes ("...")',
+    "bool": "true or false",
+    "array": "a list in brackets ([...])",
+    "object": "a section",
+    "null": "left out",
+}
+
+
 def _said(message: str) -> str:
-    """Put the place before what is wrong there, as people write it."""
+    """Say what is wrong, and where, in the words of people who write such files rather than those of programmers."""
     found = re.fullmatch(r"(?s)(.*?)(?: - at `\$\.?(.*)`)?", message)
-    what, where = (found.group(1), found.group(2)) if found else (message, None)
-    what = what.replace("Object contains unknown field", "there is no setting called")
-    what = what.replace("Object missing required field", "what is missing is")
+    what, where = (found.group(1), found.group(2) or "") if found else (message, "")
+    known = _type_at(where)
+    name = re.fullmatch(r"Object (contains unknown|missing required) field `(.*)`", what)
+    kinds = re.fullmatch(r"Expected `(.*)`, got `(.*)`", what)
+    if name:
+        thing = "setting" if where else "section"
+        what = f"there is no {thing} called {name[2]!r}" if name[1] == "contains unknown" else f"{name[2]!r} is missing"
+        if name[1] == "contains unknown":
+            what += f"; there are {', '.join(get_type_hints(known))}"
+    elif kinds:
+        wanted = [_KINDS.get(kind, kind) for kind in kinds[1].split(" | ") if kind != "null"]
+        what = f"must be {' or '.join(wanted)}, not {_KINDS.get(kinds[2], kinds[2])}"
+    elif what.startswith("Invalid enum value") and get_origin(known) is Literal:
+        listed = [f'"{choice}"' for choice in get_args(known)]
+        what = f"must be {', '.join(listed[:-1])} or {listed[-1]}, not {what.removeprefix('Invalid enum value ')}"
     return f"{where}: {what}" if where else what
+
+
+def _type_at(where: str) -> Any:
+    """Give the type of what stands at a place of the file, as "roles[0].role"."""
+    known: Any = Document
+    for part in re.findall(r"[^.\[\]]+", where):
+        known = get_args(known)[0] if get_origin(known) is list else get_type_hints(known)[part]
+        if get_origin(known) in (Union, UnionType):  # what may be left out
+            known = next(one for one in get_args(known) if one is not type(None))
+    return known

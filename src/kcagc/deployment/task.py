@@ -121,6 +121,10 @@ class Task:
         """Refuse, before anybody is spoken to, what makes no run or what the policy does not allow."""
         self.agreement.check()
         self._membership(Drawn.fresh(0, 0)).check()
+        self.check_data()
+
+    def check_data(self) -> None:
+        """Refuse files that cannot be used."""
         if self.data is not None:
             self.data.check_filter(self.config.me, self.agreement.parameters.filter)
         _ = self.new_rows
@@ -129,6 +133,7 @@ class Task:
         """Begin a session, or take up the one in the journal."""
         document = self.config.document
         prints = {
+            "the role": digest("role", self.config.me, self.config.role),
             "the configuration": fingerprints.of_configuration(
                 self.agreement, document.policy.accept, document.me.random_state
             ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import re
 import signal
 import socket
 import subprocess
@@ -29,11 +30,15 @@ class Trial:
         self.configs = write_folders(folder, plan)
         self.parties = parties
 
-    def settle(self, random_state: int) -> None:
-        """Make the run repeatable, which a demonstration should be and a run in earnest should not."""
+    def set(self, name: str, value: int | str) -> None:
+        """Give a setting that the template leaves to its default another value, at all roles."""
         for path in self.configs.values():
             text = path.read_text(encoding="utf-8")
-            write_text(path, text.replace("# random_state = 0\n", f"random_state = {random_state}\n"))
+            written = f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value}"
+            changed, times = re.subn(rf"^# {name} = .*$", written, text, flags=re.MULTILINE)
+            if times != 1:
+                raise KcagcError(f"{path}: has no line for {name}")
+            write_text(path, changed)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Processes]:

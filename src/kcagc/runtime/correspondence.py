@@ -65,7 +65,7 @@ class Correspondence:
     def take_in(self, number: int, payload: bytes) -> bool:
         """Say whether a message is new; refuse a gap, and other bytes under a number that was used."""
         digest = hashlib.sha256(payload).digest()
-        if number <= self.arrived:
+        if 0 < number <= self.arrived:
             if self._digests.get(number) != digest:
                 raise TwoFacedError(f"{self.peer}: sent two different messages under number {number}")
             return False

@@ -66,9 +66,8 @@ def open_session(journal: Journal, fingerprints: Mapping[str, bytes], seeds: tup
     session which has spoken to anybody is not taken up with them. One that has not is begun anew.
     """
     if journal.status == "running":
-        changed = [
-            name for name, value in fingerprints.items() if journal.fact(_FINGERPRINT + name) not in (value, None)
-        ]
+        kept = journal.facts(_FINGERPRINT)
+        changed = [name for name in {**fingerprints, **kept} if fingerprints.get(name) != kept.get(name)]
         bound = journal.facts(_BOUND)
         if not changed:
             drawn = msgspec.msgpack.decode(journal.fact("drawn") or b"", type=Drawn)
