@@ -10,7 +10,7 @@ import pytest
 from kcagc.errors import KcagcError
 from kcagc.estimators import KCAGC
 from kcagc.ledger import Entry, Ledger
-from kcagc.ledger.lines import INSIDE_BOXES, LINES, MESSAGES, OPENED, OUTPUTS
+from kcagc.ledger.lines import INSIDE_BOXES, LINES, LINKS, MESSAGES, OPENED, OUTPUTS
 from kcagc.protocol.messages import AnyMessage, BoxContent, Masked, decode, kind_of
 from protocol_enemies import Stage, fit, parameters, prediction, tables
 
@@ -57,6 +57,7 @@ def test_every_type_of_message_and_of_box_has_a_line():
     assert tags(AnyMessage) | {"plain"} == set(MESSAGES)  # a vector without masks has a line of its own
     assert tags(BoxContent) == {line.partition(".")[0] for line in INSIDE_BOXES}
     kinds = [*(f"message/{one}" for one in MESSAGES), *(f"inside/{one}" for one in INSIDE_BOXES)]
+    kinds += [f"link/{one}" for one in LINKS]
     assert set(LINES) == {*kinds, *(f"opened/{one}" for one in OPENED), *(f"output/{one}" for one in OUTPUTS)}
     assert all(line.learns for line in LINES.values())
 
@@ -153,7 +154,7 @@ def test_the_estimator_counts_what_its_record_shows():
 
 def test_every_line_is_used_by_some_run():
     used = {entry.kind for name in RUNS for entry in outcome(name).ledger}
-    assert used == set(LINES)
+    assert used == {kind for kind in LINES if not kind.startswith("link/")}  # those are for streams
 
 
 def test_the_default_mode_never_opens_more_and_a_party_that_sums_always_does():

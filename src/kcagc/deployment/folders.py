@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kcagc.errors import ParameterError
 from kcagc.files.atomic import PRIVATE, write_bytes, write_text
+from kcagc.inputs import local_clusters
 from kcagc.secagg.fixed_point import MAX_PARTIES
 from kcagc.secagg.identity import Identity
 from kcagc.transport.trial_authority import trial_authority
@@ -127,6 +128,8 @@ identity = "private/identity.pem"
 
 def _session(plan: Plan) -> str:
     aggregator = "coordinator" if plan.coordinator else "party"
+    local = local_clusters(None, plan.n_clusters, len(plan.parties))
+    multiple = f"{local // plan.n_clusters}k".removeprefix("1")
     return f'''[session]
 # Everything in this section must be the same at all roles; a difference is found before anything is sent.
 n_clusters = {plan.n_clusters}
@@ -135,10 +138,10 @@ psi = {plan.psi}
 # Who sums: a "coordinator" without data, or the last "party" (the paper's way, which opens more; see [policy]).
 aggregator = "{aggregator}"
 # What else can be set, with its default:
-# n_local_clusters = "2k"      # clusters of each party alone; "k" for more than 3 parties
+# n_local_clusters = {f'"{multiple}"':<10}# clusters of each party alone; "2k" up to 3 parties, "k" for more
 # method = "auto"              # "kcagc" up to 3 parties, "tree" beyond; or "basic": every node, many more sums
 # filter = "half"              # or "norm"
-# n_components = 10            # singular vectors of each party; as many as local clusters
+# n_components = {local:<14}# singular vectors of each party; as many as local clusters
 # scaling = "unit"             # or "U", "US" (divided by unit)
 # unit = 1.0
 # virtual_nodes = "cell"       # or "local"

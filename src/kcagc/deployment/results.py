@@ -81,6 +81,19 @@ def write_results(
     return summary
 
 
+def set_aside(places: Places) -> None:
+    """Make room for the results of another session: those that are there go into a folder named by when they came."""
+    there = [
+        path for path in (places.ledger(), places.labels_file(), places.model(), places.summary()) if path.exists()
+    ]
+    if there:
+        moment = datetime.fromtimestamp(there[0].stat().st_mtime, UTC)
+        aside = places.folder / "earlier" / f"{moment:%Y-%m-%dT%H-%M-%S}"
+        aside.mkdir(parents=True, exist_ok=True)
+        for path in there:
+            path.replace(aside / path.name)
+
+
 def write_ledger(places: Places, disclosed: list[tuple[float, Entry]]) -> None:
     """Write what left so far, and when, which is worth knowing after a run that failed as well."""
     places.folder.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kcagc.deployment.results import write_ledger, write_results
+from kcagc.deployment.results import set_aside, write_ledger, write_results
 from kcagc.deployment.task import Task
 from kcagc.runtime.handshake import Place
 from kcagc.runtime.journal import Journal
@@ -38,6 +38,7 @@ def run(task: Task, *, new_session: bool, log: Log, watcher: Watcher | None = No
     journal = Journal(task.journal)
     if new_session:
         journal.erase()
+        set_aside(task.places)
     if journal.status == "finished":
         log("this run has finished already; --new-session starts another")
         return _finished(task, journal, log)

@@ -25,7 +25,7 @@ class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session: str
     parameters: Parameters
     share: PartyModel | None = None
-    ids: list[str] | list[int] | None = None
+    ids: list[str | int] | None = None
 
     @classmethod
     def of_party(cls, model: PartyModel, graph: Graph) -> Self:

@@ -14,7 +14,7 @@ from kcagc.ledger.lines import LINES
 
 @dataclass(frozen=True)
 class Entry:
-    """One disclosure. `kind` is "message/…", "inside/…" (a box), "opened/…" (a sum) or "output/…"."""
+    """One disclosure. `kind` is "link/…", "message/…", "inside/…" (a box), "opened/…" (a sum) or "output/…"."""
 
     sender: str
     receiver: str

@@ -131,7 +131,16 @@ OUTPUTS = {
     "prediction": Line("the cluster of every new node: what the run is for", _ASSIGNMENT),
 }
 
+LINKS = {
+    "opening": Line(
+        "that this role is there, from which address and with which certificate; what it agrees to, its random name of "
+        "the session, and how many messages it has sent and had; nothing about data"
+    ),
+    "welcome": Line("the aggregator's name of the session and its counts; while it waits, who else is missing"),
+}
+
 LINES: dict[str, Line] = {
+    **{f"link/{kind}": line for kind, line in LINKS.items()},
     **{f"message/{kind}": line for kind, line in MESSAGES.items()},
     **{f"inside/{kind}": line for kind, line in INSIDE_BOXES.items()},
     **{f"opened/{kind}": line for kind, line in OPENED.items()},

@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS outgoing (
 CREATE TABLE IF NOT EXISTS incoming (
     position INTEGER PRIMARY KEY, peer TEXT, number INTEGER, digest BLOB NOT NULL, payload BLOB,
     UNIQUE (peer, number));
-CREATE TABLE IF NOT EXISTS ledger (position INTEGER PRIMARY KEY, at REAL NOT NULL, entry TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS ledger (position INTEGER UNIQUE, at REAL NOT NULL, entry TEXT NOT NULL);
 """
 _PRIVATE = ("results", "labels", "incoming", "outgoing")
 
@@ -167,13 +167,21 @@ class Journal:
 
     def record(self, entry: Entry) -> None:
         """Keep an entry of the ledger; a replay makes the same entries in the same order, and none is kept twice."""
-        row = (self._entries, time.time(), json.dumps(entry.fields(), ensure_ascii=False))
+        self._record(self._entries, entry)
         self._entries += 1
+
+    def record_link(self, entry: Entry) -> None:
+        """Keep what a stream's first words disclose; they are not the role's, and no replay says them again."""
+        self._record(None, entry)
+        self.commit()
+
+    def _record(self, position: int | None, entry: Entry) -> None:
+        row = (position, time.time(), json.dumps(entry.fields(), ensure_ascii=False))
         self._write("INSERT OR IGNORE INTO ledger VALUES (?, ?, ?)", row)
 
     def ledger(self) -> list[tuple[float, Entry]]:
         """Give everything that left this role so far, or opened to it, and when."""
-        rows = self._db.execute("SELECT at, entry FROM ledger ORDER BY position")
+        rows = self._db.execute("SELECT at, entry FROM ledger ORDER BY at, position")
         return [(at, Entry.of(json.loads(entry))) for at, entry in rows]
 
     # Steps and ends.
@@ -202,11 +210,11 @@ class Journal:
             # What was erased is overwritten in the file itself, and the log of past pages is emptied.
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def erase(self) -> None:
-        """Forget everything, for a new session."""
+    def erase(self, *, ledger: bool = True) -> None:
+        """Forget everything, for a new session; what was disclosed before it can be kept."""
         self.end("new", {})
         self._write("DELETE FROM facts WHERE name = 'status'", ())
-        self._write("DELETE FROM ledger", ())
+        self._write("DELETE FROM ledger" if ledger else "UPDATE ledger SET position = NULL", ())
         self.commit()
         self._entries = 0
 

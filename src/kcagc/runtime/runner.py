@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kcagc.errors import MissingError, PeerError
+from kcagc.errors import AbortedError, MissingError, PeerError
 from kcagc.runtime.correspondence import Correspondence
 from kcagc.runtime.link import Link
 from kcagc.runtime.resumable import ResumableRole
@@ -103,7 +103,8 @@ class Runner:
             self._changed.clear()
         self.ended = True
         if self.role.error is not None:
-            await self._until(lambda: all(self.letters[peer].settled for peer in self.links), _LINGER)
+            if self._hub or not isinstance(self.role.error, AbortedError):  # who told a party need not be told
+                await self._until(lambda: all(self.letters[peer].settled for peer in self.links), _LINGER)
             raise self.role.error
         return self.role.result
 

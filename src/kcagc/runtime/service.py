@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcagc.errors import AbortedError, AgreementError, KcagcError, RefusedError, SessionError
+from kcagc.ledger import Entry
 from kcagc.protocol.effects import Role
 from kcagc.runtime.correspondence import Correspondence
 from kcagc.runtime.handshake import Card, check_place, identify, introduce, refused, welcome
@@ -124,6 +125,11 @@ class Stage:
         """Keep which session a peer is in."""
         await self._worker.call(self.session.bind, peer, attempt)
 
+    async def record_link(self, peer: str, kind: str) -> None:
+        """Keep in the ledger what the first words on a stream tell a peer."""
+        entry = Entry(self._play.card.name, peer, kind, "connection", (), 0)
+        await self._worker.call(self.session.journal.record_link, entry)
+
 
 def end_failed(journal: Journal, error: Exception) -> None:
     """Note why a session failed, and erase its secrets."""
@@ -171,6 +177,7 @@ class Aggregator:
             raise Refusal(Reason.LATER, f"{play.card.name} begins a new session too")
         check_place(caller, play.card.name, stage.session.place, letters)
         await stage.bind(name, caller.opened.attempt)
+        await stage.record_link(name, "link/welcome")
         letters.note_acknowledged(caller.opened.safe)
         if self._stage is not stage or name in runner.links:
             raise Refusal(Reason.LATER, "somebody else was faster")
@@ -239,6 +246,7 @@ class Connector:
         """Introduce oneself and serve the stream to its end."""
         hub, runner = self._play.hub, stage.runner
         letters = runner.letters[hub]
+        await stage.record_link(hub, "link/opening")
         answer = await introduce(wire, self._play.card, hub, stage.session.place, letters)
         await stage.bind(hub, answer.attempt)
         letters.note_acknowledged(answer.safe)

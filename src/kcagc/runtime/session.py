@@ -78,7 +78,7 @@ def open_session(journal: Journal, fingerprints: Mapping[str, bytes], seeds: tup
                 f"{journal.path}: {' and '.join(changed)} changed since this session began; nothing was sent. Undo "
                 "the change to go on, or start all roles with --new-session"
             )
-    journal.erase()
+    journal.erase(ledger=False)  # what a session that failed has disclosed stays on record
     drawn, attempt = Drawn.fresh(*seeds), fresh_token()
     journal.set_fact("status", b"running")
     journal.set_fact("drawn", msgspec.msgpack.encode(drawn))
