@@ -40,13 +40,20 @@ def run(task: Task, *, new_session: bool, log: Log, watcher: Watcher | None = No
         journal.erase()
         set_aside(task.places)
     if journal.status == "finished":
-        log("this run has finished already; --new-session starts another")
+        log("this run has finished already; --new-session starts another, if all roles are given it")
+        changed = _changed_since(task, _summary(journal))
+        if changed:
+            log(f"it had other settings than the configuration has now: {changed}")
         return _finished(task, journal, log)
     if journal.status == "failed":
         why = (journal.fact("why") or b"").decode()
         log(f"the last run ended with: {why}. This is a new session")
-    task.check()
-    play = _play(task, journal, log, watcher)
+    try:
+        task.check()
+        play = _play(task, journal, log, watcher)
+    except BaseException:
+        journal.close()
+        raise
     try:
         asyncio.run(_until_stopped(_role(task, play)))
     finally:
@@ -109,6 +116,12 @@ def _finished(task: Task, journal: Journal, log: Log) -> dict[str, Any]:
     summary = _summary(journal)
     journal.close()
     return summary
+
+
+def _changed_since(task: Task, summary: dict[str, Any]) -> str:
+    """Name the parameters that are no longer those of a finished run, whose labels might be taken for new ones."""
+    then, now = summary.get("parameters", {}), msgspec.to_builtins(task.agreement.parameters)
+    return "; ".join(f"{name}: {then.get(name)!r}, now {now[name]!r}" for name in now if then.get(name) != now[name])
 
 
 def _summary(journal: Journal) -> dict[str, Any]:

@@ -66,6 +66,8 @@ class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             told = ("row numbers", "ids") if self.ids is None else ("ids", "row numbers")
             raise DataError(f"{where}: the model was made with {told[0]}, and this table has {told[1]}")
         if graph.ids is None:
+            if graph.n_nodes < n_fitted:
+                raise DataError(f"{where}: has {graph.n_nodes} rows, but {n_fitted} were fitted and must come first")
             rows = np.arange(n_fitted, graph.n_nodes)
         else:
             fitted = NodeIds.of(list(self.ids or ()), where="model")

@@ -16,7 +16,7 @@ from kcagc.protocol.agreement import Agreement, compare, read_inputs
 from kcagc.runtime.correspondence import Correspondence
 from kcagc.secagg.identity import Identity, signed_by
 from kcagc.secagg.link import fresh_token, opening, welcoming
-from kcagc.transport.frames import LINK, Challenge, Open, Welcome
+from kcagc.transport.frames import LINK, AnyFrame, Challenge, Open, Welcome
 from kcagc.transport.grpc_server import ServerWire
 from kcagc.transport.wire import Reason, Refusal, Wire
 
@@ -55,7 +55,7 @@ async def identify(wire: ServerWire, card: Card) -> Caller:
     nonce = fresh_token()
     await wire.send(Challenge(LINK, card.name, nonce))
     try:
-        frame = await asyncio.wait_for(wire.receive(), _SECONDS)
+        frame = await _next_frame(wire)
     except TimeoutError:
         raise Refusal(Reason.MISBEHAVIOUR, "says nothing") from None
     if not isinstance(frame, Open):
@@ -115,7 +115,7 @@ async def welcome(wire: Wire, card: Card, place: Place, letters: Correspondence,
 
 async def introduce(wire: Wire, card: Card, hub: str, place: Place, letters: Correspondence) -> Welcome:
     """Open a stream as a party; give the welcome, once it is certain that the right aggregator said it."""
-    challenge = await asyncio.wait_for(wire.receive(), _SECONDS)
+    challenge = await _next_frame(wire)
     if not isinstance(challenge, Challenge):
         raise PeerError(f"{hub}: began with another frame than a challenge")
     if challenge.link != LINK:
@@ -128,7 +128,7 @@ async def introduce(wire: Wire, card: Card, hub: str, place: Place, letters: Cor
     signed = _opening(hub, challenge.nonce, unsigned)
     signature = card.identity.sign(signed)
     await wire.send(Open(LINK, card.name, place.attempt, bound, *counts, inputs, signature))
-    answer = await asyncio.wait_for(wire.receive(), _SECONDS)
+    answer = await _next_frame(wire)
     if not isinstance(answer, Welcome):
         raise PeerError(f"{hub}: answered an opening with something else than a welcome")
     expected = welcoming(hub, signed, answer.attempt, (answer.safe, answer.arrived, answer.sent))
@@ -153,6 +153,11 @@ def refused(refusal: Refusal, hub: str) -> Exception:
         Reason.MISBEHAVIOUR: PeerError,
     }
     return kinds[refusal.reason](f"{hub} refuses: {refusal.words}")
+
+
+async def _next_frame(wire: Wire) -> AnyFrame:
+    async with asyncio.timeout(_SECONDS):  # `wait_for` may forget, before Python 3.12, that it was cancelled
+        return await wire.receive()
 
 
 def _opening(hub: str, nonce: bytes, opened: Open) -> bytes:

@@ -33,12 +33,12 @@ class Link:
         self._next = arrived + 1  # the next message to send: what the peer has not got yet
         self._assembly = Assembly(letters.peer, longest)
         self._messages: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(_QUEUED)
-        self._wake, self._heard = asyncio.Event(), asyncio.Event()
+        self._wake, self._heard, self._answered = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._said_safe = -1
         self._missing: tuple[str, ...] = ()
         self._told: tuple[str, ...] = ()
         self._pings = self._pongs = 0
-        self._leaving = self._left = False
+        self._leaving = self._left = self._ended = False
         self.peer_left = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -53,6 +53,9 @@ class Link:
         except Broken:
             return
         finally:
+            self._ended = True
+            for sign in (self._heard, self._answered):
+                sign.set()
             await self.stop()
 
     async def stop(self) -> None:
@@ -80,13 +83,21 @@ class Link:
             self._wake.set()
 
     async def alive(self, seconds: float) -> bool:
-        """Ask whether the other end is still there."""
-        self._heard.clear()
+        """Ask whether the other end is still there: it answers, or is in the middle of a long message.
+
+        What had come before a connection was lost may still wait to be read. It is no sign of life, and is read in
+        half of the time.
+        """
         self._pings += 1
         self._wake.set()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._heard.wait(), seconds)
-        return self._heard.is_set()
+        for sign in (self._answered, self._heard):
+            sign.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds / 2):
+                    await sign.wait()
+            if sign.is_set():
+                return not self._ended
+        return False
 
     async def _read(self) -> None:
         while True:
@@ -106,7 +117,9 @@ class Link:
                 self._told_missing(frame.names)
             elif isinstance(frame, Leave):
                 self.peer_left.set()
-            elif not isinstance(frame, Pong):
+            elif isinstance(frame, Pong):
+                self._answered.set()
+            else:
                 raise PeerError(f"{self._letters.peer}: sent an opening frame in the middle of a stream")
 
     async def _hand_over(self) -> None:

@@ -98,8 +98,10 @@ class Runner:
             if self.role.finished and (self.role.error is not None or self._all_settled()):
                 break
             await self._check_time()
+            # Not `wait_for`, which before Python 3.12 forgets that it was cancelled when there is a change as well.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), _TICK)
+                async with asyncio.timeout(_TICK):
+                    await self._changed.wait()
             self._changed.clear()
         self.ended = True
         if self.role.error is not None:
@@ -158,8 +160,13 @@ class Runner:
         """
         task = asyncio.ensure_future(self._do(act, *values))
         self._acts.add(task)
-        task.add_done_callback(self._acts.discard)
+        task.add_done_callback(self._acted)
         await asyncio.shield(task)
+
+    def _acted(self, task: asyncio.Task[None]) -> None:
+        self._acts.discard(task)
+        if not task.cancelled():
+            task.exception()  # is for whoever waits, and nobody may by now
 
     async def _do(self, act: Callable[..., None], *values: Any) -> None:
         try:
