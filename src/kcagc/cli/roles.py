@@ -116,13 +116,19 @@ def _absolute(name: str | None) -> str | None:
     return None if name is None else str(Path(name).absolute())
 
 
+def _found(task: str, nodes: int, sizes: list[int]) -> str:
+    if task == "predict":  # which cluster got how many: most of them may have got none
+        listed = ", ".join(f"{size} in cluster {cluster}" for cluster, size in enumerate(sizes) if size)
+        return f"[bold]{nodes:,} new nodes[/]: {listed}"
+    return f"[bold]{nodes:,} nodes in {len(sizes)} clusters[/] of {' '.join(map(str, sorted(sizes, reverse=True)))}"
+
+
 def _show(folder: Path, summary: dict[str, Any]) -> None:
     from rich.markup import escape
 
     console = screen.out()
     if "cluster_sizes" in summary:
-        sizes = " ".join(map(str, sorted(summary["cluster_sizes"], reverse=True)))
-        console.print(f"[bold]{summary['nodes']:,} nodes in {len(summary['cluster_sizes'])} clusters[/] of {sizes}")
+        console.print(_found(summary["task"], summary["nodes"], summary["cluster_sizes"]))
     sent = f"{summary['messages_sent']} messages, {screen.size(summary['bytes_sent'])} sent"
     console.print(f"{sent}. What left, and what was learned from it: {escape(str(folder / 'ledger.jsonl'))}")
     files = ", ".join(summary["files"].values())

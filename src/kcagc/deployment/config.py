@@ -27,6 +27,7 @@ from kcagc.protocol.agreement import (
     VirtualNodes,
 )
 from kcagc.protocol.plan import check_enough_cells
+from kcagc.runtime.journal import LARGEST
 from kcagc.runtime.runner import Waiting
 from kcagc.secagg.identity import Identity
 from kcagc.transport.address import split_address
@@ -116,7 +117,7 @@ class WaitingSection(_Section):
 
     missing: float = 600.0
     silent: float = 3600.0
-    largest_message: int = 1 << 30
+    largest_message: int = 1 << 28
 
 
 class Document(_Section):
@@ -179,6 +180,8 @@ class Config:
             for name in ("missing", "silent", "largest_message"):
                 if not getattr(document.waiting, name) > 0:
                     raise ParameterError(f"waiting.{name}: must be above 0")
+            if document.waiting.largest_message > LARGEST:
+                raise ParameterError(f"waiting.largest_message: must be at most {LARGEST:,} bytes")
             self._check_labels()
             if not 0 <= (document.me.random_state or 0) < 2**32:
                 raise ParameterError("me.random_state: must be a whole number from 0 to 2^32 - 1")

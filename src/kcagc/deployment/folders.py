@@ -240,5 +240,5 @@ def _waiting() -> str:
     return """[waiting]
 missing = 600                # seconds to wait for somebody who is not connected
 silent = 3600                # seconds to wait for the next message of somebody who is
-# largest_message = 1073741824  # bytes
+# largest_message = 268435456  # bytes; the basic method on many nodes needs more, at most 900 million
 """

@@ -66,12 +66,12 @@ def write_results(
     files = {"ledger": places.ledger()}
     write_ledger(places, disclosed)
     if isinstance(result, FitResult) and graph is not None:
-        write_labels(places.labels_file(), graph.ids, result.labels)
+        write_labels(places.labels_file(), graph.ids, result.labels, mode=PRIVATE)
         SavedModel.of_party(result.model, graph).save(places.model())
         files |= {"labels": places.labels_file(), "model": places.model()}
     elif isinstance(result, PredictResult) and graph is not None and rows is not None:
         ids = NodeIds(rows, where=name) if graph.ids is None else picked(graph.ids, rows)
-        write_labels(places.labels_file(), ids, result.labels)
+        write_labels(places.labels_file(), ids, result.labels, mode=PRIVATE)
         files |= {"labels": places.labels_file()}
     elif isinstance(result, HubResult) and agreement.parameters.task == "fit":
         SavedModel.of_coordinator(name, result.session, agreement.parameters).save(places.model())

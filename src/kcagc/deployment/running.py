@@ -14,7 +14,7 @@ import msgspec
 from kcagc.deployment.results import set_aside, write_ledger, write_results
 from kcagc.deployment.task import Task
 from kcagc.runtime.handshake import Place
-from kcagc.runtime.journal import Journal
+from kcagc.runtime.journal import DamagedError, Journal, remove
 from kcagc.runtime.resumable import ResumableRole
 from kcagc.runtime.runner import Log
 from kcagc.runtime.service import Aggregator, Connector, Play, farewell
@@ -35,10 +35,7 @@ class End(msgspec.Struct, frozen=True):
 
 def run(task: Task, *, new_session: bool, log: Log, watcher: Watcher | None = None) -> dict[str, Any]:
     """Run to the end and give the summary. Where the run has ended already, give what was kept of it."""
-    journal = Journal(task.journal)
-    if new_session:
-        journal.erase()
-        set_aside(task.places)
+    journal = _opened(task, new_session)
     if journal.status == "finished":
         log("this run has finished already; --new-session starts another, if all roles are given it")
         changed = _changed_since(task, _summary(journal))
@@ -63,6 +60,23 @@ def run(task: Task, *, new_session: bool, log: Log, watcher: Watcher | None = No
     summary = _summary(journal)
     journal.close()
     return summary
+
+
+def _opened(task: Task, new_session: bool) -> Journal:
+    """Open the journal, emptied for a new session; what the old one disclosed goes where its results are."""
+    if not new_session:
+        return Journal(task.journal)
+    try:
+        journal = Journal(task.journal)
+        if disclosed := journal.ledger():
+            write_ledger(task.places, disclosed)
+        set_aside(task.places)
+        journal.erase()
+    except DamagedError:
+        remove(task.journal)
+        set_aside(task.places)
+        return Journal(task.journal)
+    return journal
 
 
 async def _role(task: Task, play: Play) -> None:

@@ -14,7 +14,7 @@ from kcagc.deployment import fingerprints
 from kcagc.deployment.config import Config, Data
 from kcagc.deployment.results import Places
 from kcagc.deployment.saved_model import SavedModel
-from kcagc.errors import ParameterError
+from kcagc.errors import DataError, ParameterError
 from kcagc.files.party import read_party
 from kcagc.graph.structure import Graph
 from kcagc.inputs import filter_of, seeds_of
@@ -124,9 +124,12 @@ class Task:
         self.check_data()
 
     def check_data(self) -> None:
-        """Refuse files that cannot be used."""
+        """Refuse files that cannot be used, or that are too small for what was asked."""
         if self.data is not None:
             self.data.check_filter(self.config.me, self.agreement.parameters.filter)
+            clusters, nodes = self.agreement.parameters.n_clusters, self.data.graph.n_nodes
+            if clusters > nodes:
+                raise DataError(f"{self.config.me}: n_clusters: {clusters} clusters of {nodes} nodes")
         _ = self.new_rows
 
     def open_session(self, journal: Journal) -> Session:

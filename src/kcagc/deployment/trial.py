@@ -63,6 +63,10 @@ class Processes:
 
     def start(self, name: str, arguments: list[str]) -> None:
         """Start one; a process of its own, which a Ctrl-C at the terminal reaches only through us."""
+        with _uninterrupted():  # or one that was just started would be known to nobody
+            self._start(name, arguments)
+
+    def _start(self, name: str, arguments: list[str]) -> None:
         process = subprocess.Popen(  # noqa: S603 - our own program
             [sys.executable, "-m", "kcagc", *arguments],
             stdout=subprocess.PIPE,
@@ -119,6 +123,22 @@ class Processes:
                 if stream is not None:
                     with contextlib.suppress(OSError, ValueError):
                         stream.close()
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold a Ctrl-C back for as long as this lasts."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # where no Ctrl-C arrives
+        return
+    held: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if held:
+        raise KeyboardInterrupt
 
 
 def _free_port() -> int:

@@ -7,10 +7,15 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from kcagc.errors import PeerError
+from kcagc.secagg.fixed_point import MAX_PARTIES
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]  # whatever it counts: no arithmetic on it overflows
 LONGEST_WORDS = 400
 Words = Annotated[str, msgspec.Meta(max_length=LONGEST_WORDS)]
+# What a message lists: lists are bounded, because a short list of bytes can stand for a long one of objects.
+AFew = msgspec.Meta(max_length=MAX_PARTIES + 1)
+Some = msgspec.Meta(max_length=1 << 16)
+Inputs = Annotated[bytes, msgspec.Meta(max_length=1 << 16)]
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -25,7 +30,7 @@ class Hello(Message, frozen=True, tag="hello"):
 
     name: Words
     protocol: Words
-    inputs: bytes
+    inputs: Inputs
     nonce: bytes
     key: bytes
     signature: bytes
@@ -34,21 +39,21 @@ class Hello(Message, frozen=True, tag="hello"):
 class Hellos(Message, frozen=True, tag="hellos"):
     """All hellos, in the roster's order."""
 
-    hellos: tuple[Hello, ...]
+    hellos: Annotated[tuple[Hello, ...], AFew]
 
 
 class Boxes(Message, frozen=True, tag="boxes"):
     """Closed boxes, each for the party named with it."""
 
     stage: Words
-    boxes: tuple[tuple[Words, bytes], ...]
+    boxes: Annotated[tuple[tuple[Words, bytes], ...], AFew]
 
 
 class Delivery(Message, frozen=True, tag="delivery"):
     """Closed boxes, each from the party named with it."""
 
     stage: Words
-    boxes: tuple[tuple[Words, bytes], ...]
+    boxes: Annotated[tuple[tuple[Words, bytes], ...], AFew]
 
 
 class Masked(Message, frozen=True, tag="masked"):
@@ -77,7 +82,7 @@ class Choice(Message, frozen=True, tag="choice"):
 
     group: Words
     number: Count
-    positions: tuple[Count, ...]
+    positions: Annotated[tuple[Count, ...], Some]
 
 
 class Finished(Message, frozen=True, tag="finished"):
@@ -101,7 +106,7 @@ class Confirmation(Message, frozen=True, tag="confirmation"):
     ids: bytes
     graph: bytes
     subject: bytes
-    group_keys: dict[str, bytes]
+    group_keys: Annotated[dict[str, bytes], AFew]
     seed: bytes
     starts: bytes
 

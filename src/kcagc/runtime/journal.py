@@ -7,21 +7,22 @@ all of a step or nothing of it. The file holds the session's secrets until the s
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kcagc.errors import MaskReuseError, SessionError
+from kcagc.errors import MaskReuseError, PeerError, SessionError
 from kcagc.ledger import Entry
 
 FORMAT = "1"
+LARGEST = 900_000_000  # bytes of one message: SQLite takes no more than a thousand million in one place
 Status = Literal["new", "running", "finished", "failed"]
 
 _TABLES = """
@@ -48,6 +49,16 @@ class Kept:
     payload: bytes | None
 
 
+class DamagedError(SessionError):
+    """A file that is no journal, or not one of this version."""
+
+
+def remove(path: Path) -> None:
+    """Take away a journal and what SQLite keeps beside it; for one that cannot be emptied."""
+    for end in ("", "-wal", "-shm"):
+        path.with_name(path.name + end).unlink(missing_ok=True)
+
+
 class Journal:
     """An open journal; a second process that opens it is refused."""
 
@@ -55,9 +66,11 @@ class Journal:
         self.path = path
         self._entries = 0  # of the ledger, recorded by this process
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            # Made here with its mode, so that it is never readable by others, not even for a moment.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Made here with its mode, so that it is never readable by others, not even for a moment. One that is there
+            # is not opened beside SQLite: closing it would give up the locks that this process has on it.
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             path.chmod(0o600)
             self._db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
@@ -81,7 +94,7 @@ class Journal:
             self._db.execute("INSERT OR IGNORE INTO facts VALUES ('format', ?)", (FORMAT.encode(),))
             self._db.execute("COMMIT")
         if self.fact("format") != FORMAT.encode():
-            raise SessionError(f"{self.path}: was written by another version of kcagc; start with --new-session")
+            raise DamagedError(f"{self.path}: was written by another version of kcagc; start with --new-session")
 
     # Facts: what holds for the whole session.
 
@@ -132,11 +145,18 @@ class Journal:
 
     def keep_incoming(self, peer: str, number: int, digest: bytes, payload: bytes | None) -> None:
         """Keep a message that was taken in."""
+        if payload is not None and len(payload) > LARGEST:
+            raise PeerError(f"{peer}: sent a message of {len(payload):,} bytes, which is too long to be kept")
         row = (peer, number, digest, payload)
         self._write("INSERT INTO incoming (peer, number, digest, payload) VALUES (?, ?, ?, ?)", row)
 
     def keep_outgoing(self, peer: str, number: int, payload: bytes) -> None:
         """Keep a message that is about to leave; on a replay, make sure that it is the one that left."""
+        if len(payload) > LARGEST:
+            raise SessionError(
+                f"{self.path}: a message of {len(payload):,} bytes is longer than can be sent; cluster fewer rows at "
+                'once: method = "kcagc" instead of "basic", fewer starts or fewer local clusters'
+            )
         digest = hashlib.sha256(payload).digest()
         found = self._db.execute("SELECT digest FROM outgoing WHERE peer = ? AND number = ?", (peer, number)).fetchone()
         if found is None:
@@ -218,6 +238,14 @@ class Journal:
         self.commit()
         self._entries = 0
 
+    def fail(self, why: str) -> None:
+        """End a session that failed."""
+        self.end("failed", {"why": why.encode()})
+
+    def note_failing(self, why: str) -> None:
+        """Write into the step at hand that the session is about to end, so that it does even if the process dies."""
+        self.set_fact("failing", why.encode())
+
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()
@@ -228,7 +256,7 @@ class Journal:
                 self._db.execute("BEGIN IMMEDIATE")
             self._db.execute(statement, values)
 
-    @contextmanager
+    @contextlib.contextmanager
     def _saying(self, what: str) -> Iterator[None]:
         try:
             yield
@@ -238,5 +266,7 @@ class Journal:
                     f"{self.path}: another process is using this journal; a role runs once at a time"
                 ) from error
             raise SessionError(f"{self.path}: the journal {what}: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise DamagedError(f"{self.path}: the journal {what}: {error}") from error
         except sqlite3.Error as error:
             raise SessionError(f"{self.path}: the journal {what}: {error}") from error

@@ -5,8 +5,9 @@ Nothing here waits or connects. Whoever runs it hands in what arrives, and sends
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kcagc.errors import AbortedError, KcagcError, PeerError, SessionError
@@ -45,7 +46,7 @@ class ResumableRole:
         watcher: Watcher | None = None,
     ) -> None:
         self.letters, self._hub, self._journal, self._watcher = letters, hub, journal, watcher
-        self._live = self._complete = False
+        self._live = self._complete = self._broken = False
         self._numbers = dict.fromkeys(letters, 0)
         self._forgotten = dict.fromkeys(letters, 0)
         self._unsettled: dict[str, list[Letter]] = {peer: [] for peer in letters}
@@ -96,7 +97,7 @@ class ResumableRole:
             raise self._replay_failed(self._station.error)
         if any(inbox.values()) or any(self._numbers[one.peer] < one.number for one in sent):
             raise self._replay_failed(KcagcError("it asks for other messages than before"))
-        self._commit()
+        self._journal.commit()
         stored = {(one.peer, one.number) for one in sent}
         for one in sent:
             self._restore_sent(one.peer, one.number, one.payload)
@@ -109,12 +110,39 @@ class ResumableRole:
         A number that cannot come next is a `PeerError`: the message is not taken, and the role goes on. Other bytes
         under a number that was used end the run.
         """
+        with self._steps():
+            self._take_in(sender, number, payload)
+
+    def fail(self, error: Exception) -> None:
+        """End the role from outside; its peers are told."""
+        with self._steps():
+            self._end(error)
+
+    def keep_acknowledged(self) -> None:
+        """Make safe what peers have said is safe with them: after the last step no other will do it."""
+        with self._steps():
+            self._forget_acknowledged()
+            self._journal.commit()
+
+    @contextlib.contextmanager
+    def _steps(self) -> Iterator[None]:
+        """When the journal fails, nothing of the step at hand leaves, and no other is begun."""
+        if self._broken:
+            raise SessionError(f"{self._journal.path}: the journal has failed, and nothing is done without it")
+        try:
+            yield
+        except SessionError:
+            self._broken = True
+            self._journal.roll_back()
+            raise
+
+    def _take_in(self, sender: str, number: int, payload: bytes) -> None:
         letters = self.letters[sender]
         try:
             if not letters.take_in(number, payload):
                 return
         except TwoFacedError as error:
-            self.fail(error)
+            self._end(error)
             return
         if self._station.finished:
             letters.safe = number  # it changes nothing any more, and its sender need not wait
@@ -122,10 +150,10 @@ class ResumableRole:
         try:
             ends = tag_of(payload, sender) == "abort"
         except PeerError as error:
-            self.fail(error)
+            self._end(error)
             return
         if ends:  # need not wait until somebody asks for this sender's message
-            self.fail(self._aborted(sender, payload))
+            self._end(self._aborted(sender, payload))
             letters.safe = number  # its sender has been heard, and may leave
             return
         while not self._station.finished and (
@@ -133,8 +161,7 @@ class ResumableRole:
         ):
             self._deliver(ready[0])
 
-    def fail(self, error: Exception) -> None:
-        """End the role from outside; its peers are told."""
+    def _end(self, error: Exception) -> None:
         self._finish_step(self._station.fail(error), ())
 
     def _deliver(self, sender: str) -> None:
@@ -157,27 +184,23 @@ class ResumableRole:
         return last
 
     def _finish_step(self, sent: list[tuple[str, bytes]], kept: tuple[Letter, ...], sender: str = "") -> None:
-        if isinstance(self._station.error, SessionError):  # the journal failed: nothing of this step may leave
-            self._journal.roll_back()
+        if isinstance(self._station.error, SessionError):
             raise self._station.error
         if not sent and not kept:  # a vector whose sum is not complete: it stays in memory
             self._complete = self._station.finished
             return
+        if self._station.error is not None:
+            self._journal.note_failing(str(self._station.error))
         staged = self._staged(sent)
         safe = {peer: self._settle(peer) for peer in {peer for peer, _ in sent}}
         for letter in kept:
             safe[sender] = max(safe.get(sender, 0), letter.number)
         self._forget_acknowledged()
-        self._commit()
+        self._journal.commit()
         for peer, number in safe.items():
             self.letters[peer].safe = max(self.letters[peer].safe, number)
         self._post(staged)
         self._complete = self._station.finished
-
-    def keep_acknowledged(self) -> None:
-        """Make safe what peers have said is safe with them: after the last step no other will do it."""
-        self._forget_acknowledged()
-        self._commit()
 
     def _forget_acknowledged(self) -> None:
         for peer, letters in self.letters.items():
@@ -192,13 +215,6 @@ class ResumableRole:
             self._journal.keep_outgoing(peer, self._numbers[peer], payload)
             staged.append((peer, self._numbers[peer], payload))
         return staged
-
-    def _commit(self) -> None:
-        try:
-            self._journal.commit()
-        except SessionError:
-            self._journal.roll_back()
-            raise
 
     def _post(self, staged: list[tuple[str, int, bytes]]) -> None:
         for peer, number, payload in staged:

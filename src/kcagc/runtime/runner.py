@@ -33,7 +33,7 @@ class Waiting:
 
     missing: float = 600.0  # for a peer that is not connected
     silent: float = 3600.0  # for the next message of one that is
-    largest_message: int = 1 << 30
+    largest_message: int = 1 << 28
 
 
 Log = Callable[[str], None]

@@ -19,7 +19,6 @@ from kcagc.ledger import Entry
 from kcagc.protocol.effects import Role
 from kcagc.runtime.correspondence import Correspondence
 from kcagc.runtime.handshake import Card, check_place, identify, introduce, refused, welcome
-from kcagc.runtime.journal import Journal
 from kcagc.runtime.resumable import ResumableRole
 from kcagc.runtime.runner import Log, Runner, Waiting
 from kcagc.runtime.session import Drawn, Session, nothing_about_data_has_left
@@ -104,7 +103,7 @@ class Stage:
             if role.error is not error or isinstance(error, SessionError):  # that one can be taken up again
                 raise
             early = nothing_about_data_has_left(role.ledger)
-            await self._worker.call(end_failed, self.session.journal, error)
+            await self._worker.call(self.session.journal.fail, str(error))
             if early and self._somebody_else(error):
                 play.log(f"{error}; waiting for a new start")
                 return True
@@ -129,11 +128,6 @@ class Stage:
         """Keep in the ledger what the first words on a stream tell a peer."""
         entry = Entry(self._play.card.name, peer, kind, "connection", (), 0)
         await self._worker.call(self.session.journal.record_link, entry)
-
-
-def end_failed(journal: Journal, error: Exception) -> None:
-    """Note why a session failed, and erase its secrets."""
-    journal.end("failed", {"why": str(error).encode()})
 
 
 class Aggregator:

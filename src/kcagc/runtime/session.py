@@ -53,10 +53,12 @@ class Session:
 
     def bind(self, peer: str, attempt: bytes) -> None:
         """Keep which session a peer is in."""
+        if self.journal.fact("attempt") != self.place.attempt:
+            raise SessionError(f"{self.journal.path}: that session is over")
         if self.place.bound.get(peer) != attempt:
-            self.place.bound[peer] = attempt
             self.journal.set_fact(_BOUND + peer, attempt)
             self.journal.commit()
+            self.place.bound[peer] = attempt
 
 
 def open_session(journal: Journal, fingerprints: Mapping[str, bytes], seeds: tuple[int, int]) -> Session:
@@ -65,6 +67,9 @@ def open_session(journal: Journal, fingerprints: Mapping[str, bytes], seeds: tup
     Data, configuration or packages that have changed since would give other bytes under the same masks, so that a
     session which has spoken to anybody is not taken up with them. One that has not is begun anew.
     """
+    failing = journal.fact("failing")
+    if failing is not None:  # its process was killed before it could say so
+        journal.fail(failing.decode())
     if journal.status == "running":
         kept = journal.facts(_FINGERPRINT)
         changed = [name for name in {**fingerprints, **kept} if fingerprints.get(name) != kept.get(name)]
@@ -91,4 +96,6 @@ def open_session(journal: Journal, fingerprints: Mapping[str, bytes], seeds: tup
 
 def nothing_about_data_has_left(ledger: Ledger) -> bool:
     """Say whether a session is still at its hellos and comparisons, from which it can be begun anew at no loss."""
+    if ledger.of("inside/confirmation.starts"):  # which lie far apart in somebody's features
+        return False
     return all(entry.stage in ("hello", "confirmation", "abort") for entry in ledger.of("message/"))

@@ -91,7 +91,7 @@ class Pong(Frame, frozen=True, tag="pong"):
 class Missing(Frame, frozen=True, tag="missing"):
     """Who else is being waited for, so that a person can be told."""
 
-    names: tuple[Name, ...]
+    names: Annotated[tuple[Name, ...], msgspec.Meta(max_length=32)]
 
 
 class Leave(Frame, frozen=True, tag="leave"):
