@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTHON := $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup test lint format demo bench bench-processes accuracy lock build clean check-python check-venv
+.PHONY: help setup test test-kill lint format demo bench bench-processes accuracy lock build clean check-python check-venv
 
 help: ## Show this help
 	@echo "make TARGET, where TARGET is one of:"
@@ -41,6 +41,9 @@ setup: $(READY) ## Make .venv and install the pinned versions
 
 test: $(READY) ## Run the tests
 	@$(BIN)/python -m pytest
+
+test-kill: $(READY) ## SIGKILL every role at every message boundary, cut links (30 minutes)
+	@$(BIN)/python -m pytest tests/kill -m "kill or not kill"
 
 lint: $(READY) ## Check style (ruff) and types (mypy --strict)
 	@$(BIN)/ruff check .

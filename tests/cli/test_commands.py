@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from kcagc import __version__
+from kcagc.cli import roles
 from kcagc.cli.main import cli
 from kcagc.datasets import generate
 from kcagc.datasets.model import write
@@ -27,30 +28,6 @@ def kcagc(*arguments, **environment):
         check=False,
         env={**os.environ, "COLUMNS": "100", **environment},
     )
-
-
-def test_the_demo_shows_that_together_is_better():
-    done = kcagc("demo")
-    assert done.returncode == 0
-    assert "600 nodes, 1,800 edges, 5 hidden classes" in done.stdout
-    for who in ("bank alone", "telecom alone", "shop alone", "together", "all pooled"):
-        assert who in done.stdout
-    assert done.stderr == ""
-
-
-def test_the_demo_for_scripts():
-    rows = json.loads(run("demo", "--json").stdout)
-    assert [row["who"] for row in rows] == ["bank", "telecom", "shop", "together", "all pooled"]
-    assert rows[3]["accuracy"] > 0.85
-    assert rows[4]["accuracy"] > 0.9
-    assert max(row["accuracy"] for row in rows[:3]) < 0.8
-    assert sum(rows[0]["cluster_sizes"]) == 600
-
-
-def test_the_demo_fits_a_screen():
-    lines = kcagc("demo", COLUMNS="80").stdout.splitlines()
-    assert len(lines) <= 24
-    assert max(map(len, lines)) <= 80
 
 
 def test_the_list_says_where_each_graph_is(monkeypatch):
@@ -117,19 +94,6 @@ def test_a_cache_that_cannot_be_used_ends_in_one_line(cache):
     assert done.returncode in (3, 8)
     assert len(done.stderr.splitlines()) <= 2
     assert "Traceback" not in done.stderr
-
-
-def test_a_terminal_without_letters_gets_plain_ones():
-    done = kcagc("demo", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
-    assert done.returncode == 0
-    assert "####" in done.stdout
-    assert "1 - lambda/2" in done.stdout
-
-
-def test_a_narrow_terminal_loses_no_names_and_no_figures():
-    shown = kcagc("demo", COLUMNS="40").stdout
-    for text in ("telecom alone", "69.2 %", "91.5 %"):
-        assert text in shown
 
 
 def test_output_to_a_file_is_not_cut(tmp_path, monkeypatch):
@@ -203,13 +167,57 @@ def test_a_graph_that_is_missing_is_noticed_before_anything_runs(tmp_path):
     assert done.stdout == ""
 
 
+def test_a_terminal_without_letters_gets_plain_ones():
+    done = kcagc("datasets", "info", "demo", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+    assert "600" in done.stdout
+
+
 def test_version_and_help():
     assert run("--version").stdout == f"kcagc, version {__version__}\n"
     assert "demo" in run("-h").stdout
 
 
+def every_command(group=cli, path=()):
+    for name, command in group.commands.items():
+        yield (*path, name), command
+        if hasattr(command, "commands"):
+            yield from every_command(command, (*path, name))
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), [*every_command()], ids=lambda one: " ".join(one) if type(one) is tuple else ""
+)
+def test_help_of_every_command_says_what_it_does_and_what_every_option_is_for(path, command):
+    shown = run(*path, "--help")
+    assert shown.exit_code == 0
+    plain = " ".join(shown.stdout.split())
+    assert " ".join(command.help.split())[:60] in plain
+    assert len(command.get_short_help_str(limit=300)) > 20
+    for option in command.params:
+        for name in option.opts:
+            assert name in plain or name == option.name
+        if option.param_type_name == "option":
+            assert option.help, f"{path}: {option.name}"
+    assert all(name in plain for name in getattr(command, "commands", {}))
+
+
 def test_help_loads_nothing_heavy():
     """So that it answers at once: numerical libraries take most of a second to import."""
-    script = "import sys, kcagc.cli.main; print(sorted({'numpy', 'scipy', 'sklearn', 'pooch'} & set(sys.modules)))"
+    script = """
+import sys
+from click.testing import CliRunner
+from kcagc.cli import roles
+from kcagc.cli.main import cli
+for arguments in ARGUMENTS:
+    assert CliRunner().invoke(cli, [*arguments, "--help"]).exit_code == 0
+print(sorted({"numpy", "scipy", "sklearn", "pooch", "grpc", "cryptography", "pyarrow", "msgspec"} & set(sys.modules)))
+""".replace("ARGUMENTS", repr([(), *(path for path, _ in every_command())]))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_what_a_role_found_is_said_in_a_line():
+    assert roles._found("fit", 1200, [300, 500, 400]) == "[bold]1,200 nodes in 3 clusters[/] of 500 400 300"
+    assert roles._found("predict", 3, [0, 1, 2]) == "[bold]3 new nodes[/]: 1 in cluster 1, 2 in cluster 2"

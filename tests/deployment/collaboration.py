@@ -38,11 +38,8 @@ def names_of(count=NODES):
 def edges_of(count=NODES):
     """The edges that all parties share: three groups, dense inside and sparse between."""
     random = np.random.default_rng(5)
-    return [
-        (one, two)
-        for one, two in combinations(range(count), 2)
-        if random.random() < (0.4 if one % 3 == two % 3 else 0.05)
-    ]
+    pairs = [(one, two, random.random()) for one, two in combinations(range(count), 2)]
+    return [(one, two) for one, two, drawn in pairs if two == one + 3 or drawn < (0.4 if one % 3 == two % 3 else 0.05)]
 
 
 def table_of(seed, count=NODES, columns=3):
@@ -50,13 +47,12 @@ def table_of(seed, count=NODES, columns=3):
     return random.normal(scale=3, size=(3, columns))[np.arange(count) % 3] + random.normal(size=(count, columns))
 
 
-def write_data(folder, *, seed, count=NODES, shuffled=False, names=None, stem=""):
-    """Write a party's two files; `names` may call the nodes otherwise, `shuffled` brings the rows in another order."""
-    names = names or names_of(count)
-    rows = [
-        f"{name},{','.join(map(repr, row))}" for name, row in zip(names, table_of(seed, count).tolist(), strict=True)
-    ]
-    edges = [f"{names[one]},{names[two]}" for one, two in edges_of(count)]
+def write_data(folder, *, seed, count=NODES, keep=None, shuffled=False, stem=""):
+    """Write a party's two files, of all nodes or of those in `keep`; `shuffled` brings rows and edges in any order."""
+    names, keep = names_of(count), range(count) if keep is None else keep
+    table = table_of(seed, count).tolist()
+    rows = [f"{names[node]},{','.join(map(repr, table[node]))}" for node in keep]
+    edges = [f"{names[one]},{names[two]}" for one, two in edges_of(count) if one in keep and two in keep]
     if shuffled:
         for lines in (rows, edges):
             np.random.default_rng(seed).shuffle(lines)

@@ -27,7 +27,7 @@ from kcagc.transport.frames import (
 
 EVERY_KIND = [
     Challenge("kcagc-link/1", "hub", bytes(32)),
-    Open("kcagc-link/1", "alice", bytes(32), b"", 0, 0, 3, b"inputs", bytes(64)),
+    Open("kcagc-link/1", "alice", bytes(32), bytes(32), bytes(32), b"", 0, 0, 3, b"inputs", bytes(64)),
     Welcome(bytes(32), 1, 2, 3, bytes(64)),
     Part(1, 3, 0, b"abc", bytes(32)),
     Ack(7),

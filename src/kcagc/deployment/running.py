@@ -109,7 +109,7 @@ def _play(task: Task, journal: Journal, log: Log, watcher: Watcher | None) -> Pl
         make_role=task.role,
         open_session=lambda: task.open_session(journal),
         finish=finish,
-        credentials=task.config.credentials(),
+        credentials=task.credentials,
         waiting=task.config.waiting(),
         log=log,
         watcher=watcher,

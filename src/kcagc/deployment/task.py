@@ -30,6 +30,7 @@ from kcagc.runtime.journal import Journal
 from kcagc.runtime.session import Drawn, Session, open_session
 from kcagc.secagg.framing import digest
 from kcagc.secagg.identity import Identity
+from kcagc.transport.certificates import Credentials, digest_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +62,16 @@ class Task:
         """The key of this role."""
         return self.config.identity()
 
+    @cached_property
+    def credentials(self) -> Credentials:
+        """What this role shows to TLS, and whom it trusts."""
+        return self.config.credentials()
+
     @property
     def card(self) -> Card:
         """What this role shows of itself."""
-        return Card(self.config.me, self.identity, self.agreement, self.config.tls_names())
+        certificate = digest_of(self.credentials.certificate)
+        return Card(self.config.me, self.identity, self.agreement, self.config.tls_names(), certificate)
 
     @property
     def journal(self) -> Path:

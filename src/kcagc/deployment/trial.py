@@ -11,8 +11,9 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from kcagc.deployment.folders import Plan, write_folders
 from kcagc.errors import KcagcError
@@ -44,13 +45,14 @@ class Trial:
     def running(self) -> Iterator[Processes]:
         """Start all roles; whatever happens here, none of them outlives this."""
         processes = Processes()
-        try:
-            for name, config in self.configs.items():
-                command = "party" if name in self.parties else "coordinator"
-                processes.start(name, [command, "--config", str(config), "--json"])
-            yield processes
-        finally:
-            processes.stop()
+        with _handled(_interrupt):
+            try:
+                for name, config in self.configs.items():
+                    command = "party" if name in self.parties else "coordinator"
+                    processes.start(name, [command, "--config", str(config), "--json"])
+                yield processes
+            finally:
+                processes.stop()
 
 
 class Processes:
@@ -63,8 +65,11 @@ class Processes:
 
     def start(self, name: str, arguments: list[str]) -> None:
         """Start one; a process of its own, which a Ctrl-C at the terminal reaches only through us."""
-        with _uninterrupted():  # or one that was just started would be known to nobody
+        held: list[int] = []
+        with _handled(lambda number, _: held.append(number)):  # or one that was just started would be known to nobody
             self._start(name, arguments)
+        if held:
+            raise KeyboardInterrupt
 
     def _start(self, name: str, arguments: list[str]) -> None:
         process = subprocess.Popen(  # noqa: S603 - our own program
@@ -126,19 +131,20 @@ class Processes:
 
 
 @contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Hold a Ctrl-C back for as long as this lasts."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # where no Ctrl-C arrives
-        return
-    held: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
+def _handled(handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """Have what ends a program, Ctrl-C, SIGTERM or a terminal that is closed, do this for as long as this lasts."""
+    names = ("SIGINT", "SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-    if held:
-        raise KeyboardInterrupt
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+def _interrupt(_: int, __: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def _free_port() -> int:

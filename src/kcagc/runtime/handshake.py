@@ -1,8 +1,8 @@
 """How a stream begins: both ends say who they are and how far they are, and sign it with their pinned identity keys.
 
 Three frames: the aggregator's challenge, the party's opening, the aggregator's welcome. A party is let in when its
-certificate has the name that is expected of it, its signature is that of its pinned key, it agrees to the same inputs,
-it is in the same session, and its journal is the newest there is.
+certificate has the name that is expected of it, its signature is that of its pinned key and speaks of that certificate,
+it agrees to the same inputs, it is in the same session, and its journal is the newest there is.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from kcagc.errors import AgreementError, PeerError, RefusedError, SessionError
 from kcagc.protocol.agreement import Agreement, compare, read_inputs
+from kcagc.protocol.messages import printable
 from kcagc.runtime.correspondence import Correspondence
 from kcagc.secagg.identity import Identity, signed_by
 from kcagc.secagg.link import fresh_token, opening, welcoming
-from kcagc.transport.frames import LINK, AnyFrame, Challenge, Open, Welcome
+from kcagc.transport.frames import LINK, AnyFrame, Challenge, Open, Welcome, encode_frame
 from kcagc.transport.grpc_server import ServerWire
 from kcagc.transport.wire import Reason, Refusal, Wire
 
-_SECONDS = 20.0  # for the whole of it
+_SECONDS = 20.0  # for each of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,7 @@ class Card:
     identity: Identity
     agreement: Agreement
     tls_names: Mapping[str, str]
+    certificate: bytes  # the digest of its own
 
 
 @dataclass(frozen=True)
@@ -69,9 +73,14 @@ async def identify(wire: ServerWire, card: Card) -> Caller:
         shown = ", ".join(sorted(wire.names)) or "no name"
         told = f"the certificate is for {shown}, but {frame.name}'s must be for {card.tls_names[frame.name]}"
         raise Refusal(Reason.IDENTITY, told)
-    signed = _opening(card.name, nonce, frame)
+    signed = opening(card.name, nonce, _unsigned(frame))
     if not signed_by(card.agreement.seat(frame.name).identity, signed, frame.signature):
         raise Refusal(Reason.IDENTITY, f"not signed by the identity key that {card.name} has pinned for {frame.name}")
+    if frame.certificate != wire.certificate:
+        told = (
+            f"{frame.name} shows another certificate than the one that came: something in between opens the connection"
+        )
+        raise Refusal(Reason.IDENTITY, told)
     try:
         compare(card.name, card.agreement, frame.name, read_inputs(frame.inputs, frame.name))
     except AgreementError as error:
@@ -98,6 +107,12 @@ def check_place(caller: Caller, hub: str, place: Place, letters: Correspondence)
             "copy, and going on from it could give away what was hidden. Start all roles with --new-session",
         )
     had = max(opened.safe, opened.arrived)
+    if known == opened.attempt and opened.safe < letters.acknowledged:
+        raise Refusal(
+            Reason.SESSION,
+            f"{name} has said before that it has {letters.acknowledged} messages of {hub}, and now that it has "
+            f"{opened.safe}: its journal is an older copy. Start all roles with --new-session",
+        )
     if had > letters.sent:
         raise Refusal(
             Reason.SESSION,
@@ -108,9 +123,9 @@ def check_place(caller: Caller, hub: str, place: Place, letters: Correspondence)
 
 async def welcome(wire: Wire, card: Card, place: Place, letters: Correspondence, caller: Caller) -> None:
     """Let a party in."""
-    counts = (letters.safe, letters.arrived, letters.sent)
-    signature = card.identity.sign(welcoming(card.name, caller.signed, place.attempt, counts))
-    await wire.send(Welcome(place.attempt, *counts, signature))
+    answer = Welcome(place.attempt, letters.safe, letters.arrived, letters.sent, b"")
+    signature = card.identity.sign(welcoming(card.name, caller.signed, _unsigned(answer)))
+    await wire.send(msgspec.structs.replace(answer, signature=signature))
 
 
 async def introduce(wire: Wire, card: Card, hub: str, place: Place, letters: Correspondence) -> Welcome:
@@ -122,21 +137,32 @@ async def introduce(wire: Wire, card: Card, hub: str, place: Place, letters: Cor
         raise AgreementError(f"{hub} speaks {challenge.link!r}, {card.name} {LINK}: install the same version of kcagc")
     if challenge.name != hub:
         raise RefusedError(f"{challenge.name!r} listens there, where {hub} was expected")
-    counts = (letters.safe, letters.arrived, letters.sent)
-    bound, inputs = place.bound.get(hub, b""), card.agreement.inputs()
-    unsigned = Open(LINK, card.name, place.attempt, bound, *counts, inputs, b"")
-    signed = _opening(hub, challenge.nonce, unsigned)
-    signature = card.identity.sign(signed)
-    await wire.send(Open(LINK, card.name, place.attempt, bound, *counts, inputs, signature))
+    bound = place.bound.get(hub, b"")
+    said = Open(
+        link=LINK,
+        name=card.name,
+        nonce=fresh_token(),
+        certificate=card.certificate,
+        attempt=place.attempt,
+        bound=bound,
+        safe=letters.safe,
+        arrived=letters.arrived,
+        sent=letters.sent,
+        inputs=card.agreement.inputs(),
+        signature=b"",
+    )
+    signed = opening(hub, challenge.nonce, _unsigned(said))
+    await wire.send(msgspec.structs.replace(said, signature=card.identity.sign(signed)))
     answer = await _next_frame(wire)
     if not isinstance(answer, Welcome):
         raise PeerError(f"{hub}: answered an opening with something else than a welcome")
-    expected = welcoming(hub, signed, answer.attempt, (answer.safe, answer.arrived, answer.sent))
+    expected = welcoming(hub, signed, _unsigned(answer))
     if not signed_by(card.agreement.seat(hub).identity, expected, answer.signature):
         raise RefusedError(f"what listens there does not have the identity key that {card.name} has pinned for {hub}")
     if bound not in (b"", answer.attempt):
         raise SessionError(f"that session is over: {hub} has begun another")
-    if max(answer.safe, answer.arrived) > letters.sent or max(letters.safe, letters.arrived) > answer.sent:
+    older = max(answer.safe, answer.arrived) > letters.sent or answer.safe < letters.acknowledged
+    if older or max(letters.safe, letters.arrived) > answer.sent:
         raise SessionError(
             f"the journals of {card.name} and {hub} are not of the same age: one is an older copy. Start all roles "
             "with --new-session"
@@ -152,7 +178,7 @@ def refused(refusal: Refusal, hub: str) -> Exception:
         Reason.SESSION: SessionError,
         Reason.MISBEHAVIOUR: PeerError,
     }
-    return kinds[refusal.reason](f"{hub} refuses: {refusal.words}")
+    return kinds[refusal.reason](f"{hub} refuses: {printable(refusal.words)}")
 
 
 async def _next_frame(wire: Wire) -> AnyFrame:
@@ -160,6 +186,5 @@ async def _next_frame(wire: Wire) -> AnyFrame:
         return await wire.receive()
 
 
-def _opening(hub: str, nonce: bytes, opened: Open) -> bytes:
-    counts = (opened.safe, opened.arrived, opened.sent)
-    return opening(hub, nonce, opened.link, opened.name, opened.attempt, opened.bound, counts, opened.inputs)
+def _unsigned(frame: Open | Welcome) -> bytes:
+    return encode_frame(msgspec.structs.replace(frame, signature=b""))

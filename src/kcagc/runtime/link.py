@@ -62,9 +62,8 @@ class Link:
         """End the work; the stream is closed by whoever opened it."""
         for task in self._tasks:
             task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await task
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
     def wake(self) -> None:
         """Look again at what there is to send."""

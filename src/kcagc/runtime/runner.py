@@ -51,8 +51,9 @@ class Runner:
         now = time.monotonic()
         self._gone_since = dict.fromkeys(self.letters, now)
         self._heard_at = dict.fromkeys(self.letters, now)
+        self._awaited: dict[str, float] = {}  # since when the role waits for whom
         self._begun = now
-        self._said: tuple[tuple[str, ...], float] = ((), now)
+        self._said: dict[tuple[str, ...], float] = {}
         self._awaited_elsewhere: tuple[str, ...] = ()
         self._settled: set[str] = set()  # who has everything, as is safe here
         self._released: set[str] = set()  # who has said that all is safe there, too
@@ -76,7 +77,6 @@ class Runner:
             told_missing=lambda names: self._told_missing(peer, names),
         )
         self.links[peer] = link
-        self._heard_at[peer] = time.monotonic()
         self._changed.set()
         try:
             await link.run()
@@ -150,8 +150,10 @@ class Runner:
         await self._guarded(self.role.fail, error)
 
     async def _take_in(self, peer: str, number: int, payload: bytes) -> None:
-        self._heard_at[peer] = time.monotonic()
+        new = number > self.letters[peer].arrived  # what is repeated does not count as a word
         await self._guarded(self.role.take_in, peer, number, payload)
+        if new:
+            self._heard_at[peer] = time.monotonic()
 
     async def _guarded(self, act: Callable[..., None], *values: Any) -> None:
         """Have the role do something; a failure of the journal or of our own ends the run, and nothing is sent.
@@ -202,9 +204,12 @@ class Runner:
                     continue
                 await self._give_up(f"{peer} is missing: not connected for {seconds} seconds")
                 return
-        for peer in self.role.waiting_for:
-            if peer in self.links and now - self._heard_at[peer] > self._waiting.silent:
-                seconds = round(self._waiting.silent)
+        # A party waits for everybody through the aggregator, which gives up on who is missing first.
+        longest = self._waiting.silent if self._hub else self._waiting.silent + self._waiting.missing
+        self._awaited = {peer: self._awaited.get(peer, now) for peer in self.role.waiting_for}
+        for peer, since in self._awaited.items():
+            if peer in self.links and now - max(self._heard_at[peer], since) > longest:
+                seconds = round(longest)
                 await self._give_up(f"{peer} is connected, but has been silent for {seconds} seconds")
                 return
         if self._hub:
@@ -236,12 +241,8 @@ class Runner:
         self._changed.set()
 
     def _say(self, names: tuple[str, ...], now: float) -> None:
-        """Say who is missing: soon, when it changes, and once a minute."""
-        said, when = self._said
-        if names == said and (not names or now - when < _SAY_AGAIN):
-            return
-        if now - self._begun < _SAY_AFTER:
-            return
-        self._said = (names, now)
-        if names:
+        """Say who is missing: soon, and then once a minute."""
+        due = now - self._said.get(names, -_SAY_AGAIN) >= _SAY_AGAIN  # not at every coming and going
+        if names and due and now - self._begun >= _SAY_AFTER:
+            self._said[names] = now
             self._log(f"waiting for {', '.join(names)}")

@@ -7,7 +7,7 @@ has come with another graph corrects it and comes back, and nobody else need do 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import itertools
 import random
 import time
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from kcagc.runtime.handshake import Card, check_place, identify, introduce, refu
 from kcagc.runtime.resumable import ResumableRole
 from kcagc.runtime.runner import Log, Runner, Waiting
 from kcagc.runtime.session import Drawn, Session, nothing_about_data_has_left
-from kcagc.runtime.station import Watcher
+from kcagc.runtime.station import Watcher, accused
 from kcagc.runtime.worker import Worker
 from kcagc.transport.certificates import Credentials
 from kcagc.transport.grpc_client import ClientWire
@@ -32,6 +32,7 @@ from kcagc.transport.wire import Broken, Reason, Refusal
 
 _ALIVE_WITHIN = 3.0  # seconds for a stream to prove that it is not a dead one
 _LONGEST_PAUSE = 3.0  # between two attempts to connect
+_MOST_NEW_STARTS = 5  # that nobody asked for: whoever wants more must ask its operator
 _PROBES = 3  # attempts that must end so before a party gives up
 # What waiting does not mend: whatever listens there will not speak with us.
 _HOPELESS = {
@@ -94,8 +95,8 @@ class Stage:
         await worker.call(stage.role.resume)
         return stage
 
-    async def run(self) -> bool:
-        """Run to the end; give whether a new session is to be begun because of what somebody else did."""
+    async def run(self, *, again: bool) -> bool:
+        """Run to the end; give whether a new session is to be begun because of what somebody else did, if it may."""
         play, role = self._play, self.role
         try:
             result = await self.runner.run()
@@ -104,7 +105,7 @@ class Stage:
                 raise
             early = nothing_about_data_has_left(role.ledger)
             await self._worker.call(self.session.journal.fail, str(error))
-            if early and self._somebody_else(error):
+            if again and early and self._somebody_else(error):
                 play.log(f"{error}; waiting for a new start")
                 return True
             raise
@@ -113,7 +114,7 @@ class Stage:
 
     def _somebody_else(self, error: Exception) -> bool:
         """Say whether the run ended because of another party, which may come back and do better."""
-        cause = ""
+        cause = accused(error, self._play.card.agreement.parties)
         if isinstance(error, AbortedError):
             cause = error.origin
         elif isinstance(error, AgreementError):
@@ -145,7 +146,10 @@ class Aggregator:
         self._stage = await Stage.begin(self._play, worker)  # before anybody is let in: it may not be able to
         await self._server.start()
         try:
-            while await self._stage.run():
+            starts = 1
+            while await self._stage.run(again=starts <= _MOST_NEW_STARTS):
+                await asyncio.sleep(_pause(starts))
+                starts += 1
                 self._stage = await Stage.begin(self._play, worker)
             await self._stage.runner.say_goodbye()
         finally:
@@ -170,8 +174,11 @@ class Aggregator:
             await runner.fail(AbortedError(name, "it began a new session"))
             raise Refusal(Reason.LATER, f"{play.card.name} begins a new session too")
         check_place(caller, play.card.name, stage.session.place, letters)
-        await stage.bind(name, caller.opened.attempt)
-        await stage.record_link(name, "link/welcome")
+        try:
+            await stage.bind(name, caller.opened.attempt)
+            await stage.record_link(name, "link/welcome")
+        except SessionError as error:
+            raise Refusal(Reason.LATER, str(error)) from error
         letters.note_acknowledged(caller.opened.safe)
         if self._stage is not stage or name in runner.links:
             raise Refusal(Reason.LATER, "somebody else was faster")
@@ -194,10 +201,10 @@ class Connector:
     async def run(self) -> None:
         """Run sessions until one ends well."""
         worker = Worker()
-        while True:
+        for starts in itertools.count(1):
             stage = await Stage.begin(self._play, worker)
             keeping = asyncio.create_task(self._keep_connected(stage))
-            running = asyncio.create_task(stage.run())
+            running = asyncio.create_task(stage.run(again=starts <= _MOST_NEW_STARTS))
             try:
                 await asyncio.wait({keeping, running}, return_when=asyncio.FIRST_COMPLETED)
                 if not running.done():
@@ -211,8 +218,8 @@ class Connector:
             finally:
                 for task in (keeping, running):
                     task.cancel()
-                    with contextlib.suppress(asyncio.CancelledError, Exception):
-                        await task
+                await asyncio.wait({keeping, running})  # which raises nothing of theirs, and forgets nothing of ours
+            await asyncio.sleep(_pause(starts))
 
     async def _keep_connected(self, stage: Stage) -> None:
         pause, failures = 0.05, 0
@@ -270,6 +277,11 @@ class Connector:
             self._play.log(words)
 
 
+def _pause(starts: int) -> float:
+    """Give the seconds before a new start, more each time."""
+    return 0.2 * 2.0 ** (starts - 1)
+
+
 async def farewell(play: Play, address: str, session: Session, counts: tuple[int, int], seconds: float) -> bool:
     """Tell the aggregator, after a run whose end it may not have heard of, that everything arrived here."""
     letters = Correspondence(play.hub)
@@ -279,7 +291,8 @@ async def farewell(play: Play, address: str, session: Session, counts: tuple[int
     while time.monotonic() < end:
         wire = await ClientWire.connect(address, play.card.tls_names[play.hub], play.credentials, play.hub)
         try:
-            await asyncio.wait_for(introduce(wire, play.card, play.hub, session.place, letters), seconds)
+            async with asyncio.timeout(seconds):
+                await introduce(wire, play.card, play.hub, session.place, letters)
             return True
         except (Broken, TimeoutError):
             await asyncio.sleep(0.2)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from kcagc.errors import AbortedError, KcagcError, MaskReuseError
+from kcagc.errors import AbortedError, KcagcError, MaskReuseError, PeerError
 from kcagc.ledger import Entry, Ledger
 from kcagc.protocol.effects import Disclosed, Once, Progress, Recall, Role, Send, Use, Wait
 from kcagc.protocol.messages import LONGEST_WORDS, Abort, encode
@@ -50,6 +50,13 @@ class MemoryStore:
         """Remember a label's content, and refuse another."""
         if self.labels.setdefault(label, digest) != digest:
             raise MaskReuseError("a label that hides one content was about to hide another; nothing was sent")
+
+
+def accused(error: Exception, names: Iterable[str]) -> str:
+    """Name the peer that an error is about, where it is about one that misbehaved."""
+    if not isinstance(error, PeerError):
+        return ""
+    return next((name for name in names if str(error).startswith(f"{name}: ")), "")
 
 
 class Station:
@@ -132,6 +139,8 @@ class Station:
         """Tell the peers which role ended the run and why, in words that say nothing about data."""
         self._role.close()
         origin, reason = self.name, error.told if isinstance(error, KcagcError) else KcagcError.told
+        if culprit := accused(error, self.peers):
+            reason = f"{culprit} broke the rules"
         if isinstance(error, AbortedError):
             origin, reason = error.origin, error.reason
         payload = encode(Abort(origin[:LONGEST_WORDS], reason[:LONGEST_WORDS]))

@@ -1,4 +1,8 @@
-"""What two roles sign when a stream opens between them, so that no proxy or stolen certificate speaks for either."""
+"""What two roles sign when a stream opens between them, so that nobody in between speaks for either.
+
+Both add something fresh. The party also signs which TLS certificate it uses: whoever ends the connection in the middle
+and opens another, with a certificate that some authority has made out in the party's name, passes the words on in vain.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +18,11 @@ def fresh_token() -> bytes:
     return os.urandom(TOKEN_BYTES)
 
 
-def opening(
-    aggregator: str,
-    nonce: bytes,
-    link: str,
-    name: str,
-    attempt: bytes,
-    bound: bytes,
-    counts: tuple[int, ...],
-    inputs: bytes,
-) -> bytes:
+def opening(aggregator: str, nonce: bytes, said: bytes) -> bytes:
     """Give what a party signs: the aggregator's nonce, and all that it says of itself."""
-    return framed("kcagc link open", aggregator, nonce, link, name, attempt, bound, *counts, inputs)
+    return framed("kcagc link open", aggregator, nonce, said)
 
 
-def welcoming(aggregator: str, opened: bytes, attempt: bytes, counts: tuple[int, ...]) -> bytes:
-    """Give what the aggregator signs: what the party signed, and its own name of the session and counts."""
-    return framed("kcagc link welcome", aggregator, opened, attempt, *counts)
+def welcoming(aggregator: str, opened: bytes, said: bytes) -> bytes:
+    """Give what the aggregator signs: what the party signed, and all that it answers."""
+    return framed("kcagc link welcome", aggregator, opened, said)

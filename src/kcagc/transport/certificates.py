@@ -247,6 +247,14 @@ class _Files:
 # ---- the certificate of a peer
 
 
+def digest_of(certificate_pem: bytes) -> bytes:
+    """Give the SHA-256 of the first certificate in a PEM text, or nothing where there is none."""
+    try:
+        return x509.load_pem_x509_certificate(certificate_pem).fingerprint(hashes.SHA256())
+    except _UNREADABLE:
+        return b""
+
+
 def names_in(certificate_pem: bytes) -> set[str]:
     """Give the names a peer may go by: the DNS names, in lower case, of the certificate it connected with.
 

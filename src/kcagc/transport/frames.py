@@ -41,10 +41,13 @@ class Open(Frame, frozen=True, tag="open"):
 
     `attempt` is its own random name of the session, `bound` the aggregator's, once it has heard it. Of the aggregator's
     messages all up to `arrived` have come and all up to `safe` are committed; `sent` is the last of its own.
+    `certificate` is the digest of the one that it shows in this connection.
     """
 
     link: Name
     name: Name
+    nonce: Token
+    certificate: Token
     attempt: Token
     bound: Token
     safe: Count

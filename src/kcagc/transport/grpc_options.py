@@ -26,4 +26,6 @@ SERVER: list[tuple[str, int]] = [
     ("grpc.so_reuseport", 0),  # otherwise two aggregators would share a port, and connections, without a word
     ("grpc.http2.min_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
     ("grpc.max_concurrent_streams", 64),
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.max_connection_idle_ms", 60_000),  # of one that has no stream
 ]

@@ -11,7 +11,7 @@ from grpc import aio
 
 from kcagc.errors import KcagcError, PeerError
 from kcagc.transport.address import split_address
-from kcagc.transport.certificates import Credentials, names_in
+from kcagc.transport.certificates import Credentials, digest_of, names_in
 from kcagc.transport.frames import AnyFrame, Frame, decode_frame, encode_frame
 from kcagc.transport.grpc_options import METHOD, REASON_KEY, SERVER, SERVICE
 from kcagc.transport.wire import Broken, Reason, Refusal
@@ -26,7 +26,7 @@ _CODES = {
 
 
 class ServerWire:
-    """A stream that a party opened; `names` are those in its certificate."""
+    """A stream that a party opened; `names` are those in its certificate, `certificate` is the digest of it."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -35,6 +35,7 @@ class ServerWire:
         self.tls_version = _first(proven, "ssl_tls_version")
         certificate = _first(proven, "x509_pem_cert")
         self.names = names_in(certificate.encode()) if certificate else set()
+        self.certificate = digest_of(certificate.encode())
         self.heard = False  # whether anything has come that gRPC let through
 
     async def send(self, frame: Frame) -> None:
@@ -101,7 +102,7 @@ class Server:
             metadata = ((REASON_KEY, refusal.reason.value),)
             await context.abort(_CODES[refusal.reason], _plain(refusal.words), metadata)
         except PeerError as error:
-            self._log(f"refused a stream from {context.peer()}: {error}")
+            self._log(f"refused a stream from {context.peer()}: {str(error).removeprefix(f'{wire.address}: ')}")
             metadata = ((REASON_KEY, Reason.MISBEHAVIOUR.value),)
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, _plain(str(error)), metadata)
         except (Broken, asyncio.CancelledError) as end:

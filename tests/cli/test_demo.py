@@ -1,0 +1,206 @@
+"""`kcagc demo`: four processes that find what none finds alone, and none of which outlives the command."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from kcagc import KCAGC
+from kcagc.cli import demo as module
+from kcagc.cli import screen
+from kcagc.cli.main import cli
+from kcagc.datasets import load
+from kcagc.deployment.trial import Processes
+from kcagc.errors import KcagcError, ParameterError
+
+PATIENCE = 120.0  # seconds, on a machine that does many other things
+ROLES = ["bank", "telecom", "shop", "coordinator"]
+
+
+def start(*arguments, **environment):
+    return subprocess.Popen(
+        [sys.executable, "-m", "kcagc", "demo", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "100", **environment},
+    )
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What the demo tells a script, and its folder; the terminal, if there were one, would be narrow and know ASCII."""
+    folder = tmp_path_factory.mktemp("demo") / "roles"
+    plain = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C", "COLUMNS": "60"}
+    process = start("--json", "--folder", str(folder), **plain)
+    printed, said = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, said) == (0, "")
+    return json.loads(printed), folder
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """What the demo shows a person, and where it says that the folders are."""
+    temporary = tmp_path_factory.mktemp("temporary")
+    process = start(TMPDIR=str(temporary))
+    printed, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, said
+    return printed, said, temporary
+
+
+def test_together_is_better_than_alone(told):
+    rows = told[0]["clusterings"]
+    assert [row["who"] for row in rows] == ["bank", "telecom", "shop", "together", "all pooled"]
+    assert rows[3]["accuracy"] > 0.85
+    assert rows[4]["accuracy"] > 0.9
+    assert max(row["accuracy"] for row in rows[:3]) < 0.8
+    assert {sum(row["cluster_sizes"]) for row in rows} == {600}
+
+
+def test_the_processes_find_what_the_estimator_finds(told):
+    data = load("demo")
+    model = KCAGC(n_clusters=5, psi=2, random_state=0).fit(data.parties(), adjacency=data.adjacency)
+    assert told[0]["clusterings"][3]["cluster_sizes"] == np.bincount(model.labels_).tolist()
+    for party in ROLES[:-1]:
+        lines = (told[1] / party / "result" / "labels.csv").read_text().splitlines()
+        assert lines[0] == "id,cluster"
+        assert [int(line.rpartition(",")[2]) for line in lines[1:]] == model.labels_.tolist()
+
+
+def test_the_demo_for_scripts_says_who_learned_what_and_where_everything_is(told):
+    result, folder = told
+    assert result["folder"] == str(folder)
+    assert {path.name for path in folder.iterdir()} == set(ROLES)
+    learned = {row["role"]: row for row in result["learned"]}
+    assert list(learned) == ROLES
+    assert all(row["bytes_sent"] > 0 for row in learned.values())
+    assert learned["bank"]["learned"] == ["each other party's local cluster of every node", "the cluster of every node"]
+    assert learned["coordinator"]["learned"]
+    assert not any("every node" in words for words in learned["coordinator"]["learned"])
+
+
+def test_the_demo_shows_a_person_the_same(told, shown):
+    printed, said, temporary = shown
+    (folder,) = temporary.iterdir()  # a new one where none is named
+    assert str(folder) in printed
+    assert "600 people, 1,800 links between them, 5 hidden groups" in printed
+    for row in told[0]["clusterings"]:
+        assert f"{100 * row['accuracy']:.1f} %" in printed
+        assert " ".join(map(str, sorted(row["cluster_sizes"], reverse=True))) in printed
+    for who in ("bank alone", "telecom alone", "shop alone", "together", "all pooled", "Who learned what"):
+        assert who in printed
+    for name in ROLES:
+        assert f" {name}: " in said  # as lines, where nobody watches
+    assert "Traceback" not in said
+
+
+def test_the_demo_fits_a_screen(shown):
+    lines = shown[0].splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_a_narrow_or_plain_terminal_loses_no_names_and_no_figures(told, monkeypatch, columns, encoding):
+    result, _ = told
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    screen.speak_plainly()
+    module._report(result["clusterings"], result["learned"], Path("/here"), 7.0)
+    stream.flush()
+    printed = stream.buffer.getvalue().decode(encoding)
+    for text in ("telecom alone", "69.2 %", "91.5 %", "bank, telecom, shop", "coordinator", "/here"):
+        assert text in printed
+    assert max(map(len, printed.splitlines())) <= columns
+    if columns == 100:
+        assert ("####" if encoding == "ascii" else "████") in printed
+
+
+def test_a_folder_that_has_been_used_is_refused_before_anything_starts(told):
+    before = sorted(told[1].rglob("*"))
+    done = CliRunner().invoke(cli, ["demo", "--folder", str(told[1])])
+    assert isinstance(done.exception, ParameterError)
+    assert str(done.exception) == f"{told[1] / 'bank'}: is there already; nothing was written"
+    assert done.stdout == ""
+    assert sorted(told[1].rglob("*")) == before
+
+
+# How it ends when it does not end well.
+
+
+def children(pid):
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in found]
+
+
+def alive(pid):
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def until(done, what, seconds=PATIENCE):
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="this system does not list processes")
+
+
+@pytest.fixture
+def running(tmp_path):
+    """A demo whose four processes have started."""
+    process = start("--folder", str(tmp_path / "roles"))
+    until(lambda: len(children(process.pid)) == 4, "four processes to start")
+    yield process, children(process.pid)
+    process.kill()
+    process.communicate()
+
+
+@needs_proc
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_all_processes_and_says_so(running, number):
+    process, pids = running
+    process.send_signal(number)
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert said.endswith("kcagc: interrupted\n")
+    assert "Traceback" not in said
+    assert not [pid for pid in pids if alive(pid)]
+
+
+@needs_proc
+def test_a_process_that_dies_ends_the_demo_with_its_name_and_all_others_with_it(running):
+    process, pids = running
+    os.kill(pids[1], signal.SIGKILL)
+    printed, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    assert "kcagc: telecom ended with exit code -9" in said
+    assert "together" not in printed
+    assert not [pid for pid in pids if alive(pid)]
+
+
+def test_a_process_that_ends_badly_is_quoted(tmp_path):
+    processes = Processes()
+    processes.start("telecom", ["party", "--config", str(tmp_path / "nowhere.toml")])
+    try:
+        with pytest.raises(KcagcError) as caught:
+            list(processes.lines())
+    finally:
+        processes.stop()
+    assert str(caught.value) == (
+        f"telecom ended with exit code 2:\nkcagc: {tmp_path / 'nowhere.toml'}: No such file or directory"
+    )

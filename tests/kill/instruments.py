@@ -1,0 +1,210 @@
+"""What a role under test is fitted with, in its own process only: a bomb at a chosen boundary, and witnesses.
+
+A boundary is a moment before or after something becomes durable or leaves. Each is named, and counted from 1 in every
+process; the bomb goes off at the n-th of a name. Witnesses append to files that outlive the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sqlite3
+import threading
+import time
+from collections import Counter
+from functools import wraps
+from pathlib import Path
+
+UNCOUNTED = {"ping", "pong", "missing"}  # come and go with the clock
+FLUSH = 0.02  # seconds in which what was handed to the network gets out before a bomb goes off
+
+
+class Notes:
+    """A file that is appended to line by line, each whole or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def write(self, *fields: object) -> None:
+        os.write(self._file, (json.dumps(fields) + "\n").encode())
+
+
+class Instruments:
+    """Everything that is put into one process, as its plan says."""
+
+    def __init__(self, plan: dict) -> None:
+        self.name, self._plan = plan["name"], plan
+        folder = Path(plan["notes"])
+        self._events, self._seen, self._used = (
+            Notes(folder / f"{self.name}.{what}") for what in ("events", "seen", "used")
+        )
+        self._counts: Counter[str] = Counter()
+        self._lock, self._erasing = threading.Lock(), False
+        self._events.write("started", os.getpid())
+
+    def happened(self, what: str) -> None:
+        with self._lock:
+            self._counts[what] += 1
+            number = self._counts[what]
+            self._events.write(what, number)
+        if [what, number] == self._plan.get("kill"):
+            time.sleep(FLUSH)
+            os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(60)  # the signal ends this thread too
+
+    def install(self) -> None:
+        """Put instruments on a role's journal, its streams, its steps and its results."""
+        from kcagc.deployment import running
+        from kcagc.files import atomic
+        from kcagc.protocol import fit, party, sums
+        from kcagc.runtime import runner
+        from kcagc.runtime.journal import Journal
+        from kcagc.runtime.resumable import ResumableRole
+        from kcagc.runtime.station import Station
+        from kcagc.transport.grpc_client import ClientWire
+        from kcagc.transport.grpc_server import ServerWire
+
+        for wire in (ClientWire, ServerWire):
+            wire.send = self._sending(wire.send)
+        Journal.commit = self._committing(Journal.commit)
+        Journal._write = self._writing(Journal._write)
+        Journal.end = self._around(self._ending(Journal.end), "end")
+        Journal.use = self._using(Journal.use)
+        Station.deliver = self._around(Station.deliver, "step")
+        ResumableRole.take_in = self._taking_in(ResumableRole.take_in)
+        running.write_results = self._around(running.write_results, "results")
+        atomic._remember = self._around(atomic._remember, "file")
+        sums.masked = self._masking(sums.masked)
+        party.seal = self._sealing(party.seal)
+        runner._TELL = self._plan.get("tell", 4.0)  # an aggregator comes back in less, or never
+        if seconds := self._plan.get("slow"):
+            fit.compute_local = _slowly(fit.compute_local, seconds)
+
+    def _around(self, function, what):
+        @wraps(function)
+        def counted(*values, **named):
+            self.happened(f"{what} begins")
+            result = function(*values, **named)
+            self.happened(f"{what} done")
+            return result
+
+        return counted
+
+    def _sending(self, send):
+        @wraps(send)
+        async def counted(wire, frame):
+            what = type(frame).__name__.lower()
+            counts = what not in UNCOUNTED
+            if counts:
+                self.happened(f"{what} leaves")
+            await send(wire, frame)
+            if counts:
+                self.happened(f"{what} left")
+
+        return counted
+
+    def _committing(self, commit):
+        """A commit counts where there is something to commit."""
+
+        @wraps(commit)
+        def counted(journal):
+            counts = journal._db.in_transaction
+            if counts:
+                self.happened("commit begins")
+                self._try_disk(journal, "commit begins")
+            commit(journal)
+            if counts:
+                self.happened("commit done")
+            if self._erasing:
+                self.happened("erased")
+
+        return counted
+
+    def _ending(self, end):
+        """Tell the commit that erases a session from all others: what it erased is still on the disk."""
+
+        @wraps(end)
+        def told(journal, status, facts):
+            self._erasing = True
+            end(journal, status, facts)
+            self._erasing = False
+
+        return told
+
+    def _writing(self, write):
+        @wraps(write)
+        def tried(journal, statement, values):
+            what = f"write into {statement.partition(' INTO ')[2].partition(' ')[0]}"
+            self._counts[what] += 1
+            self._try_disk(journal, what)
+            write(journal, statement, values)
+
+        return tried
+
+    def _try_disk(self, journal, what):
+        """Let the disk be full, for as many attempts as the plan says."""
+        kind, first, last = self._plan.get("disk full", ("", 0, 0))
+        if kind == what and first <= self._counts[what] <= last:
+            with journal._saying("cannot be written"):
+                raise sqlite3.OperationalError("database or disk is full")
+
+    def _taking_in(self, take_in):
+        """Note everything that ever arrived, of every sender, in all its processes."""
+        from kcagc.protocol.messages import Masked, decode
+
+        @wraps(take_in)
+        def noted(role, sender, number, payload):
+            message = decode(payload, sender)
+            masked = isinstance(message, Masked)
+            what = [message.group, message.number, _hash(message.words)] if masked else None
+            attempt = (role._journal.fact("attempt") or b"").hex()
+            self._seen.write(attempt, sender, number, _hash(payload), what)
+            self.happened("message arrives")
+            take_in(role, sender, number, payload)
+            self.happened("message done")
+
+        return noted
+
+    def _using(self, use):
+        @wraps(use)
+        def noted(journal, label, digest):
+            use(journal, label, digest)
+            self._used.write("label", label.hex(), digest.hex())
+
+        return noted
+
+    def _masking(self, masked):
+        """Note under which key streams a vector is put: whatever labels say, this is what must not happen twice."""
+
+        @wraps(masked)
+        def noted(words, pairs, group, label, transcript):
+            shared = list(pairs)
+            for pair in shared:
+                key = pair.mask_key(group, label, len(words), transcript)
+                self._used.write("stream", _hash(key), _hash(words.tobytes()))
+            return masked(words, shared, group, label, transcript)
+
+        return noted
+
+    def _sealing(self, seal):
+        @wraps(seal)
+        def noted(pair, label, plain):
+            self._used.write("box", f"{pair.me} {pair.other} {_hash(seal(pair, label, b''))}", _hash(plain))
+            return seal(pair, label, plain)
+
+        return noted
+
+
+def _slowly(function, seconds):
+    @wraps(function)
+    def slow(*values):
+        time.sleep(seconds)
+        return function(*values)
+
+    return slow
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]

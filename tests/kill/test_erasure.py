@@ -1,0 +1,50 @@
+"""Whenever a role is killed at its end, what is left on its disk when it has ended after all holds no secret."""
+
+import shutil
+import sqlite3
+
+import msgspec
+import pytest
+
+from kcagc.runtime.session import Drawn
+from kill.plays import KILLED
+
+MIDDLE = ("commit done", 8)  # of any role
+
+
+def secrets_of(state, scratch):
+    """Read the secrets of a session from a copy of its journal, as a thief would."""
+    shutil.copytree(state, scratch)
+    database = sqlite3.connect(scratch / "fit.sqlite")
+    ((packed,),) = database.execute("SELECT value FROM facts WHERE name = 'drawn'").fetchall()
+    database.close()
+    drawn = msgspec.msgpack.decode(packed, type=Drawn)
+    return [drawn.private, drawn.shuffling]
+
+
+def left(state):
+    return b"".join(path.read_bytes() for path in sorted(state.rglob("*")) if path.is_file())
+
+
+@pytest.mark.parametrize("role", ["b", pytest.param("coordinator", marks=pytest.mark.kill)])
+@pytest.mark.parametrize(
+    "boundary",
+    [("end done", 1), *(pytest.param(one, marks=pytest.mark.kill) for one in [None, ("end begins", 1), ("erased", 1)])],
+)
+def test_a_journal_holds_no_secret_after_the_end(stage, role, boundary):
+    """Also where its second process is killed when all is erased, and not yet overwritten on the disk."""
+    with stage.run("coordinator") as run:
+        run.plans[role] = [{"kill": MIDDLE}]
+        run.start_all()
+        assert run.end_of(role) == KILLED
+        state = run.folder / role / "state"
+        secrets = secrets_of(state, run.folder / "scratch")
+        assert all(secret in left(state) for secret in secrets)
+        run.start(role, **({"kill": boundary} if boundary else {}))
+        if boundary == ("end done", 1):
+            assert run.end_of(role) == KILLED
+            assert not [secret for secret in secrets if secret in left(state)]
+            run.start(role)
+        run.to_the_end()
+        assert run.codes[role] == [KILLED, *([KILLED] if boundary else []), 0]
+        assert not [secret for secret in secrets if secret in left(state)]

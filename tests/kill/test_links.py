@@ -1,0 +1,170 @@
+"""The network link is cut and restored at any moment: the run goes on, and ends as if nothing had been."""
+
+import asyncio
+import random
+import time
+from collections import deque
+
+import pytest
+
+from kcagc.runtime import link as runtime_link
+from kcagc.runtime.correspondence import Correspondence
+from kcagc.transport.frames import Ack, Ping, Pong
+from kill import evidence
+from kill.plays import SCRIPTS
+from kill.proxy import Link
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def played_over_a_link(stage, script, disturb, **instruments):
+    """Play a run whose parties reach the aggregator through a link, and have it disturbed."""
+    with stage.run(script) as run, Link(run.port) as link:
+        run.address_port = link.port
+        run.start_all(**instruments)
+        disturb(run, link)
+        run.to_the_end()
+        evidence.check(run, stage.reference(script).labels)
+        return link.connections
+
+
+def bytes_of_a_run(stage, script):
+    passed = []
+    played_over_a_link(stage, script, lambda run, link: (run.to_the_end(), passed.append(link.passed)))
+    return passed[0]
+
+
+def test_a_link_that_is_cut_in_the_middle_of_anything_is_taken_up_again(stage):
+    total = bytes_of_a_run(stage, "coordinator")
+    for share in (0.1, 0.5, 0.97):
+        at = round(total * share)
+        assert played_over_a_link(stage, "coordinator", lambda _, link, at=at: link.cut_after(at)) > 3
+
+
+def test_a_link_that_is_lost_while_a_party_computes_is_there_again_for_its_result(stage):
+    """The computation outlives the stream that asked for it, and what comes of it leaves by the next one."""
+
+    def disturb(run, link):
+        run.until("a", ("step begins", 1))  # clusters its own features now
+        link.cut()
+
+    assert played_over_a_link(stage, "coordinator", disturb, slow=1.0) >= 6  # looking who is there counts, too
+
+
+@pytest.mark.kill
+@pytest.mark.parametrize("script", ["coordinator", "party sums", "tree"])
+def test_a_link_may_be_cut_at_any_byte(stage, script):
+    total = bytes_of_a_run(stage, script)
+    cuts = [(round(total * number / 60),) for number in range(1, 60)]
+
+    def cut(at):
+        return played_over_a_link(stage, script, lambda _, link: link.cut_after(at))
+
+    connections, failed = stage.campaign(cuts, cut)
+    assert failed == []
+    assert connections >= 1.8 * len(cuts) * (len(SCRIPTS[script].roles) - 1)  # nearly all came back nearly always
+
+
+@pytest.mark.kill
+def test_a_link_may_be_cut_again_and_again(stage):
+    def unsteady(seed):
+        chance = random.Random(seed)  # noqa: S311
+
+        def disturb(_, link):
+            for _ in range(chance.randint(3, 10)):
+                time.sleep(chance.uniform(0.02, 0.25))
+                link.cut(reset=chance.random() < 0.5)
+
+        return played_over_a_link(stage, "coordinator", disturb)
+
+    _, failed = stage.campaign([(seed,) for seed in range(40)], unsteady)
+    assert failed == []
+
+
+@pytest.mark.kill
+@pytest.mark.parametrize("boundary", [("open left", 1), ("part left", 1), ("part left", 3), ("part left", 6)])
+def test_a_link_may_be_away_for_seconds(stage, boundary):
+    def disturb(run, link):
+        run.until("b", boundary)
+        link.cut(stay=True)
+        time.sleep(4)
+        assert all(run.still_running(role) for role in run.script.roles)
+        link.restore()
+
+    played_over_a_link(stage, "coordinator", disturb)
+
+
+@pytest.mark.kill
+@pytest.mark.parametrize("seconds", [2, 12, 35])
+def test_a_link_that_passes_nothing_on_for_a_while_delays_the_run(stage, seconds):
+    """Shorter and longer than it takes to find out that nobody is there."""
+
+    def disturb(run, link):
+        run.until("b", ("part left", 4))
+        link.freeze()
+        time.sleep(seconds)
+        link.restore()
+
+    played_over_a_link(stage, "coordinator", disturb)
+
+
+@pytest.mark.kill
+def test_a_role_may_be_killed_while_the_link_is_cut(stage):
+    def both(role, number):
+        def disturb(run, link):
+            run.until(role, ("part left", number))
+            link.cut(stay=True)
+            run.strike(role, 0.0)
+            link.restore()
+
+        return played_over_a_link(stage, "coordinator", disturb)
+
+    roles = stage.reference("coordinator").boundaries
+    _, failed = stage.campaign([(role, number) for role in roles for number in range(1, 8)], both)
+    assert failed == []
+
+
+class Lost:
+    """A stream whose other end has gone: what had come before can still be read, and then nothing comes."""
+
+    def __init__(self, frames, *, then=None):
+        self._frames, self._then = deque(frames), then
+        self.asked = asyncio.Event()
+
+    async def send(self, frame):
+        if isinstance(frame, Ping):
+            self.asked.set()
+
+    async def receive(self):
+        await self.asked.wait()
+        while not self._frames:
+            await asyncio.sleep(0.02)
+            if self._then is not None:
+                return self._then
+        return self._frames.popleft()
+
+
+@pytest.mark.parametrize(
+    ("frames", "then", "alive"),
+    [([], None, False), ([Ack(0), Ack(0)], None, False), ([Pong()], None, True), ([Ack(0)], Ack(0), True)],
+    ids=["silence", "leftovers", "an answer", "a long message"],
+)
+def test_what_came_before_a_connection_was_lost_is_no_sign_of_life(frames, then, alive):
+    async def asked():
+        wire = Lost(frames, then=then)
+        link = runtime_link.Link(
+            wire,
+            Correspondence("b"),
+            arrived=0,
+            longest=100,
+            take_in=None,
+            acknowledged=lambda: None,
+            told_missing=None,
+        )
+        work = asyncio.ensure_future(link.run())
+        found = await link.alive(0.4)
+        await link.stop()
+        await asyncio.gather(work, return_exceptions=True)
+        return found
+
+    assert asyncio.run(asked()) is alive

@@ -1,0 +1,255 @@
+"""Real roles for the tests: folders as `kcagc init` makes them, each role a process, and its log to look into."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from kcagc.deployment.config import Config
+from kcagc.deployment.folders import Plan, tls_name, write_folders
+from kcagc.deployment.task import Task
+from kcagc.files.atomic import PRIVATE, write_bytes
+from kcagc.inputs import seeds_of
+from kcagc.ledger import Ledger, Policy
+from kcagc.secagg.identity import Identity
+from kcagc.simulation import simulate_fit
+from kcagc.transport.trial_authority import trial_authority
+
+PATIENCE = 30.0  # seconds after which something that should happen will not
+NODES = 24
+HUB = "coordinator"
+# Whether the aggregator says in one line of its own what gRPC refuses before any of our code is asked.
+TLS_REFUSALS_ARE_LOGGED = False
+
+
+class Zygote:
+    """The process that forks all others."""
+
+    def __init__(self) -> None:
+        script = Path(__file__).with_name("zygote.py")
+        self._process = subprocess.Popen(
+            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+
+    def ask(self, **asked):
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        return json.loads(self._process.stdout.readline())
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait(PATIENCE)
+        self._process.stdout.close()
+
+
+class Role:
+    """One process of `kcagc`."""
+
+    def __init__(self, zygote, name, argv, logs, patches):
+        self._zygote, self.name, self.code = zygote, name, None
+        self._out, self._err = (logs / f"{name}-{next(_numbers)}.{kind}" for kind in ("out", "err"))
+        told = zygote.ask(argv=argv, out=str(self._out), err=str(self._err), patches=patches)
+        self.pid = told["pid"]
+
+    @property
+    def log(self) -> str:
+        """What it said on stderr."""
+        return self._err.read_text() if self._err.exists() else ""
+
+    @property
+    def out(self) -> str:
+        return self._out.read_text() if self._out.exists() else ""
+
+    @property
+    def running(self) -> bool:
+        if self.code is None:
+            self.code = self._zygote.ask(status_of=self.pid)["code"]
+        return self.code is None
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that it has come to use at most."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
+
+    @property
+    def said(self) -> int:
+        """How many lines it has said so far."""
+        return len(self.log.splitlines())
+
+    def says(self, pattern: str, since: int = 0) -> str:
+        """Wait until it has said something, and give the line."""
+        until(lambda: self.lines(pattern, since), f"{self.name} to say {pattern!r}", self)
+        return self.lines(pattern, since)[0]
+
+    def lines(self, pattern: str, since: int = 0) -> list[str]:
+        return [line for line in self.log.splitlines()[since:] if re.search(pattern, line)]
+
+    def ends(self, seconds: float = PATIENCE) -> int:
+        """Wait for its end, and give the exit code."""
+        until(lambda: not self.running, f"{self.name} to end", self, seconds)
+        return self.code
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        if self.running:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self.ends()
+
+
+_numbers = itertools.count()
+
+
+def until(done, what, role=None, seconds=PATIENCE):
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while not done():
+        said = "" if role is None else f"; its log:\n{role.log}"
+        assert time.monotonic() < end, f"waited {seconds} s for {what}{said}"
+        if role is not None and not role.running:
+            assert done(), f"waited for {what}, but it ended with {role.code}{said}"
+        time.sleep(0.01)
+    return True
+
+
+def assert_one_line(role: Role, pattern: str, since: int = 0, *, of_tls: bool = False) -> None:
+    """See that the log has one line about something, no more and no less."""
+    if of_tls and not TLS_REFUSALS_ARE_LOGGED:
+        return
+    role.says(pattern, since)
+    time.sleep(0.02)  # for a second one
+    assert len(role.lines(pattern, since)) == 1, role.log
+
+
+@dataclass
+class Collaboration:
+    """The folders of all roles, made afresh, with an authority that can issue more certificates."""
+
+    root: Path
+    zygote: Zygote
+    parties: tuple[str, ...] = ("a", "b", "c")
+    waiting: str = "missing = 25\nsilent = 25"
+    port: int = 0
+    roles: list[Role] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        plan = Plan(self.parties, HUB, "127.0.0.1:1", "127.0.0.1:0", 3, psi=1)
+        self.configs = write_folders(self.root, plan)
+        self.authority = trial_authority("test")
+        random = np.random.default_rng(5)
+        groups = np.arange(NODES) % 3
+        names = [f"n{number:02}" for number in range(NODES)]
+        pairs = itertools.combinations(range(NODES), 2)
+        edges = [pair for pair in pairs if random.random() < (0.4 if groups[pair[0]] == groups[pair[1]] else 0.05)]
+        for name in plan.roles:
+            self.certify(name)
+            self.edit(name, r"# random_state = 0", "random_state = 0")
+            self.edit(name, r"# n_init = 10", "n_init = 2")
+            self.edit(name, r"(?s)missing = 600.*?\n.*?\n", self.waiting + "\n")
+        for name in plan.parties:
+            table = random.normal(scale=2, size=(3, 3))[groups] + random.normal(size=(NODES, 3))
+            rows = [f"{who},{','.join(f'{value:.3f}' for value in row)}" for who, row in zip(names, table, strict=True)]
+            self.write(name, "features", ["id,f0,f1,f2", *rows])
+            self.write(name, "edges", ["source,target", *(f"{names[one]},{names[two]}" for one, two in edges)])
+
+    # The files of a role.
+
+    def folder(self, name: str) -> Path:
+        return self.root / name
+
+    def write(self, name, what, lines):
+        (self.folder(name) / "data" / f"{what}.csv").write_text("\n".join(lines) + "\n")
+
+    def read(self, name, what):
+        return (self.folder(name) / "data" / f"{what}.csv").read_text().splitlines()
+
+    def edit(self, name, pattern, replacement):
+        """Change a configuration."""
+        path = self.configs[name]
+        text, count = re.subn(pattern, replacement, path.read_text())
+        assert count, pattern
+        path.write_text(text)
+
+    def certify(self, name, *, called=None, authority=None, trusting=None, **dates):
+        """Give a role a new certificate: in somebody else's name, by another authority, of another time."""
+        authority = authority or self.authority
+        pem, key = authority.issue(tls_name(called or name), server=name == HUB, client=name != HUB, **dates)
+        folder = self.folder(name)
+        write_bytes(folder / "private" / "tls-key.pem", key, mode=PRIVATE)
+        write_bytes(folder / "certificate.pem", pem)
+        write_bytes(folder / "ca.pem", b"".join(one.certificate_pem for one in trusting or [self.authority]))
+
+    def task(self, name) -> Task:
+        return Task(Config.load(self.configs[name]))
+
+    def pin_another_key(self, name: str) -> None:
+        """Give a role an identity key, and its own configuration the public half; nobody else knows."""
+        identity = Identity.generate()
+        write_bytes(self.folder(name) / "private" / "identity.pem", identity.to_pem(), mode=PRIVATE)
+        self.edit(name, rf'(name = "{name}"\nrole = "\w+"\nidentity = )"\w+"', rf'\1"{identity.public.hex()}"')
+
+    # Processes.
+
+    def start(self, name, *options, patches=None, port=None):
+        command = "coordinator" if name == HUB else "party"
+        where = ["--listen", "127.0.0.1:0"] if name == HUB else ["--address", f"127.0.0.1:{port or self.port}"]
+        where = [] if "--listen" in options else where
+        argv = [command, "--config", str(self.configs[name]), *where, *options]
+        role = Role(self.zygote, name, argv, self.root, patches or {})
+        self.roles.append(role)
+        return role
+
+    def start_hub(self, *options, patches=None):
+        hub = self.start(HUB, *options, patches=patches)
+        self.port = int(hub.says(r"listening on").rpartition(":")[2])
+        return hub
+
+    def start_parties(self, *names):
+        return [self.start(name) for name in names or self.parties]
+
+    def close(self) -> None:
+        for role in self.roles:
+            role.kill()
+
+    # What should come out.
+
+    def expected(self) -> np.ndarray:
+        """Give the labels that the same roles find in one process."""
+        tasks = {name: self.task(name) for name in self.parties}
+        one = tasks[self.parties[0]]
+        seed, hub_seed = seeds_of(0)
+        results = simulate_fit(
+            one.agreement.parameters,
+            {name: task.data for name, task in tasks.items()},
+            policy=Policy(),
+            seeds=dict.fromkeys(tasks, seed),
+            hub_seed=hub_seed,
+            ledger=Ledger(),
+        )
+        return next(iter(results.values())).labels
+
+    def labels(self, name: str) -> np.ndarray:
+        lines = (self.folder(name) / "result" / "labels.csv").read_text().splitlines()
+        return np.array([int(line.rpartition(",")[2]) for line in lines[1:]])
+
+    def assert_finishes(self, hub, *parties, seconds=PATIENCE) -> None:
+        """See all roles through to the end, and to the labels that are right."""
+        assert [role.ends(seconds) for role in (*parties, hub)] == [0] * (len(parties) + 1), [
+            role.log for role in (*parties, hub)
+        ]
+        expected = self.expected()
+        for name in self.parties:
+            np.testing.assert_array_equal(self.labels(name), expected)

@@ -1,0 +1,226 @@
+"""How runs begin and end between processes: waited for, given up, interrupted, aborted, finished, and begun anew."""
+
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from kcagc.runtime.session import Drawn
+from network.roles import HUB, assert_one_line
+
+AT_ONCE = {"kcagc.runtime.runner._SAY_AFTER": 0.1}
+
+
+# ---- who is not there
+
+
+def test_who_is_missing_is_named_and_at_last_not_waited_for(collaborate):
+    roles = collaborate()
+    hub = roles.start_hub("--missing", "2", patches=AT_ONCE)
+    parties = [roles.start(name, patches=AT_ONCE) for name in "ab"]
+    for role in (hub, *parties):
+        role.says("waiting for c$")
+    assert hub.ends() == 10
+    assert_one_line(hub, "^kcagc: c is missing: not connected for 2 seconds")
+    for party in parties:
+        assert party.ends() == 7
+        assert_one_line(party, "^kcagc: coordinator ended the run: c is missing: not connected for 2 seconds")
+
+
+def test_a_party_waits_for_an_aggregator_that_comes_later(collaborate):
+    roles = collaborate("a", "b")
+    hub = roles.start_hub()
+    port = roles.port
+    hub.signal(signal.SIGKILL)
+    hub.ends()
+    parties = roles.start_parties()
+    for party in parties:
+        party.says("cannot reach coordinator yet: .*nobody listens there")
+    roles.assert_finishes(roles.start(HUB, "--listen", f"127.0.0.1:{port}"), *parties)
+    for party in parties:
+        assert len(party.lines("cannot reach")) == 1
+
+
+def test_a_party_does_not_wait_for_ever(collaborate):
+    roles = collaborate("a", "b")
+    party = roles.start("a", "--missing", "0.5", port=9)
+    assert party.ends() == 10
+    assert_one_line(party, "^kcagc: coordinator is missing: not connected for")
+
+
+# ---- interrupted
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_goes_on_with_the_same_command(collaborate, number):
+    roles = collaborate()
+    hub = roles.start_hub()
+    a, b, c = roles.start_parties()
+    # c holds still in the middle of its work, so that the others wait in the middle of theirs
+    c.says("filtering")
+    c.signal(signal.SIGSTOP)
+    a.says("exchanging labels|filtering")
+    a.signal(number)
+    assert a.ends() == 130
+    assert a.log.splitlines()[-1] == "kcagc: interrupted"
+    hub.says("a is gone")
+    hub.signal(number)
+    assert hub.ends() == 130
+    assert hub.log.splitlines()[-1] == "kcagc: interrupted"
+    again = roles.start(HUB, "--listen", f"127.0.0.1:{roles.port}")
+    assert_one_line(again, "taking up the session that was interrupted")
+    back = roles.start("a")
+    assert_one_line(back, "taking up the session that was interrupted")
+    c.signal(signal.SIGCONT)
+    roles.assert_finishes(again, back, b, c)
+    assert [role.log for role in roles.roles if "Traceback" in role.log] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_in_a_shell_ends_as_its_copy_here_does(collaborate, number):
+    """The same without the process that forks: nothing of how it ends is due to the tests."""
+    roles = collaborate("a", "b")
+    command = [Path(sys.executable).with_name("kcagc"), "coordinator", "--listen", "127.0.0.1:0"]
+    command += ["--config", str(roles.configs[HUB])]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert "listening on" in process.stderr.readline()
+        process.send_signal(number)
+        assert process.stderr.read().strip() == "kcagc: interrupted"
+    assert process.returncode == 130
+
+
+# ---- ended by one
+
+
+def test_when_one_party_aborts_all_others_are_told_which_and_why(collaborate):
+    roles = collaborate()
+    hub = roles.start_hub()
+    a, b = roles.start_parties("a", "b")
+    c = roles.start("c", patches={"kcagc.protocol.fit.joint_kmeans": None})  # which fails when it is called
+    assert c.ends() == 1
+    for role in (hub, a, b):
+        assert role.ends() == 7
+        assert_one_line(role, "^kcagc: c ended the run: aborted")
+
+
+def test_a_party_with_another_graph_corrects_it_and_nobody_else_need_do_anything(collaborate):
+    roles = collaborate()
+    edges = roles.read("c", "edges")
+    roles.write("c", "edges", edges[:-1])
+    hub = roles.start_hub()
+    a, b, odd = roles.start_parties()
+    assert odd.ends() == 5
+    assert_one_line(odd, "^kcagc: c and a do not have the same graph")
+    for role in (hub, a, b):
+        role.says("waiting for a new start")
+    roles.write("c", "edges", edges)
+    corrected = roles.start("c")
+    roles.assert_finishes(hub, a, b, corrected)
+    assert_one_line(corrected, "the last run ended with: c and a do not have the same graph")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (lambda rows: rows[:-1], "graph|number of nodes|id"),
+        (lambda rows: [row.replace("n03", "n99") for row in rows], "node ids|no node has the id"),
+    ],
+    ids=["a row less", "another id"],
+)
+def test_a_party_with_other_nodes_corrects_them_and_nobody_else_need_do_anything(collaborate, change, field):
+    roles = collaborate()
+    rows, edges = roles.read("c", "features"), roles.read("c", "edges")
+    roles.write("c", "features", change(rows))
+    last = rows[-1].partition(",")[0]
+    roles.write("c", "edges", [line for line in edges if last not in line and "n03" not in line])
+    hub = roles.start_hub()
+    a, b, odd = roles.start_parties()
+    assert odd.ends() == 5, odd.log
+    assert_one_line(odd, f"^kcagc: c and a do not have the same ({field})")
+    roles.write("c", "features", rows)
+    roles.write("c", "edges", edges)
+    roles.assert_finishes(hub, a, b, roles.start("c"))
+
+
+def test_of_two_parties_with_different_graphs_neither_is_the_odd_one(collaborate):
+    roles = collaborate("a", "b")
+    roles.write("b", "edges", roles.read("b", "edges")[:-1])
+    hub = roles.start_hub()
+    parties = roles.start_parties()
+    for party in parties:
+        assert party.ends() == 5, party.log
+        assert_one_line(party, "^kcagc: . and . do not have the same graph")
+    hub.says("do not have the same graph")
+
+
+# ---- finished, and begun anew
+
+
+def journals(roles, name):
+    return sorted((roles.folder(name) / "state").iterdir())
+
+
+def drawn_by(roles, name, folder):
+    """Read a role's secrets from a copy of its journal: the file itself is locked."""
+    folder.mkdir()
+    for path in journals(roles, name):
+        (folder / path.name).write_bytes(path.read_bytes())
+    with sqlite3.connect(folder / "fit.sqlite") as journal:
+        (drawn,) = journal.execute("SELECT value FROM facts WHERE name = 'drawn'").fetchone()
+        sent = [bytes(row[0]) for row in journal.execute("SELECT payload FROM outgoing WHERE payload IS NOT NULL")]
+    journal.close()
+    return msgspec.msgpack.decode(drawn, type=Drawn), sent
+
+
+@pytest.mark.parametrize("end", ["well", "badly"])
+def test_the_secrets_of_a_session_are_erased_when_it_ends(collaborate, tmp_path, end):
+    roles = collaborate()
+    hub = roles.start_hub(*([] if end == "well" else ["--missing", "2"]))
+    parties = roles.start_parties("a", "b")
+    for name in "ab":
+        hub.says(f"{name} is connected")
+    secret = []
+    for name in ("a", "b", HUB):
+        drawn, sent = drawn_by(roles, name, tmp_path / f"copy-{name}")
+        secret += [drawn.private, drawn.shuffling, drawn.nonce]
+        secret += [payload[-64:] for payload in sent]
+    kept = b"".join(one.read_bytes() for name in "ab" for one in journals(roles, name))
+    assert sum(token in kept for token in secret) >= 6, "they were there while the session lasted"
+    if end == "well":
+        roles.assert_finishes(hub, *parties, roles.start("c"))
+    else:
+        assert hub.ends() == 10
+        assert [party.ends() for party in parties] == [7, 7]
+    for name in ("a", "b", HUB):
+        for path in journals(roles, name):
+            content = path.read_bytes()
+            assert not any(token in content for token in secret), path
+            assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_finished_run_is_reported_and_another_is_begun_only_when_asked_for(collaborate):
+    roles = collaborate("a", "b")
+    hub = roles.start_hub()
+    roles.assert_finishes(hub, *roles.start_parties())
+    before = {name: (roles.folder(name) / "result" / "run.json").read_text() for name in "ab"}
+    begun = time.monotonic()
+    for name in (HUB, "a", "b"):
+        again = roles.start(name, patches={"kcagc.deployment.running._FAREWELL": 0.3})
+        assert again.ends() == 0, again.log
+        assert_one_line(again, "this run has finished already; --new-session starts another")
+        assert re.search("messages, .* sent", again.out)
+    assert time.monotonic() - begun < 8
+    assert before == {name: (roles.folder(name) / "result" / "run.json").read_text() for name in "ab"}
+    hub = roles.start_hub("--new-session")
+    roles.assert_finishes(hub, *(roles.start(name, "--new-session") for name in "ab"))
+    after = {name: (roles.folder(name) / "result" / "run.json").read_text() for name in "ab"}
+    sessions = {re.search('"session": "(\\w+)"', text)[1] for text in (*before.values(), *after.values())}
+    assert len(sessions) == 2
+    np.testing.assert_array_equal(roles.labels("a"), roles.labels("b"))
