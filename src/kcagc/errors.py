@@ -55,6 +55,7 @@ class PeerError(KcagcError):
 
     exit_code = 6
     told = "a peer broke the rules"
+    forgivable = True  # whether the same peer may come back and do better
 
 
 class AbortedError(KcagcError):

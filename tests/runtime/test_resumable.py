@@ -14,7 +14,7 @@ from kcagc.protocol.messages import Finished, Masked, decode, encode
 from kcagc.runtime.correspondence import Correspondence
 from kcagc.runtime.journal import Journal
 from kcagc.runtime.resumable import ResumableRole
-from kcagc.runtime.session import nothing_about_data_has_left, open_session
+from kcagc.runtime.session import open_session
 from kcagc.simulation import Cast
 
 MODES = [
@@ -211,7 +211,6 @@ def test_a_journal_with_other_data_sends_nothing(runs):
 
 def test_what_is_early_is_known_from_the_ledger(runs):
     run = runs({"method": "kcagc"})
-    early = [nothing_about_data_has_left(role.ledger) for role in run.roles.values()]
-    assert all(early)
+    assert all(role.early() for role in run.roles.values())
     run.play()
-    assert not any(nothing_about_data_has_left(role.ledger) for role in run.roles.values())
+    assert not any(role.early() for role in run.roles.values())

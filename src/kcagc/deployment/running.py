@@ -21,6 +21,7 @@ from kcagc.runtime.service import Aggregator, Connector, Play, farewell
 from kcagc.runtime.session import Drawn, Session
 from kcagc.runtime.station import Watcher
 
+_ENDING = 2.0  # seconds for what is left of streams to end
 _FAREWELL = 3.0  # seconds to reach an aggregator that may wait for our last word
 
 
@@ -163,3 +164,8 @@ async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
         if stopped:
             raise KeyboardInterrupt from None
         raise
+    finally:
+        # gRPC's own tasks end a moment after its server has stopped; cancelled before that, they complain aloud.
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others, timeout=_ENDING)

@@ -131,6 +131,7 @@ BoxContent = Confirmation | PackedLabels | Receipt
 
 class _Tag(msgspec.Struct):
     kind: Words
+    stage: Words = ""
 
 
 _tags: msgspec.msgpack.Decoder[_Tag] = msgspec.msgpack.Decoder(_Tag)
@@ -155,6 +156,12 @@ def decode(payload: bytes, sender: str) -> AnyMessage:
 def tag_of(payload: bytes, sender: str) -> str:
     """Say what a message is, without reading the rest of it."""
     return _read(_tags, payload, sender).kind
+
+
+def is_early(payload: bytes, sender: str) -> bool:
+    """Say whether a message belongs to hellos and comparisons, or ends the run: not to anything that follows."""
+    found = _read(_tags, payload, sender)
+    return found.kind in ("hello", "hellos", "abort") or found.stage == "confirmation"
 
 
 def decode_content(payload: bytes, sender: str) -> BoxContent:

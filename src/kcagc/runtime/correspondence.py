@@ -17,6 +17,8 @@ from kcagc.errors import PeerError
 class TwoFacedError(PeerError):
     """A peer has sent two different messages under one number: it is not an accident, and ends the run."""
 
+    forgivable = False
+
 
 MOST_WAITING = 32  # messages of one peer that nobody has asked for yet
 
@@ -67,7 +69,8 @@ class Correspondence:
         digest = hashlib.sha256(payload).digest()
         if 0 < number <= self.arrived:
             if self._digests.get(number) != digest:
-                raise TwoFacedError(f"{self.peer}: sent two different messages under number {number}")
+                told = f"{self.peer} sent two different messages under one number"
+                raise TwoFacedError(f"{self.peer}: sent two different messages under number {number}").telling(told)
             return False
         if number != self.arrived + 1:
             raise PeerError(f"{self.peer}: sent message {number} where {self.arrived + 1} was due")

@@ -13,7 +13,7 @@ from typing import Any
 from kcagc.errors import AbortedError, KcagcError, PeerError, SessionError
 from kcagc.ledger import Entry, Ledger
 from kcagc.protocol.effects import Role
-from kcagc.protocol.messages import Abort, decode, expect, printable, tag_of
+from kcagc.protocol.messages import Abort, decode, expect, is_early, printable, tag_of
 from kcagc.runtime.correspondence import Correspondence, Letter, TwoFacedError
 from kcagc.runtime.journal import Journal
 from kcagc.runtime.station import Station, Watcher
@@ -47,6 +47,7 @@ class ResumableRole:
     ) -> None:
         self.letters, self._hub, self._journal, self._watcher = letters, hub, journal, watcher
         self._live = self._complete = self._broken = False
+        self._later: set[str] = set()  # who has sent anything that follows hellos and comparisons
         self._numbers = dict.fromkeys(letters, 0)
         self._forgotten = dict.fromkeys(letters, 0)
         self._unsettled: dict[str, list[Letter]] = {peer: [] for peer in letters}
@@ -82,12 +83,18 @@ class ResumableRole:
         """Everything that left this role or opened to it."""
         return self._station.ledger
 
+    def early(self, besides: str = "") -> bool:
+        """Say whether all, besides one, are at their hellos and comparisons, from which to begin anew at no loss."""
+        return self._later <= {besides} and nothing_about_data_has_left(self.ledger)
+
     def resume(self) -> None:
         """Begin, or replay the journal: the same messages in give the same messages out, or nothing is sent."""
         kept, sent = self._journal.incoming(), list(self._journal.outgoing())
         inbox: dict[str, deque[bytes]] = {peer: deque() for peer in self.letters}
         for message in kept:
             self.letters[message.peer].restore_arrived(message.number, message.digest)
+            if message.payload is None or not is_early(message.payload, message.peer):
+                self._later.add(message.peer)
             if message.payload is not None:
                 inbox[message.peer].append(message.payload)
         staged = self._staged(self._station.start())
@@ -149,6 +156,8 @@ class ResumableRole:
             return
         try:
             ends = tag_of(payload, sender) == "abort"
+            if not is_early(payload, sender):
+                self._later.add(sender)
         except PeerError as error:
             self._end(error)
             return
@@ -247,3 +256,10 @@ class ResumableRole:
     def _watch(self, name: str, progress: Any) -> None:
         if self._live and self._watcher is not None:
             self._watcher(name, progress)
+
+
+def nothing_about_data_has_left(ledger: Ledger) -> bool:
+    """Say whether nothing has left that follows hellos and comparisons."""
+    if ledger.of("inside/confirmation.starts"):  # which lie far apart in somebody's features
+        return False
+    return all(entry.stage in ("hello", "confirmation", "abort") for entry in ledger.of("message/"))

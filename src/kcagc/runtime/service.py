@@ -21,7 +21,7 @@ from kcagc.runtime.correspondence import Correspondence
 from kcagc.runtime.handshake import Card, check_place, identify, introduce, refused, welcome
 from kcagc.runtime.resumable import ResumableRole
 from kcagc.runtime.runner import Log, Runner, Waiting
-from kcagc.runtime.session import Drawn, Session, nothing_about_data_has_left
+from kcagc.runtime.session import Drawn, Session
 from kcagc.runtime.station import Watcher, accused
 from kcagc.runtime.worker import Worker
 from kcagc.transport.certificates import Credentials
@@ -103,7 +103,7 @@ class Stage:
         except Exception as error:
             if role.error is not error or isinstance(error, SessionError):  # that one can be taken up again
                 raise
-            early = nothing_about_data_has_left(role.ledger)
+            early = role.early(besides=accused(error, play.card.agreement.parties))
             await self._worker.call(self.session.journal.fail, str(error))
             if again and early and self._somebody_else(error):
                 play.log(f"{error}; waiting for a new start")
@@ -170,7 +170,7 @@ class Aggregator:
             await link.stop()
         known = stage.session.place.bound.get(name)
         anew = known not in (None, caller.opened.attempt) and caller.opened.bound == b"" and letters.arrived > 0
-        if anew and nothing_about_data_has_left(stage.role.ledger):
+        if anew and stage.role.early():
             await runner.fail(AbortedError(name, "it began a new session"))
             raise Refusal(Reason.LATER, f"{play.card.name} begins a new session too")
         check_place(caller, play.card.name, stage.session.place, letters)

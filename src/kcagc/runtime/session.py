@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import msgspec
 
 from kcagc.errors import SessionError
-from kcagc.ledger import Ledger
 from kcagc.runtime.handshake import Place
 from kcagc.runtime.journal import Journal
 from kcagc.secagg.link import fresh_token
@@ -92,10 +91,3 @@ def open_session(journal: Journal, fingerprints: Mapping[str, bytes], seeds: tup
         journal.set_fact(_FINGERPRINT + name, value)
     journal.commit()
     return Session(journal, drawn, Place(attempt, {}), resumed=False)
-
-
-def nothing_about_data_has_left(ledger: Ledger) -> bool:
-    """Say whether a session is still at its hellos and comparisons, from which it can be begun anew at no loss."""
-    if ledger.of("inside/confirmation.starts"):  # which lie far apart in somebody's features
-        return False
-    return all(entry.stage in ("hello", "confirmation", "abort") for entry in ledger.of("message/"))

@@ -53,8 +53,8 @@ class MemoryStore:
 
 
 def accused(error: Exception, names: Iterable[str]) -> str:
-    """Name the peer that an error is about, where it is about one that misbehaved."""
-    if not isinstance(error, PeerError):
+    """Name the peer that an error is about, where it is about one that misbehaved and may come back."""
+    if not isinstance(error, PeerError) or not error.forgivable:
         return ""
     return next((name for name in names if str(error).startswith(f"{name}: ")), "")
 
@@ -140,7 +140,7 @@ class Station:
         self._role.close()
         origin, reason = self.name, error.told if isinstance(error, KcagcError) else KcagcError.told
         if culprit := accused(error, self.peers):
-            reason = f"{culprit} broke the rules"
+            origin, reason = culprit, f"it broke the rules, says {self.name}"
         if isinstance(error, AbortedError):
             origin, reason = error.origin, error.reason
         payload = encode(Abort(origin[:LONGEST_WORDS], reason[:LONGEST_WORDS]))
