@@ -78,7 +78,7 @@ def refusal(path, look=None):
         (r'^name = "bob"', 'name = "carol"', "roster", "two roles have the same name, 'carol'"),
         (r'^role = "party"', 'role = "Party"', "roles[0].role", '"party" or "coordinator", not'),
         (r'^(name = "bob"\nrole = "party"\nidentity = )"\w+"', r'\1"xyz"', "roles: bob: identity", "hexadecimal"),
-        (r'^(name = "bob"\nrole = "party"\nidentity = )"\w+"', r'\1"abcd"', "roster: bob", "is no identity key"),
+        (r'^(name = "bob"\nrole = "party"\nidentity = )"\w+"', r'\1"abcd"', "roles: bob", "is no identity key"),
         (r'^(tls_name = )"bob.*"', r'\1""', "roles: bob: tls_name", "is empty"),
         (r"^tls_name = .*\n", "", "roles[0]", "'tls_name' is missing"),
         (r"(?s)^\[data\].*?(?=^\[)", "", "", "a party needs a section [data]"),
@@ -129,7 +129,7 @@ def test_more_parties_than_sums_can_hide_are_refused(folders):
         for number in range(14)
     )
     edit(folders["alice"], r'^\[\[roles\]\]\nname = "coordinator"', f'{more}\n[[roles]]\nname = "coordinator"')
-    assert refusal(folders["alice"]) == "roster: 17 data parties; there must be 2 to 16"
+    assert refusal(folders["alice"]) == "roles: 17 data parties; there must be 2 to 16"
 
 
 def test_what_is_no_text_or_no_file_is_said(folders, tmp_path):

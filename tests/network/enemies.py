@@ -31,15 +31,18 @@ class Client:
 
     def __init__(self, roles, name="a", path=PATH):
         self.task = roles.task(name)
-        self.credentials = self.task.config.credentials()
-        mine = self.credentials
         self._channel = grpc.secure_channel(
             f"127.0.0.1:{roles.port}",
-            grpc.ssl_channel_credentials(mine.ca, mine.key, mine.certificate),
+            grpc.ssl_channel_credentials(*self.credentials_of(roles)),
             options=[("grpc.ssl_target_name_override", tls_name(HUB)), ("grpc.use_local_subchannel_pool", 1)],
         )
         self._queue = queue.SimpleQueue()
         self._call = self._channel.stream_stream(path)(iter(self._queue.get, None), timeout=PATIENCE)
+
+    def credentials_of(self, roles):
+        """Give the authority, the key and the certificate to come with."""
+        mine = self.task.config.credentials()
+        return mine.ca, mine.key, mine.certificate
 
     def __enter__(self):
         return self

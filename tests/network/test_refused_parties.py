@@ -122,7 +122,7 @@ def test_an_identity_key_that_is_not_the_one_listed_is_found_before_connecting(s
 
 def test_another_pinned_key_of_the_aggregator_is_a_difference(siege, c):
     c.edit("c", rf'(name = "{HUB}"\nrole = "\w+"\nidentity = )"\w+"', rf'\1"{Identity.generate().public.hex()}"')
-    assert_refused(siege, 5, "roster: coordinator has", "refused a stream from .*roster: coordinator has")
+    assert_refused(siege, 5, "roles: coordinator has", "refused a stream from .*roles: coordinator has")
 
 
 @pytest.mark.parametrize(("field", "pattern"), [("n_clusters", "n_clusters = 3"), ("n_init", "n_init = 2")])

@@ -128,7 +128,7 @@ def test_where_a_party_sums_another_parameter_is_named_too(field):
 
 def test_roles_that_do_not_agree_on_who_sums_get_nowhere():
     mine, theirs = (agreement_of(parameters(aggregator=mode), 3) for mode in MODES)
-    with pytest.raises(AgreementError, match=r"party-1 and party-2 do not agree: aggregator: .*; roster: "):
+    with pytest.raises(AgreementError, match=r"party-1 and party-2 do not agree: aggregator: .*; roles: "):
         compare("party-1", mine, "party-2", theirs)
     stage = Stage(parameters())
     stage.agreements["party-1"] = theirs
@@ -150,7 +150,7 @@ def test_another_roster_is_named(mode):
     strange = Seat("party-2", "party", identity_of("somebody else").public)
     roster = tuple(strange if seat.name == "party-2" else seat for seat in stage.agreement.roster)
     stage.agreements["party-1"] = msgspec.structs.replace(stage.agreement, roster=roster)
-    ended_by(stage.play(), AgreementError, "party-1", stage.hub, "roster:")
+    ended_by(stage.play(), AgreementError, "party-1", stage.hub, "roles:")
 
 
 def test_parties_compare_inputs_themselves_even_if_the_coordinator_does_not():

@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
-from kcagc.errors import MaskReuseError, SessionError
+from kcagc.errors import MaskReuseError, PeerError, SessionError
 from kcagc.ledger import Entry
 from kcagc.runtime.journal import Journal
+from kcagc.runtime.session import open_session
 
 HELLO = Entry("alice", "hub", "message/hello", "hello", (), 10)
 ABORT = Entry("alice", "hub", "message/abort", "abort", (2, 3), 4)
@@ -34,6 +35,7 @@ def killed_after(path, statements):
 import os, signal
 from pathlib import Path
 from kcagc.runtime.journal import Journal
+from kcagc.runtime.session import open_session
 journal = Journal(Path({str(path)!r}))
 {statements}
 os.kill(os.getpid(), signal.SIGKILL)
@@ -177,3 +179,40 @@ def test_a_new_session_knows_nothing_of_the_old(journal):
     assert journal.status == "new"
     assert journal.recall("local result") is None
     assert journal.ledger() == []
+
+
+def test_opening_it_twice_in_one_process_does_not_let_another_process_in(journal, path):
+    with pytest.raises(SessionError):
+        Journal(path)
+    code = f"from pathlib import Path; from kcagc.runtime.journal import Journal; Journal(Path({str(path)!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "another process is using this journal" in done.stderr
+
+
+def test_what_is_too_long_for_it_is_refused_by_name(journal, monkeypatch):
+    monkeypatch.setattr("kcagc.runtime.journal.LARGEST", 100)
+    with pytest.raises(PeerError, match="hub: sent a message of 101 bytes"):
+        journal.keep_incoming("hub", 1, b"digest", bytes(101))
+    with pytest.raises(SessionError, match="a message of 101 bytes is longer than can be sent"):
+        journal.keep_outgoing("hub", 1, bytes(101))
+    journal.keep_incoming("hub", 1, b"digest", bytes(100))
+
+
+def test_what_a_failed_session_disclosed_stays_on_record(journal):
+    journal.record(HELLO)
+    journal.commit()
+    journal.fail("trouble")
+    assert journal.status == "failed"
+    open_session(journal, {}, (1, 2))
+    journal.record(ABORT)
+    journal.commit()
+    assert [entry for _, entry in journal.ledger()] == [HELLO, ABORT]
+
+
+def test_a_word_about_a_stream_is_kept_whatever_the_role_does(journal):
+    opening = Entry("alice", "hub", "link/opening", "connection", (), 0)
+    journal.record_link(opening)
+    journal.record(HELLO)
+    journal.record_link(opening)
+    journal.commit()
+    assert [entry.kind for _, entry in journal.ledger()] == ["link/opening", "message/hello", "link/opening"]

@@ -214,3 +214,65 @@ def test_what_is_early_is_known_from_the_ledger(runs):
     assert all(role.early() for role in run.roles.values())
     run.play()
     assert not any(role.early() for role in run.roles.values())
+
+
+class FullDisk(Journal):
+    """A journal whose n-th commit fails, as on a disk that is full."""
+
+    commits_left = None
+
+    def commit(self):
+        if self.commits_left is not None and self._db.in_transaction:
+            self.commits_left -= 1
+            if self.commits_left < 0:
+                raise SessionError("the journal cannot be written: disk full")
+        super().commit()
+
+
+@pytest.mark.parametrize("victim", ["party-2", "coordinator"])
+@pytest.mark.parametrize("commits", range(5))
+def test_a_role_whose_journal_fails_does_nothing_more_and_goes_on_when_there_is_room_again(runs, victim, commits):
+    undisturbed = runs({"method": "kcagc"}).play()
+    run = runs({"method": "kcagc"}, 5)
+    while not run.received:
+        run.step()
+    role, journal = run.roles[victim], run.journals[victim]
+    journal.__class__ = FullDisk
+    journal.commits_left = commits
+    failed = False
+    while not failed and run.waiting():
+        try:
+            run.step()
+        except SessionError:
+            failed = True
+    assert failed
+    before = {peer: (letters.safe, letters.sent) for peer, letters in role.letters.items()}
+    for peer, letters in role.letters.items():  # whatever comes now is neither taken nor answered nor called safe
+        with pytest.raises(SessionError, match="the journal has failed"):
+            role.take_in(peer, letters.arrived + 1, encode(Finished("1.1")))
+    assert {peer: (letters.safe, letters.sent) for peer, letters in role.letters.items()} == before
+    run.crash(victim)
+    for name, found in run.play().items():
+        np.testing.assert_array_equal(found, undisturbed[name])
+    assert all(len(payloads) == 1 for payloads in run.received.values())
+
+
+@pytest.mark.parametrize("victim", ["party-1", "coordinator"])
+def test_a_role_that_dies_while_it_fails_begins_anew_when_it_comes_back(runs, victim):
+    run = runs({"method": "kcagc"})
+    while not run.received:
+        run.step()
+    run.roles[victim].fail(OwnTroubleError("trouble"))
+    before = run.journals[victim].fact("attempt")
+    run.crash(victim)
+    assert run.journals[victim].fact("attempt") != before
+    assert not run.roles[victim].finished
+    assert run.roles[victim].letters[next(iter(run.roles[victim].letters))].arrived == 0
+
+
+def test_proposed_starts_are_something_about_data(runs):
+    run = runs({"method": "basic"})
+    while not run.roles["party-1"].ledger.of("inside/confirmation.starts"):
+        run.step()
+    assert not run.roles["party-1"].early()
+    assert {entry.stage for entry in run.roles["party-1"].ledger.of("message/")} == {"hello", "confirmation"}

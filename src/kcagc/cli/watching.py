@@ -33,6 +33,8 @@ class Watching:
         """Say something that stays."""
         with self._lock:
             clock = time.strftime("%H:%M:%S")
+            if self._status is not None:  # until there is progress to show
+                self._status.update(f"{self._name}: {screen.harmless(words)}")
             said = screen.harmless(words).replace("\n", " ")  # nothing that a peer says looks like a line of its own
             self._console.print(f"{clock} {self._name}: {said}", markup=False, soft_wrap=True)
 

@@ -53,7 +53,8 @@ def run(task: Task, *, new_session: bool, log: Log, watcher: Watcher | None = No
         journal.close()
         raise
     try:
-        asyncio.run(_until_stopped(_role(task, play)))
+        if asyncio.run(_until_stopped(_role(task, play))):
+            _note_goodbye(journal)
     finally:
         # What left is worth knowing after a run that failed or was interrupted, too.
         with contextlib.suppress(Exception):
@@ -80,14 +81,20 @@ def _opened(task: Task, new_session: bool) -> Journal:
     return journal
 
 
-async def _role(task: Task, play: Play) -> None:
+def _note_goodbye(journal: Journal) -> None:
+    journal.set_fact("goodbye", b"said")
+    journal.commit()
+
+
+async def _role(task: Task, play: Play) -> bool:
+    """Run a role; give whether all have said goodbye."""
     network = task.config.document.network
     if task.config.listens:
         aggregator = Aggregator(play, network.listen)
         play.log(f"listening on {network.listen.rpartition(':')[0]}:{aggregator.port}")
         await aggregator.run()
-    else:
-        await Connector(play, network.address).run()
+        return True
+    return await Connector(play, network.address).run()
 
 
 def _play(task: Task, journal: Journal, log: Log, watcher: Watcher | None) -> Play:
@@ -126,8 +133,7 @@ def _finished(task: Task, journal: Journal, log: Log) -> dict[str, Any]:
         play = _play(task, journal, log, None)
         address = task.config.document.network.address
         asyncio.run(farewell(play, address, session, (end.arrived, end.sent), _FAREWELL))
-        journal.set_fact("goodbye", b"said")
-        journal.commit()
+        _note_goodbye(journal)
     summary = _summary(journal)
     journal.close()
     return summary
@@ -144,7 +150,7 @@ def _summary(journal: Journal) -> dict[str, Any]:
     return summary
 
 
-async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
+async def _until_stopped(work: Coroutine[Any, Any, bool]) -> bool:
     """Let SIGTERM end a run as Ctrl-C does: cleanly, and to be taken up again."""
     task = asyncio.ensure_future(work)
     stopped = False
@@ -159,7 +165,7 @@ async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
         with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
             loop.add_signal_handler(number, stop)
     try:
-        await task
+        return await task
     except asyncio.CancelledError:
         if stopped:
             raise KeyboardInterrupt from None

@@ -94,6 +94,14 @@ class Task:
         return self._read(section)
 
     def _read(self, section: Data) -> PartyData:
+        try:
+            return self._read_files(section)
+        except DataError as error:
+            if self.model is None:
+                raise
+            raise DataError(f"{error} (for a prediction, both files have what was fitted and what is new)") from error
+
+    def _read_files(self, section: Data) -> PartyData:
         config, settings = self.config, self.config.document.session
 
         def where(name: str | None) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 
 import numpy as np
@@ -101,13 +102,20 @@ class Numbers:
         if value is None:
             problem = "the value is missing" + (f" ({shown(text)})" if text else "")
             if text.lower() not in _MISSING:
-                problem = f"{shown(text)} is not a number"
+                problem = f"{shown(text)} is not a number" + self._hint(name, text)
             raise self._file.error(f"line {line}, column {name!r}: {problem}; every cell needs a finite number")
         if line == self._first:
             self._truth.add(name)
         elif name not in self._truth:
             raise self._mixed(line, name, text)
         return value
+
+    def _hint(self, name: str, text: str) -> str:
+        if re.fullmatch(r"[-+]?\d+,\d+", text):
+            return f" (write {text.replace(',', '.')})"
+        if (0, name) in self._columns:
+            return " (if this column names the nodes, set id_column to it)"
+        return ""
 
     def _mixed(self, line: int, name: str, text: str) -> DataError:
         return self._file.error(

@@ -100,7 +100,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         for seat in self.roster:
             if seat.name == name:
                 return seat
-        raise ParameterError(f"roster: there is no {name!r}")
+        raise ParameterError(f"roles: there is no {name!r}")
 
     def inputs(self) -> bytes:
         """Give the bytes that are signed and hashed: the same for all who agree."""
@@ -113,19 +113,19 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         for what, values in (("name", names), ("identity key", [key.hex() for key in keys])):
             again = [value for value, count in Counter(values).items() if count > 1]
             if again:
-                raise ParameterError(f"roster: two roles have the same {what}, {again[0]!r}")
+                raise ParameterError(f"roles: two roles have the same {what}, {again[0]!r}")
         for seat in self.roster:
             if not seat.name or len(seat.name) > 64 or not seat.name.isprintable():
-                raise ParameterError(f"roster: {seat.name!r} is no name; 1 to 64 printable letters make one")
+                raise ParameterError(f"roles: {seat.name!r} is no name; 1 to 64 printable letters make one")
             if not sound(seat.identity):
-                raise ParameterError(f"roster: {seat.name}: {seat.identity.hex()[:16]}… is no identity key")
+                raise ParameterError(f"roles: {seat.name}: {seat.identity.hex()[:16]}… is no identity key")
         if not 2 <= len(self.parties) <= MAX_PARTIES:
-            raise ParameterError(f"roster: {len(self.parties)} data parties; there must be 2 to {MAX_PARTIES}")
+            raise ParameterError(f"roles: {len(self.parties)} data parties; there must be 2 to {MAX_PARTIES}")
         roles = [seat.role for seat in self.roster]
         wanted = ["coordinator"] if self.parameters.aggregator == "coordinator" else []
         if roles != ["party"] * len(self.parties) + wanted:
             raise ParameterError(
-                f"roster: with aggregator={self.parameters.aggregator!r} there must be {len(wanted)} coordinator, "
+                f"roles: with aggregator={self.parameters.aggregator!r} there must be {len(wanted)} coordinator, "
                 "after all parties"
             )
         self.parameters.check()
@@ -147,7 +147,7 @@ def compare(me: str, mine: Agreement, other: str, theirs: Agreement) -> None:
     ours, yours = msgspec.structs.asdict(mine.parameters), msgspec.structs.asdict(theirs.parameters)
     different += [(field, ours[field], yours[field]) for field in ours if ours[field] != yours[field]]
     if mine.roster != theirs.roster:
-        different.append(("roster", _listed(mine, theirs), _listed(theirs, mine)))
+        different.append(("roles", _listed(mine, theirs), _listed(theirs, mine)))
     if different:
         listed = "; ".join(f"{field}: {me} has {ours!r}, {other} has {yours!r}" for field, ours, yours in different)
         message = f"{me} and {other} do not agree: {listed}"
@@ -157,4 +157,10 @@ def compare(me: str, mine: Agreement, other: str, theirs: Agreement) -> None:
 def _listed(one: Agreement, other: Agreement) -> str:
     """List the seats that another roster does not have, or all if only the order differs."""
     seats = [seat for seat in one.roster if seat not in other.roster] or one.roster
-    return ", ".join(f"{seat.role} {seat.name} ({seat.identity.hex()[:8]})" for seat in seats)
+    return ", ".join(f"{seat.role} {seat.name} ({_short(seat.identity.hex(), other)})" for seat in seats)
+
+
+def _short(key: str, other: Agreement) -> str:
+    """Write a key's first digits, or all where another key begins like it."""
+    alike = [seat for seat in other.roster if seat.identity.hex()[:8] == key[:8] and seat.identity.hex() != key]
+    return key if alike else f"{key[:8]}…"

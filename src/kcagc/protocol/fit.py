@@ -155,7 +155,7 @@ async def _exchange_labels(
     below, opens nothing with the others.
     """
     own = merge.child_of(party.name)
-    await progress(f"{merge.group.name}: exchanging labels")
+    await progress(f"{merge.group.title}: exchanging cluster numbers")
     contents: dict[str, Message] = dict.fromkeys(merge.routes().get(party.name, ()), told)
     senders = tuple(speaker for number, speaker in enumerate(merge.speakers) if number != own)
     heard = await party.exchange(f"labels {merge.group.name}", contents, senders, PackedLabels, line=line)

@@ -99,7 +99,7 @@ class Hub:
         """Collect all hellos and show them to everybody; give the session's id, which they make."""
         hellos = []
         for done, party in enumerate(self.parties):
-            await progress("collecting hellos", done, len(self.parties))
+            await progress("waiting for every party's hello", done, len(self.parties))
             hello = await self.channel.receive(party, Hello)
             check_hello(self.channel.me, self.agreement, hello, party)
             hellos.append(hello)
@@ -159,7 +159,7 @@ class Hub:
                 if not isinstance(await self._next(member, merge, number), Finished):
                     raise _differ(merge, number, f"{group.members[0]} is done, {member} is not")
             return None
-        await progress(f"{group.name}: sum", number + 1)
+        await progress(f"{group.title}: adding up, sum", number + 1)
         sums = await self._sum(merge, first, number)
 
         def compute() -> bytes:

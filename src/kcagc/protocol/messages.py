@@ -173,7 +173,7 @@ def _read(decoder: msgspec.msgpack.Decoder[T], payload: bytes, sender: str) -> T
     try:
         return decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise PeerError(f"{sender}: sent a message that cannot be read: {error}") from error
+        raise PeerError(f"{sender}: sent a message that cannot be read: {printable(str(error))}") from error
 
 
 def expect(message: Message, kind: type[M], sender: str) -> M:

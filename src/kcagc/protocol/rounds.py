@@ -92,7 +92,7 @@ async def joint_kmeans(
         active = [number for number, start in enumerate(every) if not start.done]
         if not active:
             break
-        await progress(f"{sums.group.name}: iteration", iteration, how.max_iter)
+        await progress(f"{sums.group.title}: iteration", iteration, how.max_iter)
         found = await _assigned(sums, rows, [every[number] for number in active])
         for number, labels in zip(active, found, strict=True):
             start = every[number]
@@ -132,7 +132,7 @@ async def _ninth_step(
 
     A starting row is at distance zero from its own centre, which everybody knows and the receiver need not see.
     """
-    await progress(f"{sums.group.name}: the 1/9 step")
+    await progress(f"{sums.group.title}: first assignment")
     n_starts, k = starts.shape
     places = np.stack([np.repeat(np.arange(n_starts), k), starts.ravel()], axis=1)
     found, clear = await sums.winners("ninth", sums.with_decoys(_distances(rows, every), places))
@@ -179,7 +179,7 @@ async def _d2_sampling(
     chosen = np.array([[draw(sizes, random_for(seed, 2, start))] for start in range(n_starts)], dtype=np.int64)
     shares = sizes / sizes.max()
     while chosen.shape[1] < k:
-        await progress(f"{sums.group.name}: drawing starting centres", chosen.shape[1], k)
+        await progress(f"{sums.group.title}: drawing starting centres", chosen.shape[1], k)
         weighted = np.stack([shares[:, None] * reproducible_distances(rows, rows[start]) for start in chosen])
         drawn = await sums.drawn_rows("seed", weighted)
         chosen = np.concatenate([chosen, drawn[:, None]], axis=1)

@@ -77,9 +77,7 @@ async def identify(wire: ServerWire, card: Card) -> Caller:
     if not signed_by(card.agreement.seat(frame.name).identity, signed, frame.signature):
         raise Refusal(Reason.IDENTITY, f"not signed by the identity key that {card.name} has pinned for {frame.name}")
     if frame.certificate != wire.certificate:
-        told = (
-            f"{frame.name} shows another certificate than the one that came: something in between opens the connection"
-        )
+        told = f"{frame.name} speaks of another certificate than the one shown: something in between opens connections"
         raise Refusal(Reason.IDENTITY, told)
     try:
         compare(card.name, card.agreement, frame.name, read_inputs(frame.inputs, frame.name))

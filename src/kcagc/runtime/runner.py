@@ -138,12 +138,17 @@ class Runner:
             return
         await self._until(self._all_released, _TELL)
 
+    @property
+    def released(self) -> bool:
+        """Whether every peer has said that all is safe there."""
+        return self._released >= self.letters.keys()
+
     def _all_released(self) -> bool:
         for peer, link in self.links.items():
             link.leave()
             if link.peer_left.is_set():
                 self._released.add(peer)
-        return self._released >= self.letters.keys()
+        return self.released
 
     async def fail(self, error: Exception) -> None:
         """End the role from outside."""
@@ -202,7 +207,8 @@ class Runner:
                     self._excused.add(peer)
                     self._changed.set()
                     continue
-                await self._give_up(f"{peer} is missing: not connected for {seconds} seconds")
+                are = "is" if len(gone) == 1 else "are"
+                await self._give_up(f"{', '.join(gone)} {are} missing: not connected for {seconds} seconds")
                 return
         # A party waits for everybody through the aggregator, which gives up on who is missing first.
         longest = self._waiting.silent if self._hub else self._waiting.silent + self._waiting.missing

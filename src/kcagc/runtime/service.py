@@ -7,7 +7,6 @@ has come with another graph corrects it and comes back, and nobody else need do 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 import time
 from collections.abc import Callable
@@ -198,10 +197,11 @@ class Connector:
         self._play, self._address = play, address
         self._told = ""
 
-    async def run(self) -> None:
-        """Run sessions until one ends well."""
-        worker = Worker()
-        for starts in itertools.count(1):
+    async def run(self) -> bool:
+        """Run sessions until one ends well; give whether the aggregator knows that all has arrived here."""
+        worker, starts = Worker(), 0
+        while True:
+            starts += 1
             stage = await Stage.begin(self._play, worker)
             keeping = asyncio.create_task(self._keep_connected(stage))
             running = asyncio.create_task(stage.run(again=starts <= _MOST_NEW_STARTS))
@@ -214,7 +214,7 @@ class Connector:
                     leaving = asyncio.ensure_future(stage.runner.say_goodbye())
                     await asyncio.wait({keeping, leaving}, return_when=asyncio.FIRST_COMPLETED)
                     leaving.cancel()
-                    return
+                    return stage.runner.released
             finally:
                 for task in (keeping, running):
                     task.cancel()

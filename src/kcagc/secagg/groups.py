@@ -26,6 +26,11 @@ class Group:
             raise ParameterError(f"group {self.name}: a sum needs two different parties at least, not {self.members}")
 
     @property
+    def title(self) -> str:
+        """What to call it to a person."""
+        return "joint clustering" if self.name == "all" else f"joint clustering {self.name}"
+
+    @property
     def maskers(self) -> tuple[str, ...]:
         """Those who send masked vectors: all but a member that receives the sum itself (Protocol 4, line 2)."""
         return tuple(member for member in self.members if member != self.receiver)

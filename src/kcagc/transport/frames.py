@@ -116,7 +116,8 @@ def decode_frame(payload: bytes, sender: str) -> AnyFrame:
     try:
         return _frames.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise PeerError(f"{sender}: sent a frame that cannot be read: {error}") from error
+        said = "".join(letter if letter.isprintable() else "?" for letter in str(error))  # which may be the sender's
+        raise PeerError(f"{sender}: sent a frame that cannot be read: {said}") from error
 
 
 def parts(number: int, payload: bytes) -> Iterator[Part]:

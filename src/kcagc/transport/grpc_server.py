@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import unquote
 
 import grpc
 from grpc import aio
@@ -30,7 +31,7 @@ class ServerWire:
 
     def __init__(self, context: Any) -> None:
         self._context = context
-        self.address = str(context.peer())
+        self.address = unquote(str(context.peer())).removeprefix("ipv4:").removeprefix("ipv6:")
         proven: dict[str, Any] = context.auth_context()
         self.tls_version = _first(proven, "ssl_tls_version")
         certificate = _first(proven, "x509_pem_cert")
@@ -98,17 +99,17 @@ class Server:
             await self._handler(wire)
         except Refusal as refusal:
             if refusal.reason is not Reason.LATER:
-                self._log(f"refused a stream from {context.peer()}: {refusal.words}")
+                self._log(f"refused a stream from {wire.address}: {refusal.words}")
             metadata = ((REASON_KEY, refusal.reason.value),)
             await context.abort(_CODES[refusal.reason], _plain(refusal.words), metadata)
         except PeerError as error:
-            self._log(f"refused a stream from {context.peer()}: {str(error).removeprefix(f'{wire.address}: ')}")
+            self._log(f"refused a stream from {wire.address}: {str(error).removeprefix(f'{wire.address}: ')}")
             metadata = ((REASON_KEY, Reason.MISBEHAVIOUR.value),)
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, _plain(str(error)), metadata)
         except (Broken, asyncio.CancelledError) as end:
             # A frame that is too long for gRPC ends a stream so, and a party that speaks another version.
             if not wire.heard and not self._stopping:
-                self._log(f"a stream from {context.peer()} ended without a word that could be read")
+                self._log(f"a stream from {wire.address} ended without a word that could be read")
             if isinstance(end, asyncio.CancelledError):
                 raise
 
