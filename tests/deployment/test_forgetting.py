@@ -62,9 +62,7 @@ def test_a_journal_that_runs_is_not_forgotten(interrupted):
     journal.close()
 
 
-@pytest.mark.parametrize(
-    "content", [b"not a journal, but long enough to be looked at" * 9, b"SQLite format 3\0"]
-)
+@pytest.mark.parametrize("content", [b"not a journal, but long enough to be looked at" * 9, b"SQLite format 3\0"])
 def test_a_new_session_mends_a_damaged_journal(interrupted, content):
     for path in interrupted.journal.parent.iterdir():
         path.unlink()

@@ -29,8 +29,6 @@ from kcagc.transport.trial_authority import trial_authority
 PATIENCE = 30.0  # seconds after which something that should happen will not
 NODES = 24
 HUB = "coordinator"
-# Whether the aggregator says in one line of its own what gRPC refuses before any of our code is asked.
-TLS_REFUSALS_ARE_LOGGED = False
 
 
 class Zygote:
@@ -125,10 +123,8 @@ def until(done, what, role=None, seconds=PATIENCE):
     return True
 
 
-def assert_one_line(role: Role, pattern: str, since: int = 0, *, of_tls: bool = False) -> None:
+def assert_one_line(role: Role, pattern: str, since: int = 0) -> None:
     """See that the log has one line about something, no more and no less."""
-    if of_tls and not TLS_REFUSALS_ARE_LOGGED:
-        return
     role.says(pattern, since)
     time.sleep(0.02)  # for a second one
     assert len(role.lines(pattern, since)) == 1, role.log

@@ -21,7 +21,7 @@ def siege(zygote, tmp_path_factory):
     """An aggregator with one of two parties; the other comes when all enemies have been there."""
     roles = Collaboration(tmp_path_factory.mktemp("siege"), zygote, ("a", "b"), waiting="missing = 200\nsilent = 200")
     try:
-        hub = roles.start_hub()
+        hub = roles.start_hub(patches={"kcagc.transport.grpc_log._QUIET": 0.0})
         b = roles.start("b")
         hub.says("b is connected")
         yield roles, hub
@@ -51,7 +51,7 @@ def test_plain_text_is_closed_without_an_answer(siege, words):
     roles, hub = siege
     since = hub.said
     assert b"HTTP/1.1 200" not in answer_to(connect(roles), PLAIN[words])
-    assert_one_line(hub, "TLS", since, of_tls=True)
+    assert_one_line(hub, "TLS", since)
     assert hub.running
 
 
@@ -105,7 +105,7 @@ def test_whoever_has_no_good_certificate_hears_no_word_of_http(siege, tmp_path, 
             continue
         assert answer_to(connection, PREFACE + SETTINGS + call_headers()) == b""
     for cause in ("no certificate", "not signed", "expired"):
-        assert_one_line(hub, cause, since, of_tls=True)
+        assert_one_line(hub, cause, since)
     assert hub.running
 
 
@@ -163,7 +163,7 @@ def test_a_crowd_keeps_nobody_out(zygote, tmp_path):
     """Connections that say nothing, before TLS, after it and on an open stream, while all parties do their work."""
     roles = Collaboration(tmp_path, zygote, ("a", "b"))
     try:
-        hub = roles.start_hub()
+        hub = roles.start_hub(patches={"kcagc.transport.grpc_log._QUIET": 0.0})
         with ExitStack() as crowd:
             for number in range(CROWD):
                 if number % 2:
