@@ -34,20 +34,20 @@ def main() -> None:
     options.add_argument("--local-clusters", default="k")
     options.add_argument("--keep", action="store_true", help="keep the figures in benchmarks/results")
     asked = options.parse_args()
-    figures = measure(asked.dataset, asked.parties, asked.local_clusters)
+    figures, _ = measure(asked.dataset, asked.parties, asked.local_clusters)
     for name, value in figures.items():
         print(f"{name:28} {value}")
     if asked.keep:
         RESULTS.write_text(json.dumps(figures, indent=2) + "\n")
 
 
-def measure(name: str, parties: int, local_clusters: str) -> dict[str, object]:
-    """Run all roles as processes, and read what they left."""
+def measure(name: str, parties: int, local_clusters: str) -> tuple[dict[str, object], np.ndarray]:
+    """Run all roles as processes, and read what they left; give the figures, and the cluster of each node."""
     data = load(name)
     psi = 2 if name == EMBEDDED else entry(name).paper.psi
     names = [f"party-{number:02}" for number in range(1, parties + 1)]
     # One thread a process: there are more processes than cores.
-    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    os.environ.update({"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"})
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder)
         trial = Trial(where, names, n_clusters=data.n_classes, psi=psi)
@@ -70,7 +70,7 @@ def measure(name: str, parties: int, local_clusters: str) -> dict[str, object]:
     labels = np.array([clusters[f"person-{number:03}"] for number in range(data.n_nodes)])
     rounds = max(run["rounds"] for run in runs)
     in_sums = max(run["seconds_in_sums"] for run in runs)
-    return {
+    figures = {
         "dataset": name,
         "parties": parties,
         "local clusters": local_clusters,
@@ -85,6 +85,7 @@ def measure(name: str, parties: int, local_clusters: str) -> dict[str, object]:
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
     }
+    return figures, labels
 
 
 def _commit() -> str:
