@@ -70,7 +70,7 @@ def test_every_option_and_variable_of_the_page_exists():
     for command in ("party", "predict"):
         asked = [sys.executable, "-m", "kcagc", command, "--help"]
         shown += subprocess.run(asked, capture_output=True, text=True, check=True).stdout
-    source = (ROOT / "src" / "kcagc" / "cli" / "roles.py").read_text()
+    source = (ROOT / "src" / "kcagc" / "cli" / "settings.py").read_text()
     table = PAGE.partition("| option | variable |")[2]
     for option in re.findall(r"`(--[a-z-]+)`", table.partition("\n\n")[0]):
         assert option in shown

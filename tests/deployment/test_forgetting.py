@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from deployment.collaboration import made
 from kcagc.cli.main import cli
 from kcagc.deployment.config import Config
+from kcagc.deployment.results import set_aside
 from kcagc.deployment.running import _opened
 from kcagc.deployment.task import Task
 from kcagc.ledger import Entry
@@ -38,6 +39,7 @@ def kinds(folder):
 
 def test_a_new_session_keeps_what_a_killed_one_disclosed(interrupted):
     _opened(interrupted, new_session=True).close()
+    set_aside(interrupted.places)
     (aside,) = (interrupted.places.folder / "earlier").iterdir()
     assert kinds(aside) == ["inside/labels"]
     assert not interrupted.places.ledger().exists()

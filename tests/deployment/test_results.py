@@ -77,7 +77,7 @@ def test_the_summary_counts_what_happened(run, tmp_path):
     tasks, results, disclosed = run
     summary = json.loads((left(run, tmp_path) / "run.json").read_text())
     sent = [entry for _, entry in disclosed if entry.sender == "alice" and entry.kind.startswith("message/")]
-    assert (summary["role"], summary["kind"], summary["task"]) == ("alice", "party", "fit")
+    assert (summary["name"], summary["role"], summary["task"]) == ("alice", "party", "fit")
     assert (summary["messages_sent"], summary["bytes_sent"]) == (len(sent), sum(entry.bytes for entry in sent))
     assert (summary["nodes"], sum(summary["cluster_sizes"])) == (24, 24)
     assert summary["session"] == results["alice"].model.session

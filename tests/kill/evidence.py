@@ -14,7 +14,7 @@ def check(run: Run, labels: dict[str, str]) -> None:
     check_sent(run)
     for role in run.script.roles:
         summary = json.loads(read(run.results(role) / "run.json"))
-        assert summary["role"] == role
+        assert summary["name"] == role
         for file in summary["files"].values():
             assert (run.results(role) / file).stat().st_size > 0
 

@@ -89,7 +89,7 @@ FIRST_WORDS = {
 
 def awaiting_a(roles):
     """Start an aggregator and b, which waits; a is the enemy's at first, and then itself."""
-    hub = roles.start_hub(patches={"kcagc.runtime.handshake._SECONDS": 1.0})
+    hub = roles.start_hub(patches={"kcagc.runtime.handshake._SECONDS": 1.0, "kcagc.runtime.runner._LINGER": 0.5})
     b = roles.start("b")
     hub.says("b is connected")
     return roles, hub, b

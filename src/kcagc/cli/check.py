@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from kcagc.cli import screen
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
+from kcagc.cli.settings import FILE, WITH_DATA, loaded, options
 
 
 @click.command()
-@click.option("--config", type=_FILE, required=True, envvar="KCAGC_CONFIG", help="The role's TOML file.")
-@click.option("--model", type=_FILE, envvar="KCAGC_MODEL", help="Check for a prediction with this model.")
+@options(*WITH_DATA)
+@click.option("--model", type=FILE, envvar="KCAGC_MODEL", help="Check for a prediction with this model.")
 @click.option("--offline", is_flag=True, help="Do not try to reach the aggregator.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
-def check(config: Path, model: Path | None, offline: bool, as_json: bool) -> None:
+def check(config: Path, model: Path | None, offline: bool, as_json: bool, **given: Any) -> None:
     """Check configuration, keys, certificates, policy, data and whether the aggregator can be reached.
 
     No data leave this machine. Ends with the exit code of the first thing that is wrong.
@@ -26,16 +26,13 @@ def check(config: Path, model: Path | None, offline: bool, as_json: bool) -> Non
 
     from kcagc.deployment.checks import as_row
     from kcagc.deployment.checks import check as look
-    from kcagc.deployment.config import Config
     from kcagc.deployment.task import Task
 
-    loaded = Config.load(config)
-    task = Task(loaded) if model is None else Task.predict(loaded, model)
+    own = loaded(config, predicting=model is not None, **given)
+    task = Task(own) if model is None else Task.predict(own, model)
     console, findings = screen.out(), []
     if not as_json:
-        console.print(
-            f"[bold]{escape(loaded.me)}[/], {loaded.role} of {', '.join(s.name for s in loaded.document.roles)}"
-        )
+        console.print(f"[bold]{escape(own.me)}[/], {own.role} of {', '.join(s.name for s in own.document.roles)}")
     for finding in look(task, reach=not offline):
         findings.append(finding)
         if not as_json:

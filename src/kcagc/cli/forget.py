@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from kcagc.cli.settings import loaded, options
+
 
 @click.command()
-@click.option(
-    "--config",
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
-    envvar="KCAGC_CONFIG",
-    help="The role's TOML file.",
-)
-def forget(config: Path) -> None:
+@options("config", "output", "state")
+def forget(config: Path, **given: Any) -> None:
     """Erase the journals of a role: session keys, messages, and its own rows and local clusters.
 
     A run that was interrupted cannot be resumed afterwards. Results and ledgers stay.
     """
-    from kcagc.deployment.config import Config
     from kcagc.deployment.forgetting import forget_journals
 
-    found = forget_journals(Config.load(config))
+    found = forget_journals(loaded(config, **given))
     for path in found:
         click.echo(f"erased {path}")
     if not found:

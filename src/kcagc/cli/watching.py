@@ -36,7 +36,7 @@ class Watching:
             if self._status is not None:  # until there is progress to show
                 self._status.update(f"{self._name}: {screen.harmless(words)}")
             said = screen.harmless(words).replace("\n", " ")  # nothing that a peer says looks like a line of its own
-            self._console.print(f"{clock} {self._name}: {said}", markup=False, soft_wrap=True)
+            self._console.print(f"{clock} {self._name}: {said}", markup=False, soft_wrap=not self._console.is_terminal)
 
     def watch(self, _: str, step: Any) -> None:
         """Say how far the role is."""

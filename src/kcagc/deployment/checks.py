@@ -83,7 +83,7 @@ def _journal(task: Task) -> tuple[str, tuple[str, ...]]:
             "new": "no run so far",
             "running": "a run was interrupted: the same command goes on with it",
             "finished": "the run has finished; --new-session starts another, if all roles are given it",
-            "failed": f"the last run ended with: {(journal.fact('why') or b'').decode()}",
+            "failed": f"the last run ended with: {journal.why}",
         }
         return words[journal.status], _open_to_others(task.journal)
     finally:

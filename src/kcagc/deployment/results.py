@@ -87,7 +87,7 @@ def set_aside(places: Places) -> None:
         path for path in (places.ledger(), places.labels_file(), places.model(), places.summary()) if path.exists()
     ]
     if there:
-        moment = datetime.fromtimestamp(there[0].stat().st_mtime, UTC)
+        moment = datetime.fromtimestamp(min(path.stat().st_mtime for path in there), UTC)
         aside = places.folder / "earlier" / f"{moment:%Y-%m-%dT%H-%M-%S}"
         aside.mkdir(parents=True, exist_ok=True)
         for path in there:
@@ -120,8 +120,9 @@ def summary_of(name: str, agreement: Agreement, result: Any, disclosed: list[tup
     seat, ledger = agreement.seat(name), Ledger(entry for _, entry in disclosed)
     begun = disclosed[0][0] if disclosed else time.time()
     summary: dict[str, Any] = {
-        "role": name,
-        "kind": seat.role,
+        "format": "kcagc run 1",
+        "name": name,
+        "role": seat.role,
         "task": agreement.parameters.task,
         "begun": _moment(begun),
         "finished": _moment(time.time()),
@@ -145,7 +146,7 @@ def summary_of(name: str, agreement: Agreement, result: Any, disclosed: list[tup
         sizes = np.bincount(result.labels, minlength=agreement.parameters.n_clusters).tolist()
         summary |= {"nodes": len(result.labels), "cluster_sizes": sizes, "rounds": result.rounds}
     elif isinstance(result, HubResult):
-        summary |= {"session": result.session.hex(), "sums": result.sums}
+        summary |= {"session": result.session.hex(), "rounds": result.sums}
     return summary
 
 

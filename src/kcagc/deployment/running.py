@@ -13,12 +13,17 @@ import msgspec
 
 from kcagc.deployment.results import set_aside, write_ledger, write_results
 from kcagc.deployment.task import Task
+from kcagc.errors import KcagcError, SessionError
+from kcagc.ledger import Entry
+from kcagc.runtime.connector import Connector
+from kcagc.runtime.farewell import say_farewell
 from kcagc.runtime.handshake import Place
 from kcagc.runtime.journal import DamagedError, Journal, remove
+from kcagc.runtime.listener import Listener
 from kcagc.runtime.resumable import ResumableRole
 from kcagc.runtime.runner import Log
-from kcagc.runtime.service import Aggregator, Connector, Play, farewell
-from kcagc.runtime.session import Drawn, Session
+from kcagc.runtime.session import Session
+from kcagc.runtime.stage import Play
 from kcagc.runtime.station import Watcher
 
 _ENDING = 2.0  # seconds for what is left of streams to end
@@ -26,57 +31,54 @@ _FAREWELL = 3.0  # seconds to reach an aggregator that may wait for our last wor
 
 
 class End(msgspec.Struct, frozen=True):
-    """What is kept of a session that ended well: what a last word to the aggregator needs."""
+    """What is kept of a session that ended well: what it was made from, and what a last word needs."""
 
     attempt: bytes
     bound: bytes
     arrived: int
     sent: int
+    made_from: dict[str, bytes]
 
 
 def run(task: Task, *, new_session: bool, log: Log, watcher: Watcher | None = None) -> dict[str, Any]:
     """Run to the end and give the summary. Where the run has ended already, give what was kept of it."""
     journal = _opened(task, new_session)
-    if journal.status == "finished":
-        log("this run has finished already; --new-session starts another, if all roles are given it")
-        changed = _changed_since(task, _summary(journal))
-        if changed:
-            log(f"it had other settings than the configuration has now: {changed}")
-        return _finished(task, journal, log)
-    if journal.status == "failed":
-        why = (journal.fact("why") or b"").decode()
-        log(f"the last run ended with: {why}. This is a new session")
     try:
+        if journal.status == "finished":
+            return _finished(task, journal, log)
+        if journal.status == "failed":
+            log(f"the last run ended with: {journal.why}. This is a new session")
         task.check()
+        if journal.status == "new":
+            set_aside(task.places)
         play = _play(task, journal, log, watcher)
-    except BaseException:
-        journal.close()
-        raise
-    try:
-        if asyncio.run(_until_stopped(_role(task, play))):
-            _note_goodbye(journal)
+        try:
+            if asyncio.run(_until_stopped(_role(task, play))):
+                _note_goodbye(journal)
+        finally:
+            # What left is worth knowing after a run that failed or was interrupted, too.
+            with contextlib.suppress(Exception):
+                write_ledger(task.places, journal.ledger())
+        return _summary(journal)
     finally:
-        # What left is worth knowing after a run that failed or was interrupted, too.
-        with contextlib.suppress(Exception):
-            write_ledger(task.places, journal.ledger())
-    summary = _summary(journal)
-    journal.close()
-    return summary
+        journal.close()
 
 
 def _opened(task: Task, new_session: bool) -> Journal:
     """Open the journal, emptied for a new session; what the old one disclosed goes where its results are."""
-    if not new_session:
-        return Journal(task.journal)
+    journal = None
     try:
         journal = Journal(task.journal)
-        if disclosed := journal.ledger():
-            write_ledger(task.places, disclosed)
-        set_aside(task.places)
-        journal.erase()
+        if new_session:
+            if journal.status != "finished" and (disclosed := journal.ledger()):
+                write_ledger(task.places, disclosed)
+            journal.erase()
     except DamagedError:
+        if journal is not None:
+            journal.close()
+        if not new_session:
+            raise
         remove(task.journal)
-        set_aside(task.places)
         return Journal(task.journal)
     return journal
 
@@ -90,9 +92,9 @@ async def _role(task: Task, play: Play) -> bool:
     """Run a role; give whether all have said goodbye."""
     network = task.config.document.network
     if task.config.listens:
-        aggregator = Aggregator(play, network.listen)
-        play.log(f"listening on {network.listen.rpartition(':')[0]}:{aggregator.port}")
-        await aggregator.run()
+        listener = Listener(play, network.listen)
+        play.log(f"listening on {network.listen.rpartition(':')[0]}:{listener.port}")
+        await listener.run()
         return True
     return await Connector(play, network.address).run()
 
@@ -109,6 +111,7 @@ def _play(task: Task, journal: Journal, log: Log, watcher: Watcher | None) -> Pl
             session.place.bound.get(hub, b""),
             letters.arrived if letters else 0,
             letters.sent if letters else 0,
+            task.fingerprints(),
         )
         journal.end("finished", {"summary": json.dumps(summary).encode(), "end": msgspec.msgpack.encode(end)})
 
@@ -127,22 +130,38 @@ def _play(task: Task, journal: Journal, log: Log, watcher: Watcher | None) -> Pl
 def _finished(task: Task, journal: Journal, log: Log) -> dict[str, Any]:
     """Report a run that has ended; if the aggregator may not know, tell it that all has arrived here."""
     end = msgspec.msgpack.decode(journal.fact("end") or b"", type=End)
+    _check_same(task, journal, end, log)
+    log("this run has finished already; --new-session starts another, if all roles are given it")
     if not task.config.listens and journal.fact("goodbye") is None:
-        place = Place(end.attempt, {task.agreement.hub: end.bound})
-        session = Session(journal, Drawn.fresh(0, 0), place, resumed=True)
-        play = _play(task, journal, log, None)
+        hub = task.agreement.hub
+        place, counts = Place(end.attempt, {hub: end.bound}), (end.arrived, end.sent)
+        journal.record_link(Entry(task.config.me, hub, "link/opening", "connection", (), 0))
         address = task.config.document.network.address
-        asyncio.run(farewell(play, address, session, (end.arrived, end.sent), _FAREWELL))
-        _note_goodbye(journal)
-    summary = _summary(journal)
-    journal.close()
-    return summary
+        if asyncio.run(say_farewell(task.card, task.credentials, address, place, counts, _FAREWELL)):
+            _note_goodbye(journal)
+    return _summary(journal)
 
 
-def _changed_since(task: Task, summary: dict[str, Any]) -> str:
-    """Name the parameters that are no longer those of a finished run, whose labels might be taken for new ones."""
+def _check_same(task: Task, journal: Journal, end: End, log: Log) -> None:
+    """Refuse to give the labels of a finished run to who has changed its data or settings, and waits for others."""
+    try:
+        now = task.fingerprints()
+    except KcagcError as error:
+        log(f"what this run was made from is not as it was: {error}")
+        return
+    changed = [name for name in ("the data", "the configuration") if now.get(name) != end.made_from.get(name)]
+    if changed:
+        details = _changed_settings(task, _summary(journal))
+        raise SessionError(
+            f"{task.journal}: the run has finished, and {' and '.join(changed)} changed since{details}. Start all "
+            "roles with --new-session, or undo the change to see its results"
+        )
+
+
+def _changed_settings(task: Task, summary: dict[str, Any]) -> str:
     then, now = summary.get("parameters", {}), msgspec.to_builtins(task.agreement.parameters)
-    return "; ".join(f"{name}: {then.get(name)!r}, now {now[name]!r}" for name in now if then.get(name) != now[name])
+    named = [f"{name}: {then.get(name)!r}, now {now[name]!r}" for name in now if then.get(name) != now[name]]
+    return f" ({'; '.join(named)})" if named else ""
 
 
 def _summary(journal: Journal) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -32,6 +32,19 @@ from kcagc.secagg.framing import digest
 from kcagc.secagg.identity import Identity
 from kcagc.transport.certificates import Credentials, digest_of
 
+Kind = Literal["fit", "predict"]
+
+
+def journal_of(config: Config, kind: Kind) -> Path:
+    """Give where the journal of a kind of run lies."""
+    return config.file(config.document.output.state) / f"{kind}.sqlite"
+
+
+def places_of(config: Config, kind: Kind) -> Places:
+    """Give where the results of a kind of run go."""
+    folder = config.file(config.document.output.folder)
+    return Places(folder if kind == "fit" else folder / "prediction", config.document.output.labels)
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -48,7 +61,7 @@ class Task:
         return cls(config, SavedModel.load(model, config.me))
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """What it is called."""
         return "fit" if self.model is None else "predict"
 
@@ -76,14 +89,12 @@ class Task:
     @property
     def journal(self) -> Path:
         """Where the journal lies."""
-        return self.config.file(self.config.document.output.state) / f"{self.kind}.sqlite"
+        return journal_of(self.config, self.kind)
 
     @property
     def places(self) -> Places:
         """Where results go."""
-        output = self.config.document.output
-        folder = self.config.file(output.folder)
-        return Places(folder if self.model is None else folder / "prediction", output.labels)
+        return places_of(self.config, self.kind)
 
     @cached_property
     def data(self) -> PartyData | None:
@@ -147,8 +158,8 @@ class Task:
                 raise DataError(f"{self.config.me}: n_clusters: {clusters} clusters of {nodes} nodes")
         _ = self.new_rows
 
-    def open_session(self, journal: Journal) -> Session:
-        """Begin a session, or take up the one in the journal."""
+    def fingerprints(self) -> dict[str, bytes]:
+        """Give digests of all that must not change while a session lasts."""
         document = self.config.document
         prints = {
             "the role": digest("role", self.config.me, self.config.role),
@@ -160,7 +171,11 @@ class Task:
         if self.data is not None:
             share = b"" if self.model is None else digest("model", msgspec.msgpack.encode(self.model.share))
             prints["the data"] = fingerprints.of_data(self.data, share)
-        return open_session(journal, prints, seeds_of(document.me.random_state))
+        return prints
+
+    def open_session(self, journal: Journal) -> Session:
+        """Begin a session, or take up the one in the journal."""
+        return open_session(journal, self.fingerprints(), seeds_of(self.config.document.me.random_state))
 
     def role(self, drawn: Drawn) -> Role[Any]:
         """Make the coroutine of this role."""

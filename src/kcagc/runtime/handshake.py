@@ -23,7 +23,7 @@ from kcagc.transport.frames import LINK, AnyFrame, Challenge, Open, Welcome, enc
 from kcagc.transport.grpc_server import ServerWire
 from kcagc.transport.wire import Reason, Refusal, Wire
 
-_SECONDS = 20.0  # for each of them
+_SECONDS = 20.0  # for a challenge, and for an opening
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +126,13 @@ async def welcome(wire: Wire, card: Card, place: Place, letters: Correspondence,
     await wire.send(msgspec.structs.replace(answer, signature=signature))
 
 
-async def introduce(wire: Wire, card: Card, hub: str, place: Place, letters: Correspondence) -> Welcome:
-    """Open a stream as a party; give the welcome, once it is certain that the right aggregator said it."""
+async def introduce(
+    wire: Wire, card: Card, hub: str, place: Place, letters: Correspondence, patience: float
+) -> Welcome:
+    """Open a stream as a party; give the welcome, once it is certain that the right aggregator said it.
+
+    `patience` is how long the welcome may take, in seconds.
+    """
     challenge = await _next_frame(wire)
     if not isinstance(challenge, Challenge):
         raise PeerError(f"{hub}: began with another frame than a challenge")
@@ -151,7 +156,7 @@ async def introduce(wire: Wire, card: Card, hub: str, place: Place, letters: Cor
     )
     signed = opening(hub, challenge.nonce, _unsigned(said))
     await wire.send(msgspec.structs.replace(said, signature=card.identity.sign(signed)))
-    answer = await _next_frame(wire)
+    answer = await _next_frame(wire, max(patience, _SECONDS))
     if not isinstance(answer, Welcome):
         raise PeerError(f"{hub}: answered an opening with something else than a welcome")
     expected = welcoming(hub, signed, _unsigned(answer))
@@ -179,8 +184,8 @@ def refused(refusal: Refusal, hub: str) -> Exception:
     return kinds[refusal.reason](f"{hub} refuses: {printable(refusal.words)}")
 
 
-async def _next_frame(wire: Wire) -> AnyFrame:
-    async with asyncio.timeout(_SECONDS):  # `wait_for` may forget, before Python 3.12, that it was cancelled
+async def _next_frame(wire: Wire, seconds: float | None = None) -> AnyFrame:
+    async with asyncio.timeout(seconds or _SECONDS):  # `wait_for` may forget, before Python 3.12, that it was cancelled
         return await wire.receive()
 
 

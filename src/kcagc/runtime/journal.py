@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._entries = 0  # of the ledger, recorded by this process
+        self._lock, self._closed = threading.RLock(), False  # an interrupted process closes it while its role works
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Made here with its mode, so that it is never readable by others, not even for a moment. One that is there
@@ -100,12 +102,11 @@ class Journal:
 
     def fact(self, name: str) -> bytes | None:
         """Give a fact, or None."""
-        found = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        return None if found is None else bytes(found[0])
+        return self._value("SELECT value FROM facts WHERE name = ?", (name,))
 
     def facts(self, prefix: str) -> dict[str, bytes]:
         """Give all facts whose name begins so, without the beginning."""
-        rows = self._db.execute("SELECT name, value FROM facts WHERE substr(name, 1, ?) = ?", (len(prefix), prefix))
+        rows = self._rows("SELECT name, value FROM facts WHERE substr(name, 1, ?) = ?", (len(prefix), prefix))
         return {str(name)[len(prefix) :]: bytes(value) for name, value in rows}
 
     def set_fact(self, name: str, value: bytes) -> None:
@@ -115,8 +116,15 @@ class Journal:
     @property
     def status(self) -> Status:
         """How far the session is."""
+        if self.fact("failing") is not None:  # its process was killed before it could end the session
+            return "failed"
         found = self.fact("status")
         return "new" if found is None else found.decode()  # type: ignore[return-value]
+
+    @property
+    def why(self) -> str:
+        """Why the session failed."""
+        return (self.fact("why") or self.fact("failing") or b"").decode()
 
     # The store that a station uses.
 
@@ -130,15 +138,14 @@ class Journal:
 
     def recall(self, name: str) -> bytes | None:
         """Give what is stored under a name, or None."""
-        found = self._db.execute("SELECT value FROM results WHERE name = ?", (name,)).fetchone()
-        return None if found is None else bytes(found[0])
+        return self._value("SELECT value FROM results WHERE name = ?", (name,))
 
     def use(self, label: bytes, digest: bytes) -> None:
         """Note that a label hides this content; the note is safe before anything of the step leaves."""
-        found = self._db.execute("SELECT digest FROM labels WHERE label = ?", (label,)).fetchone()
+        found = self._value("SELECT digest FROM labels WHERE label = ?", (label,))
         if found is None:
             self._write("INSERT INTO labels VALUES (?, ?)", (label, digest))
-        elif bytes(found[0]) != digest:
+        elif found != digest:
             raise MaskReuseError("a label that hides one content was about to hide another; nothing was sent")
 
     # Messages.
@@ -158,10 +165,10 @@ class Journal:
                 'once: method = "kcagc" instead of "basic", fewer starts or fewer local clusters'
             )
         digest = hashlib.sha256(payload).digest()
-        found = self._db.execute("SELECT digest FROM outgoing WHERE peer = ? AND number = ?", (peer, number)).fetchone()
+        found = self._value("SELECT digest FROM outgoing WHERE peer = ? AND number = ?", (peer, number))
         if found is None:
             self._write("INSERT INTO outgoing VALUES (?, ?, ?, ?)", (peer, number, digest, payload))
-        elif bytes(found[0]) != digest:
+        elif found != digest:
             raise SessionError(
                 f"{self.path}: message {number} to {peer} comes out different from the one that was sent before the "
                 "interruption; nothing was sent. Start all roles with --new-session"
@@ -175,13 +182,14 @@ class Journal:
 
     def incoming(self) -> list[Kept]:
         """Give what was taken in, in its order."""
-        rows = self._db.execute("SELECT peer, number, digest, payload FROM incoming ORDER BY position")
-        return [Kept(*row) for row in rows]
+        return [
+            Kept(*row) for row in self._rows("SELECT peer, number, digest, payload FROM incoming ORDER BY position")
+        ]
 
-    def outgoing(self) -> Iterator[Kept]:
+    def outgoing(self) -> list[Kept]:
         """Give what left or was about to."""
-        for row in self._db.execute("SELECT peer, number, digest, payload FROM outgoing ORDER BY peer, number"):
-            yield Kept(*row)
+        found = self._rows("SELECT peer, number, digest, payload FROM outgoing ORDER BY peer, number")
+        return [Kept(*row) for row in found]
 
     # The ledger.
 
@@ -201,21 +209,22 @@ class Journal:
 
     def ledger(self) -> list[tuple[float, Entry]]:
         """Give everything that left this role so far, or opened to it, and when."""
-        rows = self._db.execute("SELECT at, entry FROM ledger ORDER BY at, position")
+        rows = self._rows("SELECT at, entry FROM ledger ORDER BY at, position")
         return [(at, Entry.of(json.loads(entry))) for at, entry in rows]
 
     # Steps and ends.
 
     def commit(self) -> None:
         """Make the step at hand safe; if that fails, nothing of it may leave."""
-        if self._db.in_transaction:
-            with self._saying("cannot be written"):
+        with self._saying("cannot be written"):
+            if self._db.in_transaction:
                 self._db.execute("COMMIT")
 
     def roll_back(self) -> None:
         """Forget the step at hand."""
-        if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
+        with self._saying("cannot be written"):
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
 
     def end(self, status: Status, facts: dict[str, bytes]) -> None:
         """End the session: erase secrets and messages, keep how it ended, what was disclosed, and the given facts."""
@@ -247,8 +256,18 @@ class Journal:
         self.set_fact("failing", why.encode())
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._db.close()
+        """Let go of the file; a step that is not committed is forgotten."""
+        with self._lock:
+            self._closed = True
+            self._db.close()
+
+    def _rows(self, statement: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        with self._saying("cannot be read"):
+            return self._db.execute(statement, values).fetchall()
+
+    def _value(self, statement: str, values: tuple[Any, ...]) -> bytes | None:
+        found = self._rows(statement, values)
+        return bytes(found[0][0]) if found else None
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> None:
         with self._saying("cannot be written"):
@@ -259,7 +278,10 @@ class Journal:
     @contextlib.contextmanager
     def _saying(self, what: str) -> Iterator[None]:
         try:
-            yield
+            with self._lock:
+                if self._closed:
+                    raise SessionError(f"{self.path}: the journal is closed")
+                yield
         except sqlite3.OperationalError as error:
             if "locked" in str(error):
                 raise SessionError(

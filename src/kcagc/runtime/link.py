@@ -44,6 +44,8 @@ class Link:
 
     async def run(self) -> None:
         """Work until the stream ends; raise what ended it, unless that was nobody's fault."""
+        if self._ended:  # before it began: another stream of the same peer was let in
+            return
         self._tasks = [asyncio.create_task(one()) for one in (self._read, self._hand_over, self._write)]
         try:
             done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -60,6 +62,7 @@ class Link:
 
     async def stop(self) -> None:
         """End the work; the stream is closed by whoever opened it."""
+        self._ended = True
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -171,17 +171,17 @@ class ResumableRole:
             self._deliver(ready[0])
 
     def _end(self, error: Exception) -> None:
-        self._finish_step(self._station.fail(error), ())
+        self._finish_step(self._station.fail(error))
 
     def _deliver(self, sender: str) -> None:
         letter = self.letters[sender].next_letter()
         if self._hub and tag_of(letter.payload, sender) == "masked":
             self._unsettled[sender].append(letter)
-            self._finish_step(self._station.deliver(sender, letter.payload), ())
+            self._finish_step(self._station.deliver(sender, letter.payload))
             return
         self._settle(sender)
         self._journal.keep_incoming(sender, letter.number, letter.digest, letter.payload)
-        self._finish_step(self._station.deliver(sender, letter.payload), (letter,), sender)
+        self._finish_step(self._station.deliver(sender, letter.payload), sender, letter.number)
 
     def _settle(self, peer: str) -> int:
         """Keep the digests of vectors that an answer to their sender, or its next message, has made superfluous."""
@@ -192,7 +192,8 @@ class ResumableRole:
         self._unsettled[peer].clear()
         return last
 
-    def _finish_step(self, sent: list[tuple[str, bytes]], kept: tuple[Letter, ...], sender: str = "") -> None:
+    def _finish_step(self, sent: list[tuple[str, bytes]], sender: str = "", kept: int = 0) -> None:
+        """Make a step safe and let its messages leave; `kept` is the number of the sender's message that led to it."""
         if isinstance(self._station.error, SessionError):
             raise self._station.error
         if not sent and not kept:  # a vector whose sum is not complete: it stays in memory
@@ -202,8 +203,8 @@ class ResumableRole:
             self._journal.note_failing(str(self._station.error))
         staged = self._staged(sent)
         safe = {peer: self._settle(peer) for peer in {peer for peer, _ in sent}}
-        for letter in kept:
-            safe[sender] = max(safe.get(sender, 0), letter.number)
+        if kept:
+            safe[sender] = max(safe.get(sender, 0), kept)
         self._forget_acknowledged()
         self._journal.commit()
         for peer, number in safe.items():

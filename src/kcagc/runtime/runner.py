@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,11 +48,8 @@ class Runner:
         self.ended = False
         self._fatal: BaseException | None = None
         self._changed = asyncio.Event()
-        now = time.monotonic()
-        self._gone_since = dict.fromkeys(self.letters, now)
-        self._heard_at = dict.fromkeys(self.letters, now)
+        self._start_clocks()
         self._awaited: dict[str, float] = {}  # since when the role waits for whom
-        self._begun = now
         self._said: dict[tuple[str, ...], float] = {}
         self._awaited_elsewhere: tuple[str, ...] = ()
         self._settled: set[str] = set()  # who has everything, as is safe here
@@ -60,13 +57,18 @@ class Runner:
         self._excused: set[str] = set()  # whose last word is not waited for any longer
         self._acts: set[asyncio.Task[None]] = set()
 
+    def _start_clocks(self) -> None:
+        self._begun = time.monotonic()
+        self._gone_since = dict.fromkeys(self.letters, self._begun)
+        self._heard_at = dict.fromkeys(self.letters, self._begun)
+
     @property
     def letters(self) -> Mapping[str, Correspondence]:
         """The correspondence with each peer."""
         return self.role.letters
 
-    async def attach(self, peer: str, wire: Wire, arrived: int) -> None:
-        """Serve a stream of a peer until it ends; `arrived` is the last message that the peer has."""
+    def admit(self, peer: str, wire: Wire, arrived: int) -> Link:
+        """Make a stream the one of its peer; `arrived` is the last message that the peer has."""
         link = Link(
             wire,
             self.letters[peer],
@@ -77,19 +79,35 @@ class Runner:
             told_missing=lambda names: self._told_missing(peer, names),
         )
         self.links[peer] = link
+        self._awaited_elsewhere = ()  # of which the new stream tells
+        return link
+
+    @contextlib.asynccontextmanager
+    async def serving(self, peer: str, link: Link) -> AsyncIterator[None]:
+        """Forget a stream, whatever ends it."""
         self._changed.set()
         try:
-            await link.run()
+            yield
         finally:
             if link.peer_left.is_set():
                 self._released.add(peer)
-            if self.links.get(peer) is link:
-                del self.links[peer]
-                self._gone_since[peer] = time.monotonic()
-            self._changed.set()
+            self.dismiss(peer, link)
+
+    def dismiss(self, peer: str, link: Link) -> None:
+        """Take a stream for gone, if it is still the one of its peer."""
+        if self.links.get(peer) is link:
+            del self.links[peer]
+            self._gone_since[peer] = time.monotonic()
+        self._changed.set()
+
+    @property
+    def failed(self) -> bool:
+        """Whether the journal, or something of our own, has failed, so that nothing goes on."""
+        return self._fatal is not None
 
     async def run(self) -> Any:
         """Work until the role has ended and its peers know; give its result, or raise why it failed."""
+        self._start_clocks()  # nobody is to blame for the time that a replay takes
         while True:
             if self._fatal is not None:
                 raise self._fatal
@@ -103,11 +121,14 @@ class Runner:
                 async with asyncio.timeout(_TICK):
                     await self._changed.wait()
             self._changed.clear()
-        self.ended = True
         if self.role.error is not None:
             if self._hub or not isinstance(self.role.error, AbortedError):  # who told a party need not be told
-                await self._until(lambda: all(self.letters[peer].settled for peer in self.links), _LINGER)
+                # The aggregator waits for those that are there; a party for the aggregator, which it connects to again.
+                awaited = self.links if self._hub else self.letters
+                await self._until(lambda: all(self.letters[peer].settled for peer in awaited), _LINGER)
+            self.ended = True
             raise self.role.error
+        self.ended = True
         return self.role.result
 
     async def _release(self) -> None:
@@ -119,7 +140,7 @@ class Runner:
             return
         settled = {peer for peer, letters in self.letters.items() if letters.settled}
         if not settled <= self._settled:
-            await self._guarded(self.role.keep_acknowledged)
+            await self.have_done(self.role.keep_acknowledged)
             self._settled = settled
         for peer in settled:
             if peer in self.links:
@@ -152,15 +173,20 @@ class Runner:
 
     async def fail(self, error: Exception) -> None:
         """End the role from outside."""
-        await self._guarded(self.role.fail, error)
+        await self.have_done(self.role.fail, error)
+
+    async def close(self) -> None:
+        """End every stream of this session; whoever still speaks in it comes back, and hears that it is over."""
+        for link in list(self.links.values()):
+            await link.stop()
 
     async def _take_in(self, peer: str, number: int, payload: bytes) -> None:
         new = number > self.letters[peer].arrived  # what is repeated does not count as a word
-        await self._guarded(self.role.take_in, peer, number, payload)
+        await self.have_done(self.role.take_in, peer, number, payload)
         if new:
             self._heard_at[peer] = time.monotonic()
 
-    async def _guarded(self, act: Callable[..., None], *values: Any) -> None:
+    async def have_done(self, act: Callable[..., None], *values: Any) -> None:
         """Have the role do something; a failure of the journal or of our own ends the run, and nothing is sent.
 
         When the stream that brought it is lost meanwhile, it is still done, and the next stream hears of it.

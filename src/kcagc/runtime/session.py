@@ -66,9 +66,6 @@ def open_session(journal: Journal, fingerprints: Mapping[str, bytes], seeds: tup
     Data, configuration or packages that have changed since would give other bytes under the same masks, so that a
     session which has spoken to anybody is not taken up with them. One that has not is begun anew.
     """
-    failing = journal.fact("failing")
-    if failing is not None:  # its process was killed before it could say so
-        journal.fail(failing.decode())
     if journal.status == "running":
         kept = journal.facts(_FINGERPRINT)
         changed = [name for name in {**fingerprints, **kept} if fingerprints.get(name) != kept.get(name)]

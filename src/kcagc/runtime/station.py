@@ -144,7 +144,8 @@ class Station:
         if isinstance(error, AbortedError):
             origin, reason = error.origin, error.reason
         payload = encode(Abort(origin[:LONGEST_WORDS], reason[:LONGEST_WORDS]))
-        told = [peer for peer in self.peers if peer != origin]
+        heard = error.origin if isinstance(error, AbortedError) else ""  # who said so need not hear it again
+        told = [peer for peer in self.peers if peer != heard]
         for peer in told:
             self._record(Entry(self.name, peer, "message/abort", "abort", (), len(payload)))
         return [(peer, payload) for peer in told]

@@ -1,0 +1,44 @@
+"""The last word of a party whose run has ended, to an aggregator that may not have heard of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from kcagc.errors import KcagcError
+from kcagc.runtime.correspondence import Correspondence
+from kcagc.runtime.handshake import Card, Place, introduce
+from kcagc.transport.certificates import Credentials
+from kcagc.transport.grpc_client import ClientWire
+from kcagc.transport.wire import Broken, Reason, Refusal
+
+
+async def say_farewell(
+    card: Card, credentials: Credentials, address: str, place: Place, counts: tuple[int, int], seconds: float
+) -> bool:
+    """Tell the aggregator that everything has arrived here; give whether it knows, or no longer needs to.
+
+    `counts` are how many messages have come from it and gone to it.
+    """
+    hub = card.agreement.hub
+    letters = Correspondence(hub)
+    letters.arrived = letters.safe = counts[0]
+    letters.sent = letters.acknowledged = counts[1]
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        wire = await ClientWire.connect(address, card.tls_names[hub], credentials, hub)
+        try:
+            async with asyncio.timeout(seconds):
+                await introduce(wire, card, hub, place, letters, seconds)
+            return True
+        except Refusal as refusal:
+            if refusal.reason is not Reason.LATER:  # it is past that session
+                return True
+        except (Broken, TimeoutError):
+            pass
+        except KcagcError:
+            return True
+        finally:
+            await wire.close()
+        await asyncio.sleep(0.2)
+    return False

@@ -1,0 +1,114 @@
+"""One session of a role on the network, from its journal to its end.
+
+A session that another role ended while it was still at its hellos and comparisons is begun anew by everybody else: who
+has come with another graph corrects it and comes back, and nobody else need do anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kcagc.errors import AbortedError, AgreementError, SessionError
+from kcagc.ledger import Entry
+from kcagc.protocol.effects import Role
+from kcagc.runtime.correspondence import Correspondence
+from kcagc.runtime.handshake import Card
+from kcagc.runtime.resumable import ResumableRole
+from kcagc.runtime.runner import Log, Runner, Waiting
+from kcagc.runtime.session import Drawn, Session
+from kcagc.runtime.station import Watcher, accused
+from kcagc.runtime.worker import Worker
+from kcagc.transport.certificates import Credentials
+
+MOST_NEW_STARTS = 5  # that nobody asked for: whoever wants more must ask its operator
+
+
+@dataclass(frozen=True, eq=False)
+class Play:
+    """What a role needs beside its session: who it is, how its coroutine is made, what to do with its result."""
+
+    card: Card
+    make_role: Callable[[Drawn], Role[Any]]
+    open_session: Callable[[], Session]
+    finish: Callable[[Session, Any, ResumableRole], None]
+    credentials: Credentials
+    waiting: Waiting
+    log: Log
+    watcher: Watcher | None = None
+
+    @property
+    def hub(self) -> str:
+        """Who listens."""
+        return self.card.agreement.hub
+
+
+class Stage:
+    """One session of a play, from its journal to its runner."""
+
+    def __init__(self, play: Play, worker: Worker, session: Session) -> None:
+        listens = play.card.name == play.hub
+        peers = [one for one in play.card.agreement.parties if one != play.hub] if listens else [play.hub]
+        longest = play.waiting.largest_message
+        letters = {peer: Correspondence(peer, most_waiting_bytes=2 * longest) for peer in peers}
+        self.session, self._worker, self._play = session, worker, play
+        self.role = ResumableRole(
+            play.card.name,
+            play.make_role(session.drawn),
+            letters,
+            session.journal,
+            hub=listens,
+            watcher=play.watcher,
+        )
+        self.runner = Runner(self.role, worker, play.waiting, play.log, hub=listens)
+
+    @classmethod
+    async def begin(cls, play: Play, worker: Worker) -> Stage:
+        """Open the session and replay what it has."""
+        session = await worker.call(play.open_session)
+        stage = cls(play, worker, session)
+        if session.resumed:
+            play.log("taking up the session that was interrupted")
+        await worker.call(stage.role.resume)
+        return stage
+
+    async def run(self, *, again: bool) -> bool:
+        """Run to the end; give whether a new session is to be begun because of what somebody else did, if it may."""
+        play, role = self._play, self.role
+        try:
+            result = await self.runner.run()
+        except Exception as error:
+            if role.error is not error or isinstance(error, SessionError):  # that one can be taken up again
+                raise
+            early = role.early(besides=accused(error, play.card.agreement.parties))
+            await self._worker.call(self.session.journal.fail, str(error))
+            if again and early and self._somebody_else(error):
+                play.log(f"{error}; waiting for a new start")
+                return True
+            raise
+        await self._worker.call(play.finish, self.session, result, role)
+        return False
+
+    def _somebody_else(self, error: Exception) -> bool:
+        """Say whether the run ended because of another party, which may come back and do better."""
+        cause = accused(error, self._play.card.agreement.parties)
+        if isinstance(error, AbortedError):
+            cause = error.origin
+        elif isinstance(error, AgreementError):
+            cause = error.odd
+        return cause not in ("", self._play.card.name, self._play.hub)
+
+    async def bind(self, peer: str, attempt: bytes) -> None:
+        """Keep which session a peer is in."""
+        await self.runner.have_done(self.session.bind, peer, attempt)
+
+    async def record_link(self, peer: str, kind: str) -> None:
+        """Keep in the ledger what the first words on a stream tell a peer."""
+        entry = Entry(self._play.card.name, peer, kind, "connection", (), 0)
+        await self.runner.have_done(self.session.journal.record_link, entry)
+
+
+def pause_before(starts: int) -> float:
+    """Give the seconds before a new start, more each time."""
+    return 0.2 * 2.0 ** (starts - 1)
