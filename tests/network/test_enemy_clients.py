@@ -262,6 +262,8 @@ def test_a_message_that_is_no_hello_begins_the_session_anew(stage, message):
     with Client(roles) as enemy:
         enemy.enter()
         enemy.say(*parts(1, message))
+        while not (isinstance(heard := enemy.hear(), Part) and b"abort" in heard.data):
+            pass  # it is told, too, that and why the run ends
         hub.says("a: sent .*; waiting for a new start")
         b.says("a ended the run: it broke the rules, says coordinator; waiting for a new start")
     assert_undisturbed(stage)

@@ -216,3 +216,35 @@ def test_a_word_about_a_stream_is_kept_whatever_the_role_does(journal):
     journal.record_link(opening)
     journal.commit()
     assert [entry.kind for _, entry in journal.ledger()] == ["link/opening", "message/hello", "link/opening"]
+
+
+def test_a_journal_that_was_damaged_inside_says_so_wherever_that_shows(journal, path):
+    for _ in range(300):
+        journal.record(ABORT)
+        journal.once(f"result {_}", lambda: bytes(1000))
+    journal.commit()
+    journal.close()
+    content = bytearray(path.read_bytes())
+    content[8192:] = os.urandom(len(content) - 8192)
+    path.write_bytes(bytes(content))
+
+    def read():
+        again = Journal(path)
+        try:
+            again.ledger()
+            again.incoming()
+            again.recall("result 7")
+        finally:
+            again.close()
+
+    with pytest.raises(SessionError, match=r"fit\.sqlite: the journal cannot be"):
+        read()
+
+
+def test_a_role_whose_journal_was_closed_meanwhile_hears_of_it(journal):
+    journal.set_fact("status", b"running")
+    journal.close()
+    for act in (lambda: journal.fact("status"), lambda: journal.set_fact("a", b""), journal.commit, journal.ledger):
+        with pytest.raises(SessionError, match="the journal is closed"):
+            act()
+    journal.close()

@@ -76,8 +76,6 @@ def _shown(names: list[str], ids: dict[str, int], as_json: bool) -> Iterator[Any
     from rich.live import Live
     from rich.table import Table
 
-    from kcagc.deployment.trial import stage_of
-
     console, said = screen.messages(), dict.fromkeys(names, "starting")
 
     def drawn() -> Table:
@@ -100,13 +98,18 @@ def _shown(names: list[str], ids: dict[str, int], as_json: bool) -> Iterator[Any
     with Live(drawn(), console=console, refresh_per_second=12, transient=False) as live:
 
         def show(name: str, line: str) -> None:
-            said[name] = stage_of(line)
+            said[name] = _stage_of(line)
             live.update(drawn())
 
         yield show
         for name in names:
             said[name] = "done"
         live.update(drawn())
+
+
+def _stage_of(line: str) -> str:
+    """Give what a role said, without the time and its name."""
+    return line.partition(": ")[2] or line
 
 
 def _alone(dataset: Dataset, graph: Any) -> list[dict[str, Any]]:

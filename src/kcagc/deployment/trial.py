@@ -151,8 +151,3 @@ def _free_port() -> int:
     with socket.socket() as trial:
         trial.bind(("127.0.0.1", 0))
         return int(trial.getsockname()[1])
-
-
-def stage_of(line: str) -> str:
-    """Give what a role said, without the time and its name."""
-    return line.partition(": ")[2] or line
