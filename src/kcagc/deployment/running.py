@@ -135,9 +135,15 @@ def _finished(task: Task, journal: Journal, log: Log) -> dict[str, Any]:
     if not task.config.listens and journal.fact("goodbye") is None:
         hub = task.agreement.hub
         place, counts = Place(end.attempt, {hub: end.bound}), (end.arrived, end.sent)
-        journal.record_link(Entry(task.config.me, hub, "link/opening", "connection", (), 0))
-        address = task.config.document.network.address
-        if asyncio.run(say_farewell(task.card, task.credentials, address, place, counts, _FAREWELL)):
+        address, said = (
+            task.config.document.network.address,
+            Entry(task.config.me, hub, "link/opening", "connection", (), 0),
+        )
+
+        def record() -> None:
+            journal.record_link(said)
+
+        if asyncio.run(say_farewell(task.card, task.credentials, address, place, counts, _FAREWELL, record)):
             _note_goodbye(journal)
     return _summary(journal)
 

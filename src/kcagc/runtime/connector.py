@@ -6,7 +6,7 @@ import asyncio
 import random
 
 from kcagc.errors import RefusedError
-from kcagc.runtime.handshake import introduce, refused
+from kcagc.runtime.handshake import challenged, introduce, refused
 from kcagc.runtime.stage import MOST_NEW_STARTS, Play, Stage, pause_before
 from kcagc.runtime.worker import Worker
 from kcagc.transport.grpc_client import ClientWire
@@ -92,10 +92,11 @@ class Connector:
         """Introduce oneself and serve the stream to its end."""
         hub, runner = self._play.hub, stage.runner
         letters = runner.letters[hub]
+        challenge = await challenged(wire, self._play.card, hub)
         await stage.record_link(hub, "link/opening")
         # An aggregator that is a party may be clustering before it can let anybody in.
         patience = self._play.waiting.missing
-        answer = await introduce(wire, self._play.card, hub, stage.session.place, letters, patience)
+        answer = await introduce(wire, self._play.card, challenge, stage.session.place, letters, patience)
         await stage.bind(hub, answer.attempt)
         letters.note_acknowledged(answer.safe)
         self._say(f"connected to {hub} at {self._address}")

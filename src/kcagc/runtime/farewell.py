@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from kcagc.errors import KcagcError
 from kcagc.runtime.correspondence import Correspondence
-from kcagc.runtime.handshake import Card, Place, introduce
+from kcagc.runtime.handshake import Card, Place, challenged, introduce
 from kcagc.transport.certificates import Credentials
 from kcagc.transport.grpc_client import ClientWire
 from kcagc.transport.wire import Broken, Reason, Refusal
 
 
 async def say_farewell(
-    card: Card, credentials: Credentials, address: str, place: Place, counts: tuple[int, int], seconds: float
+    card: Card,
+    credentials: Credentials,
+    address: str,
+    place: Place,
+    counts: tuple[int, int],
+    seconds: float,
+    record: Callable[[], None],
 ) -> bool:
     """Tell the aggregator that everything has arrived here; give whether it knows, or no longer needs to.
 
-    `counts` are how many messages have come from it and gone to it.
+    `counts` are how many messages have come from it and gone to it; `record` notes that something is said.
     """
     hub = card.agreement.hub
     letters = Correspondence(hub)
@@ -29,7 +36,9 @@ async def say_farewell(
         wire = await ClientWire.connect(address, card.tls_names[hub], credentials, hub)
         try:
             async with asyncio.timeout(seconds):
-                await introduce(wire, card, hub, place, letters, seconds)
+                challenge = await challenged(wire, card, hub)
+                record()
+                await introduce(wire, card, challenge, place, letters, seconds)
             return True
         except Refusal as refusal:
             if refusal.reason is not Reason.LATER:  # it is past that session

@@ -126,13 +126,8 @@ async def welcome(wire: Wire, card: Card, place: Place, letters: Correspondence,
     await wire.send(msgspec.structs.replace(answer, signature=signature))
 
 
-async def introduce(
-    wire: Wire, card: Card, hub: str, place: Place, letters: Correspondence, patience: float
-) -> Welcome:
-    """Open a stream as a party; give the welcome, once it is certain that the right aggregator said it.
-
-    `patience` is how long the welcome may take, in seconds.
-    """
+async def challenged(wire: Wire, card: Card, hub: str) -> Challenge:
+    """Hear, as a party, who listens; nothing has been said so far."""
     challenge = await _next_frame(wire)
     if not isinstance(challenge, Challenge):
         raise PeerError(f"{hub}: began with another frame than a challenge")
@@ -140,6 +135,17 @@ async def introduce(
         raise AgreementError(f"{hub} speaks {challenge.link!r}, {card.name} {LINK}: install the same version of kcagc")
     if challenge.name != hub:
         raise RefusedError(f"{challenge.name!r} listens there, where {hub} was expected")
+    return challenge
+
+
+async def introduce(
+    wire: Wire, card: Card, challenge: Challenge, place: Place, letters: Correspondence, patience: float
+) -> Welcome:
+    """Answer a challenge; give the welcome, once it is certain that the right aggregator said it.
+
+    `patience` is how long the welcome may take, in seconds.
+    """
+    hub = letters.peer
     bound = place.bound.get(hub, b"")
     said = Open(
         link=LINK,
