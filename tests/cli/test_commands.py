@@ -144,6 +144,8 @@ def test_an_interrupt_ends_with_130_and_shows_what_is_finished():
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Tests that run in the background inherit that interrupts are ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509 - no threads yet
     )
     assert running.stderr.readline().startswith("cora gcc: 74.")
     running.send_signal(signal.SIGINT)
