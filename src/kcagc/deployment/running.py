@@ -111,7 +111,7 @@ def _play(task: Task, journal: Journal, log: Log, watcher: Watcher | None) -> Pl
             session.place.bound.get(hub, b""),
             letters.arrived if letters else 0,
             letters.sent if letters else 0,
-            task.fingerprints(),
+            task.made_from,
         )
         journal.end("finished", {"summary": json.dumps(summary).encode(), "end": msgspec.msgpack.encode(end)})
 
@@ -135,13 +135,10 @@ def _finished(task: Task, journal: Journal, log: Log) -> dict[str, Any]:
     if not task.config.listens and journal.fact("goodbye") is None:
         hub = task.agreement.hub
         place, counts = Place(end.attempt, {hub: end.bound}), (end.arrived, end.sent)
-        address, said = (
-            task.config.document.network.address,
-            Entry(task.config.me, hub, "link/opening", "connection", (), 0),
-        )
+        address = task.config.document.network.address
 
         def record() -> None:
-            journal.record_link(said)
+            journal.record_link(Entry(task.config.me, hub, "link/opening", "connection", (), 0))
 
         if asyncio.run(say_farewell(task.card, task.credentials, address, place, counts, _FAREWELL, record)):
             _note_goodbye(journal)
@@ -151,7 +148,7 @@ def _finished(task: Task, journal: Journal, log: Log) -> dict[str, Any]:
 def _check_same(task: Task, journal: Journal, end: End, log: Log) -> None:
     """Refuse to give the labels of a finished run to who has changed its data or settings, and waits for others."""
     try:
-        now = task.fingerprints()
+        now = task.made_from
     except KcagcError as error:
         log(f"what this run was made from is not as it was: {error}")
         return

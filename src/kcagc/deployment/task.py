@@ -158,8 +158,9 @@ class Task:
                 raise DataError(f"{self.config.me}: n_clusters: {clusters} clusters of {nodes} nodes")
         _ = self.new_rows
 
-    def fingerprints(self) -> dict[str, bytes]:
-        """Give digests of all that must not change while a session lasts."""
+    @cached_property
+    def made_from(self) -> dict[str, bytes]:
+        """Digests of all that must not change while a session lasts; a large table is hashed once."""
         document = self.config.document
         prints = {
             "the role": digest("role", self.config.me, self.config.role),
@@ -175,7 +176,7 @@ class Task:
 
     def open_session(self, journal: Journal) -> Session:
         """Begin a session, or take up the one in the journal."""
-        return open_session(journal, self.fingerprints(), seeds_of(self.config.document.me.random_state))
+        return open_session(journal, self.made_from, seeds_of(self.config.document.me.random_state))
 
     def role(self, drawn: Drawn) -> Role[Any]:
         """Make the coroutine of this role."""

@@ -89,7 +89,7 @@ class ResumableRole:
 
     def resume(self) -> None:
         """Begin, or replay the journal: the same messages in give the same messages out, or nothing is sent."""
-        kept, sent = self._journal.incoming(), list(self._journal.outgoing())
+        kept, sent = self._journal.incoming(), self._journal.outgoing()
         inbox: dict[str, deque[bytes]] = {peer: deque() for peer in self.letters}
         for message in kept:
             self.letters[message.peer].restore_arrived(message.number, message.digest)

@@ -1,6 +1,6 @@
 """The one loop that joins a role to its streams: what arrives goes to the role, what it sends goes out, and time runs.
 
-A runner has no opinion on who opened a stream. The aggregator attaches those that parties open, a party the one that
+A runner has no opinion on who opened a stream. The aggregator admits those that parties open, a party the one that
 it opens itself; when a stream is lost, another takes its place and goes on where it ended.
 """
 
