@@ -342,8 +342,8 @@ def test_the_second_filter_keeps_the_cutoff_of_the_fitted_graph():
 
 def test_starts_that_meet_are_summed_for_once():
     """With many starts most end alike; those stop costing anything when they come to where another has been."""
-    model = fitted(n_init=20)
-    alone = fitted(n_init=1)
+    model = fitted(n_init=20, n_local_clusters="k")
+    alone = fitted(n_init=1, n_local_clusters="k")
     per_start = (alone.rounds_ + 1) * model.cells_ * 5
     assert model.further_sums_["other starts"] < 19 * per_start
     assert model.further_sums_["inertia"] < 20

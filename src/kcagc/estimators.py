@@ -51,8 +51,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
       `fan_in` at a time), or "auto": "kcagc" for up to three parties, "tree" for more.
     - `psi`, `filter`: the order of the graph filter, and which: "half" for (1-λ/2)^ψ, "norm" for (1-λ/‖L‖)^ψ, or a
       `Filter` of your own.
-    - `n_components`: singular vectors that each party projects on; None: k for the basic method, otherwise as many as
-      there are local clusters.
+    - `n_components`: singular vectors that each party projects on; None: k.
     - `scaling` of the projected rows: "unit" length, "U" (the paper's), or "US" divided by `unit`, a length that all
       parties agree on before they look at data.
     - `virtual_nodes`: cells stand at the mean of the "cell", or of each party's "local" cluster.

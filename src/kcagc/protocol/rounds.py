@@ -22,6 +22,7 @@ from kcagc.protocol.seeds import draw, random_for
 from kcagc.protocol.sums import SumsOfGroup
 
 PAIRS_LARGEST = 1 << 22  # values of the one vector of all distances: 32 MiB from each party
+KEPT_LARGEST = 1 << 21  # distances of a start that are kept for its next round: 16 MiB
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class _Start:
     converged: bool = False
     joined: bool = False  # came to where another start had been
     values: int = 0
+    distances: FloatArray | None = None  # of the last answer, to the centres as they were (m × k)
 
     @property
     def done(self) -> bool:
@@ -68,6 +70,16 @@ class _Start:
         self.moved = ((members == clusters) != (self.members == clusters)).any(axis=1)
         self.centers = np.where(self.moved[:, None], means, self.centers)
         self.members = members
+
+    def distances_of(self, rows: FloatArray) -> FloatArray:
+        """Give the distances to its centres; those to a centre that has not moved are the same to the last bit."""
+        if self.distances is None:
+            found = reproducible_distances(rows, self.centers)
+        else:
+            found, moved = self.distances, np.flatnonzero(self.moved)
+            found[:, moved] = reproducible_distances(rows, self.centers[moved])
+        self.distances = found if found.size <= KEPT_LARGEST else None
+        return found
 
     def settled(self) -> Flags:
         """Say for which rows and columns (m × k) the comparison is settled: neither the winner nor the column moved."""
@@ -231,4 +243,4 @@ def refilled(labels: IntArray, sizes: IntArray, k: int, random: np.random.Random
 
 
 def _distances(rows: FloatArray, starts: list[_Start]) -> FloatArray:
-    return np.stack([reproducible_distances(rows, start.centers) for start in starts])
+    return np.stack([start.distances_of(rows) for start in starts])

@@ -47,16 +47,20 @@ def _spread(codes: IntArray, sizes: IntArray, k: int, random: RandomState) -> li
 
 def _exchanged(codes: IntArray, sizes: IntArray, chosen: list[int], n_swaps: int, random: RandomState) -> list[int]:
     """Exchange one chosen cell for a drawn one wherever that lowers the cost (as `kcagc.cluster.seeding` does)."""
-    away = np.stack([_differences(codes, cell) for cell in chosen], axis=1)
+    # One byte holds a number of children, and rows of one chosen cell each are compared many cells at a time.
+    away = np.stack([_differences(codes, cell) for cell in chosen]).astype(np.uint8)
+    every = np.arange(len(codes))
     for _ in range(n_swaps):
-        owner = away.argmin(axis=1)
-        first = away[np.arange(len(away)), owner]
+        owner = away.argmin(axis=0)
+        first = away[owner, every]
         mass = sizes * first
         if not mass.any():
             break
         candidate = draw(mass, random)
         to_candidate = _differences(codes, candidate)
-        second = np.partition(away, 1, axis=1)[:, 1] if len(chosen) > 1 else to_candidate
+        others = away.copy()
+        others[owner, every] = np.iinfo(np.uint8).max
+        second = others.min(axis=0)
         kept = sizes * np.minimum(first, to_candidate)  # cost if the cell's own centre stays
         lost = sizes * np.minimum(second, to_candidate)  # cost if it is the one that leaves
         extra = np.zeros(len(chosen), dtype=np.int64)
@@ -64,7 +68,7 @@ def _exchanged(codes: IntArray, sizes: IntArray, chosen: list[int], n_swaps: int
         leaving = int(extra.argmin())
         if int(kept.sum()) + int(extra[leaving]) < int(mass.sum()):
             chosen[leaving] = candidate
-            away[:, leaving] = to_candidate
+            away[leaving] = to_candidate
     return chosen
 
 
