@@ -52,7 +52,7 @@ LAYERS = [
     {"protocol", "transport"},
     {"runtime"},
     {"simulation", "inputs"},
-    {"deployment"},
+    {"deployment", "theory"},
     {"estimators"},
     {"__init__"},
     {"cli"},

@@ -5,13 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kcagc.estimators import KCAGC
+    from kcagc.theory import diagnose
 
 __version__ = "0.3.0"
-__all__ = ["KCAGC", "__version__"]
+__all__ = ["KCAGC", "__version__", "diagnose"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimator when it is first asked for, so that the command line answers at once."""
+    """Import what is heavy when it is first asked for, so that the command line answers at once."""
     if name == "KCAGC":
         return import_module("kcagc.estimators").KCAGC
+    if name == "diagnose":
+        return import_module("kcagc.theory").diagnose
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

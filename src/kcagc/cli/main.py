@@ -12,6 +12,7 @@ from kcagc.cli.baselines import baselines
 from kcagc.cli.check import check
 from kcagc.cli.datasets import datasets
 from kcagc.cli.demo import demo
+from kcagc.cli.diagnose import diagnose
 from kcagc.cli.forget import forget
 from kcagc.cli.init import identity, init
 from kcagc.cli.roles import coordinator, party, predict
@@ -27,7 +28,20 @@ def cli() -> None:
     """Cluster the nodes of a graph that organisations share, using features that each holds and none may show."""
 
 
-for command in (demo, init, identity, check, party, coordinator, predict, forget, simulate, datasets, baselines):
+for command in (
+    demo,
+    init,
+    identity,
+    check,
+    party,
+    coordinator,
+    predict,
+    forget,
+    simulate,
+    diagnose,
+    datasets,
+    baselines,
+):
     cli.add_command(command)
 
 
