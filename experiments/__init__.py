@@ -1,0 +1,1 @@
+"""What is computed with kcagc but is not part of it."""

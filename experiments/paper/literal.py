@@ -1,0 +1,68 @@
+"""The protocols to the letter: seeds and the 1/9 step in the projection, Lloyd on the unprojected features.
+
+Nothing is masked here. What the parties sum are squared distances over their own columns, and their sum is the distance
+over all columns: so the printed protocols are k-means on tables laid side by side.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from experiments.paper.configurations import scores
+from experiments.paper.experiment import Result
+from kcagc._types import FloatArray, IntArray
+from kcagc.cluster.distances import squared_distances, squared_norms
+from kcagc.cluster.lloyd import LloydResult, lloyd, weighted_means
+from kcagc.cluster.projection import fit_projection
+from kcagc.cluster.rules import UNASSIGNED, clear_winners
+from kcagc.cluster.seeding import local_search, plus_plus
+from kcagc.datasets import Dataset
+from kcagc.graph.filters import HalfFilter
+from kcagc.protocol.cells import intersect, virtual_nodes
+
+STARTS, ITERATIONS = 10, 10
+VARIANTS = {
+    "basic": "basic (Protocol 2)",
+    "kcagc": "kCAGC, k̂ = k, virtual nodes at the means of local clusters (Protocol 3)",
+}
+
+
+def run(data: Dataset, variant: str, n_parties: int, psi: int, seed: int) -> Result:
+    """Cluster a dataset among `n_parties`, as printed."""
+    k, random = data.n_classes, np.random.RandomState(seed)
+    filtered = [HalfFilter(psi).apply(data.adjacency, table) for table in data.parties(n_parties)]
+    every = np.ones(data.n_nodes)
+    if variant == "basic":
+        found = _cheapest(
+            np.hstack([_projected(table, k) for table in filtered]), np.hstack(filtered), every, k, random
+        )
+        return scores(data, found.labels)
+    local = [_cheapest(_projected(table, k), table, every, k, random).labels for table in filtered]
+    cells = intersect(local)
+    rows = np.hstack(
+        [virtual_nodes(table, cells, "local", labels) for table, labels in zip(filtered, local, strict=True)]
+    )
+    found = _cheapest(rows, rows, cells.sizes.astype(float), k, random)
+    return scores(data, found.labels[cells.of_node]) | {"cells": len(cells)}
+
+
+def _projected(filtered: FloatArray, q: int) -> FloatArray:
+    return fit_projection(filtered, q).transform(filtered, "US")
+
+
+def _cheapest(
+    projected: FloatArray, rows: FloatArray, weights: FloatArray, k: int, random: np.random.RandomState
+) -> LloydResult:
+    """Run Protocol 1 from line 4 on, ten times, and give the cheapest."""
+    return min((_start(projected, rows, weights, k, random) for _ in range(STARTS)), key=lambda found: found.inertia)
+
+
+def _start(
+    projected: FloatArray, rows: FloatArray, weights: FloatArray, k: int, random: np.random.RandomState
+) -> LloydResult:
+    chosen: IntArray = local_search(projected, weights, plus_plus(projected, weights, k, random), k, random)
+    distances = squared_distances(projected, projected[chosen])
+    winners = clear_winners(distances, norms=squared_norms(projected))
+    clear = winners != UNASSIGNED
+    centers = weighted_means(rows[clear], weights[clear], winners[clear], rows[chosen])
+    return lloyd(rows, weights, centers, max_iter=ITERATIONS)

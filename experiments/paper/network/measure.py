@@ -1,0 +1,153 @@
+"""One run, measured: how long it takes from the moment all are connected until every party has the labels.
+
+The time begins when the last party has heard that it is let in: everybody has read its files and is connected, and
+nobody has computed anything (a party filters, projects and clusters its features only once it has seen everybody's
+hello, for which the last link is needed). It ends when the last party knows the labels, and that all others have the
+same, and has this safe in its journal. All of the protocol lies between: hellos, comparison of data, local work,
+cluster numbers, sums, receipts. Files are read before it, results are written after it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.paper.network.critical_path import critical_path, summed_up, table
+from experiments.paper.network.relay import Network
+from experiments.paper.network.roles import Played, Roles, warmed
+from experiments.paper.network.zygote import Zygote
+from kcagc.datasets import load
+from kcagc.datasets.catalog import EMBEDDED, entry
+from kcagc.datasets.model import Dataset
+from kcagc.ledger.policy import LABELLED_SUMS
+from kcagc.metrics import accuracy
+from kcagc.secagg.groups import TWO_PARTY_SUM
+
+_PATIENCE = 3600.0
+
+
+def default_settings(local_clusters: int | str | None = "k", **changes: Any) -> dict[str, Any]:
+    """Give what a user who sets nothing else gets; the number of clusters and ψ come with the dataset."""
+    return {"n_local_clusters": local_clusters, **changes}
+
+
+def paper_settings(n_clusters: int, local_clusters: int | str = "k", **changes: Any) -> dict[str, Any]:
+    """Give the paper's configuration: U, k components, a binary tree, ten iterations, and the last party sums."""
+    return {
+        "n_local_clusters": local_clusters,
+        "n_components": n_clusters,
+        "scaling": "U",
+        "fan_in": 2,
+        "aggregator": "party",
+        "accept": [TWO_PARTY_SUM, LABELLED_SUMS],
+        "max_iter": 10,
+        **changes,
+    }
+
+
+def measure(
+    dataset: str | Dataset,
+    n_parties: int,
+    settings: dict[str, Any],
+    network: Network | None,
+    *,
+    zygote: Zygote | None = None,
+    trace: bool = False,
+    patience: float = _PATIENCE,
+) -> dict[str, Any]:
+    """Run all roles as processes on links of a network (None: without a relay) and give the figures.
+
+    `settings` are those of `[session]` in a configuration, with `accept` and `random_state`; `n_clusters` and `psi`
+    come with a public graph. Many runs share a `zygote` (see `roles.warmed`). With `trace`, every role's moments are
+    given as well (what it sent, heard and made safe, in seconds since the beginning), and the chain of messages that
+    waited for each other, as a table.
+    """
+    if zygote is None:
+        with warmed() as own:
+            return measure(dataset, n_parties, settings, network, zygote=own, trace=trace, patience=patience)
+    data = load(dataset) if isinstance(dataset, str) else dataset
+    chosen = {"n_clusters": data.n_classes, **settings}
+    if "psi" not in chosen:
+        chosen["psi"] = 2 if data.name == EMBEDDED else entry(data.name).paper.psi
+    with tempfile.TemporaryDirectory() as folder:
+        played = Roles(Path(folder), data, n_parties, chosen).run(zygote, network, patience)
+    parties = [one for one in played if one.labels is not None]
+    labels = common_labels(parties)
+    begun, ended = interval(played)
+    steps = critical_path(played, begun)
+    figures: dict[str, Any] = {
+        "dataset": data.name,
+        "parties": n_parties,
+        "network": "none" if network is None else network.name,
+        "settings": chosen,
+        "seconds": round(ended - begun, 4),
+        "rounds": sequential_rounds(parties),
+        "sums": sum(merge["rounds"] for merge in _merges(parties).values()),
+        "accuracy": round(accuracy(data.labels, labels), 4),
+        "critical_path": summed_up(steps),
+        "bytes_sent": {one.name: one.summary["bytes_sent"] for one in played},
+        "bytes_on_link": {one.name: [count.passed for count in one.link] for one in played if one.link},
+        "local_seconds": {one.name: round(_spent(one, "local"), 4) for one in parties},
+        "local_cpu_seconds": {one.name: round(_detail(one, "local ends"), 4) for one in parties},
+        "commits": {one.name: _commits(one, begun, ended) for one in played},
+        "reading_seconds": {one.name: round(_spent(one, "read"), 4) for one in parties},
+        "seconds_to_the_end": round(max(one.when("ended")[-1] for one in played) - ended, 4),
+        "cpu_seconds": {one.name: round(one.cpu, 3) for one in played},
+        "peak_megabytes": {one.name: round(one.peak / 1e6, 1) for one in played},
+    }
+    if trace:
+        figures["path"] = table(steps)
+        figures["trace"] = {
+            one.name: [[round(at - begun, 5), what, detail] for at, what, detail in one.events] for one in played
+        }
+    return figures
+
+
+def common_labels(parties: list[Played]) -> np.ndarray:
+    """Give the cluster of each node, on which all parties must agree."""
+    first, *others = parties
+    for one in others:
+        if not np.array_equal(one.labels, first.labels):
+            raise RuntimeError(f"{one.name} has other labels than {first.name}")
+    return first.labels
+
+
+def interval(played: list[Played]) -> tuple[float, float]:
+    """Give when the last party was let in, and when the last had the labels; nobody may have computed before that."""
+    begun = max(moment for one in played for moment in one.when("connected"))
+    ended = max(one.when("labels")[-1] for one in played if one.labels is not None)
+    for one in played:
+        if any(moment < begun for moment in one.when("local begins")):
+            raise RuntimeError(f"{one.name} began its local work before all were connected")
+        if any(moment > begun for moment in one.when("read ends")):
+            raise RuntimeError(f"{one.name} read its files after all were connected")
+    return begun, ended
+
+
+def sequential_rounds(parties: list[Played]) -> int:
+    """Count rounds that wait for each other: merges of one layer run side by side, layers one after the other."""
+    longest: dict[int, int] = {}
+    for merge in _merges(parties).values():
+        longest[merge["layer"]] = max(longest.get(merge["layer"], 0), merge["rounds"])
+    return sum(longest.values())
+
+
+def _merges(parties: list[Played]) -> dict[str, dict[str, Any]]:
+    return {merge["group"]: merge for one in parties for merge in one.summary["merges"]}
+
+
+def _spent(one: Played, what: str) -> float:
+    return sum(one.when(f"{what} ends")) - sum(one.when(f"{what} begins"))
+
+
+def _detail(one: Played, what: str) -> float:
+    return sum(detail for _, event, detail in one.events if event == what)
+
+
+def _commits(one: Played, begun: float, ended: float) -> list[float]:
+    """Give how many times a role made something safe in the interval, and the seconds that this took it."""
+    taken = [seconds for at, event, seconds in one.events if event == "commit" and begun <= at <= ended]
+    return [len(taken), round(sum(taken), 4)]

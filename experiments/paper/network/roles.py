@@ -1,0 +1,163 @@
+"""All roles of a run on one machine: folders as `kcagc init` makes them, processes, and a link for each party."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from experiments.paper.network.relay import Count, Network, Relay
+from experiments.paper.network.zygote import Zygote
+from kcagc.datasets.model import Dataset
+from kcagc.deployment.folders import Plan, write_folders
+
+_PLAY = "experiments.paper.network.stopwatch:play"
+_WARM = ("grpc.aio", "rich.status", "sklearn.cluster", "kcagc.cli.main", "kcagc.deployment.running")
+_ELSEWHERE = {"n_clusters", "psi", "aggregator", "accept", "random_state"}  # where the folders have a line already
+_LISTENING = 120.0  # seconds for the aggregator to read its files
+
+
+def warmed() -> Zygote:
+    """Give a process to fork roles from. Each has one thread for its mathematics: there are more roles than cores."""
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return Zygote(*_WARM, _PLAY.partition(":")[0], environment=one)
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a role left: its summary, the cluster of each node (for parties), its moments, and what it used."""
+
+    name: str
+    summary: dict[str, Any]
+    labels: np.ndarray | None
+    events: list[tuple[float, str, Any]]
+    peak: int  # bytes of memory
+    cpu: float  # of the processor, from the fork to the end
+    link: tuple[Count, Count] | None  # bytes to the aggregator and back, where there is a relay
+
+    def when(self, what: str) -> list[float]:
+        """Give every moment of a kind."""
+        return [at for at, event, _ in self.events if event == what]
+
+
+class Roles:
+    """The folders of one run, the aggregator's last."""
+
+    def __init__(self, folder: Path, dataset: Dataset, n_parties: int, settings: dict[str, Any]) -> None:
+        self.parties = [f"party-{number:02}" for number in range(1, n_parties + 1)]
+        plan = Plan.of(
+            self.parties,
+            aggregator=self.parties[-1] if settings.get("aggregator") == "party" else None,
+            address="127.0.0.1:1",  # another is given when they are started
+            listen="127.0.0.1:0",
+            n_clusters=settings["n_clusters"],
+            psi=settings["psi"],
+        )
+        self._folder, self._configs = folder, write_folders(folder, plan)
+        self.hub = plan.roles[-1]
+        for name, path in self._configs.items():
+            path.write_text(_configured(path.read_text(), settings, party=name in self.parties), encoding="utf-8")
+        graph = sparse.csr_array(dataset.adjacency)
+        for name, table in zip(self.parties, dataset.parties(n_parties), strict=True):
+            data = self._configs[name].parent / "data"
+            sparse.save_npz(data / "features.npz", sparse.csr_array(table), compressed=False)
+            sparse.save_npz(data / "graph.npz", graph, compressed=False)
+
+    def run(self, zygote: Zygote, network: Network | None, seconds: float) -> list[Played]:
+        """Start all roles, see them through to the end, and give what they left."""
+        with contextlib.ExitStack() as stack:
+            running = stack.enter_context(self._ending(zygote))
+            running[self._start(zygote, self.hub, "--listen", "127.0.0.1:0")] = self.hub
+            port = self._listening(zygote, running)
+            others = [name for name in self._configs if name != self.hub]
+            ports, links = [port] * len(others), {}
+            if network is not None:
+                relay = stack.enter_context(Relay(network, port, len(others)))
+                ports, links = relay.ports, dict(zip(others, relay.counts, strict=True))
+            for name, own in zip(others, ports, strict=True):
+                running[self._start(zygote, name, "--address", f"127.0.0.1:{own}")] = name
+            self._to_the_end(zygote, running, seconds)
+        return [self._played(name, links.get(name)) for name in self._configs]
+
+    @contextlib.contextmanager
+    def _ending(self, zygote: Zygote) -> Iterator[dict[int, str]]:
+        """Let no role outlive a run that went wrong."""
+        running: dict[int, str] = {}
+        try:
+            yield running
+        finally:
+            for call in running:
+                zygote.kill(call)
+
+    def _start(self, zygote: Zygote, name: str, *place: str) -> int:
+        command = "party" if name in self.parties else "coordinator"
+        arguments = [command, "--config", str(self._configs[name]), *place, "--json"]
+        return zygote.start(_PLAY, {"arguments": arguments, "notes": str(self._notes(name))}, self._log(name))
+
+    def _listening(self, zygote: Zygote, running: dict[int, str]) -> int:
+        end = time.monotonic() + _LISTENING
+        while time.monotonic() < end and not zygote.ended(running, 0.01):
+            if found := re.search(r"listening on \S+:(\d+)", self._said(self.hub)):
+                return int(found[1])
+        raise RuntimeError(f"{self.hub} does not listen:\n{self._said(self.hub)}")
+
+    def _to_the_end(self, zygote: Zygote, running: dict[int, str], seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while running:
+            ended = zygote.ended(running, end - time.monotonic())
+            if not ended:
+                said = "\n".join(self._said(name) for name in running.values())
+                raise RuntimeError(f"{', '.join(running.values())} did not end in {seconds:.0f} seconds:\n{said}")
+            for call, code in ended.items():
+                name = running.pop(call)
+                if code != 0:
+                    raise RuntimeError(f"{name} ended with exit code {code}:\n{self._said(name)}")
+
+    def _played(self, name: str, link: tuple[Count, Count] | None) -> Played:
+        noted = json.loads(self._notes(name).read_text(encoding="utf-8"))
+        result = self._configs[name].parent / "result"
+        summary = json.loads((result / "run.json").read_text(encoding="utf-8"))
+        labels = None
+        if name in self.parties:
+            rows = np.loadtxt(result / "labels.csv", delimiter=",", skiprows=1, dtype=np.int64)
+            labels = rows[np.argsort(rows[:, 0]), 1]
+        events = [tuple(event) for event in noted["events"]]
+        return Played(name, summary, labels, events, noted["peak"], noted["cpu"], link)
+
+    def _notes(self, name: str) -> Path:
+        return self._folder / f"{name}.json"
+
+    def _log(self, name: str) -> Path:
+        return self._folder / f"{name}.log"
+
+    def _said(self, name: str) -> str:
+        return self._log(name).read_text(encoding="utf-8") if self._log(name).exists() else ""
+
+
+def _configured(text: str, settings: dict[str, Any], *, party: bool) -> str:
+    """Write settings into a configuration as it comes from the template."""
+    chosen = {name: value for name, value in settings.items() if name not in _ELSEWHERE and value is not None}
+    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in chosen.items())  # TOML writes them alike
+    changes = [("[session]\n", f"[session]\n{lines}")]
+    if settings.get("random_state") is not None:
+        changes.append(("# random_state = 0\n", f"random_state = {settings['random_state']}\n"))
+    if party:
+        changes += [
+            ("accept = []\n", f"accept = {json.dumps(list(settings.get('accept', ())))}\n"),
+            ('features = "data/features.csv"\n', 'features = "data/features.npz"\n'),
+            ('\nid_column = "id"\n', "\n"),
+            ('graph = "data/edges.csv"\n', 'graph = "data/graph.npz"\n'),
+        ]
+    for before, after in changes:
+        if text.count(before) != 1:
+            raise RuntimeError(f"the template of a configuration has {text.count(before)} lines {before.strip()!r}")
+        text = text.replace(before, after)
+    return text

@@ -1,0 +1,145 @@
+"""What a role's process is fitted with when it is measured: it notes moments, and changes nothing.
+
+Moments are of the clock that counts on while the machine runs; on one machine it is the same in all processes.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+class _Head(msgspec.Struct):
+    """As much of a message as says what it is."""
+
+    kind: str
+    stage: str = ""
+    group: str = ""
+    number: int = -1
+
+
+_heads = msgspec.msgpack.Decoder(_Head)
+
+
+class Stopwatch:
+    """The moments of one role: when, what, and a word or a number that belongs to it."""
+
+    def __init__(self) -> None:
+        self._events: list[tuple[float, str, Any]] = []
+
+    def note(self, what: str, detail: Any = "") -> None:
+        """Note that something happens now."""
+        self._events.append((time.monotonic(), what, detail))
+
+    def install(self) -> None:
+        """Watch the links, the local work, the journal, the messages, and the end."""
+        from kcagc.deployment import task  # noqa: PLC0415 - only in the process of a role
+        from kcagc.protocol import fit  # noqa: PLC0415
+        from kcagc.runtime.correspondence import Correspondence  # noqa: PLC0415
+        from kcagc.runtime.journal import Journal  # noqa: PLC0415
+        from kcagc.runtime.resumable import ResumableRole  # noqa: PLC0415
+        from kcagc.runtime.runner import Runner  # noqa: PLC0415
+        from kcagc.transport.frames import Assembly  # noqa: PLC0415
+
+        task.read_party = self._timed(task.read_party, "read")
+        fit.compute_local = self._timed(fit.compute_local, "local")
+        Journal.commit = self._committing(Journal.commit)  # type: ignore[method-assign]
+        Runner.admit = self._admitting(Runner.admit)  # type: ignore[method-assign]
+        Assembly.add = self._arriving(Assembly.add)  # type: ignore[method-assign]
+        Correspondence.post = self._posting(Correspondence.post)  # type: ignore[method-assign]
+        ResumableRole.take_in = self._taking_in(ResumableRole.take_in)  # type: ignore[method-assign]
+
+    def write(self, path: Path) -> None:
+        """Keep all of it, and how much memory and processor the process has had from its fork on."""
+        self.note("ended")
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        figures = {"peak": used.ru_maxrss * 1024, "cpu": used.ru_utime + used.ru_stime, "events": self._events}
+        path.write_text(json.dumps(figures), encoding="utf-8")
+
+    def _timed(self, function: Callable[..., Any], what: str) -> Callable[..., Any]:
+        @wraps(function)
+        def timed(*values: Any, **named: Any) -> Any:
+            self.note(f"{what} begins")
+            used = time.thread_time()
+            result = function(*values, **named)
+            self.note(f"{what} ends", time.thread_time() - used)
+            return result
+
+        return timed
+
+    def _committing(self, commit: Callable[..., None]) -> Callable[..., None]:
+        @wraps(commit)
+        def timed(journal: Any) -> None:
+            counts, begun = journal._db.in_transaction, time.monotonic()
+            commit(journal)
+            if counts:
+                self.note("commit", time.monotonic() - begun)
+
+        return timed
+
+    def _admitting(self, admit: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(admit)
+        def noted(runner: Any, peer: str, *values: Any) -> Any:
+            self.note("connected", peer)
+            return admit(runner, peer, *values)
+
+        return noted
+
+    def _posting(self, post: Callable[..., None]) -> Callable[..., None]:
+        @wraps(post)
+        def noted(letters: Any, number: int, payload: bytes) -> None:
+            self.note("sends", [letters.peer, _named(payload), len(payload)])
+            post(letters, number, payload)
+
+        return noted
+
+    def _arriving(self, add: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(add)
+        def noted(assembly: Any, part: Any) -> Any:
+            message = add(assembly, part)
+            if message is not None:
+                self.note("arrives", assembly._sender)  # the role may be at work, and hear it later
+            return message
+
+        return noted
+
+    def _taking_in(self, take_in: Callable[..., None]) -> Callable[..., None]:
+        @wraps(take_in)
+        def noted(role: Any, sender: str, number: int, payload: bytes) -> None:
+            self.note("hears", [sender, _named(payload), len(payload)])
+            before = role.finished
+            take_in(role, sender, number, payload)
+            if role.finished and not before and role.error is None:
+                self.note("labels")  # known to be everybody's, and safe in the journal
+
+        return noted
+
+
+def _named(payload: bytes) -> str:
+    head = _heads.decode(payload)
+    number = str(head.number) if head.number >= 0 else ""
+    return " ".join(filter(None, (head.kind, head.group, head.stage, number)))
+
+
+def play(plan: dict[str, Any]) -> int:
+    """Be a role under the stopwatch, to its end; give the exit code."""
+    from kcagc.cli.main import main  # noqa: PLC0415
+
+    watch = Stopwatch()
+    watch.install()
+    sys.argv = ["kcagc", *plan["arguments"]]
+    try:
+        main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    finally:
+        watch.write(Path(plan["notes"]))
+    return 0

@@ -1,0 +1,58 @@
+"""Figures for the page: one look for all, files that do not change unless what they show changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+# Distinct for readers who do not see all colours, and on paper (Okabe and Ito).
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+
+class Figures:
+    """Where figures go, and how the page refers to them."""
+
+    def __init__(self, folder: Path, page: Path) -> None:
+        self.folder = folder
+        self.page = page
+
+    @contextmanager
+    def figure(
+        self, name: str, *, panels: tuple[int, int] = (1, 1), size: tuple[float, float] = (7.0, 4.0), **more: Any
+    ) -> Iterator[tuple[Any, Any]]:
+        """Give a Matplotlib figure and its axes to draw on; it is written as NAME.svg (.png where NAME says so)."""
+        import matplotlib  # noqa: PLC0415 - an extra
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot  # noqa: PLC0415
+
+        settings = {
+            "svg.hashsalt": "kcagc",  # the same ids in the file every time
+            "font.size": 10,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "grid.alpha": 0.25,
+            "legend.frameon": False,
+            "figure.facecolor": "white",
+        }
+        with matplotlib.rc_context(settings):
+            figure, axes = pyplot.subplots(*panels, figsize=size, layout="constrained", **more)
+            try:
+                yield figure, axes
+                self.folder.mkdir(parents=True, exist_ok=True)
+                path = self.folder / (name if name.endswith(".png") else f"{name}.svg")
+                clean = {"Software": None} if path.suffix == ".png" else {"Date": None, "Creator": None}
+                figure.savefig(path, dpi=110, metadata=clean)
+            finally:
+                pyplot.close(figure)
+
+    def shown(self, name: str, words: str) -> str:
+        """Give the Markdown that shows a figure; the words are for those who cannot see it, and stand below it."""
+        path = self.folder / (name if name.endswith(".png") else f"{name}.svg")
+        where = os.path.relpath(path, self.page.parent).replace(os.sep, "/")
+        return f"![{words}]({where})\n\n*{words}*\n"

@@ -1,0 +1,32 @@
+"""The numbers that the paper prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+PUBLISHED: dict[str, Any] = json.loads((Path(__file__).parent / "published.json").read_text(encoding="utf-8"))
+
+PARTIES = (2, 4, 8, 16)
+LOCAL = ("k", "2k", "4k", "8k")
+
+
+def utility(dataset: str, method: str, local: str = "", parties: int = 0) -> tuple[float, float] | None:
+    """Give Table 2's mean and deviation, in per cent, where it has such a cell."""
+    table = PUBLISHED["utility_accuracy_percent_mean_std"].get(dataset, {})
+    row = table.get(row_name(local) if method == "kcagc" else method)
+    found = row.get(f"L={parties}") if isinstance(row, dict) else row
+    return (found[0], found[1]) if found else None
+
+
+def seconds(network: str, dataset: str, local: str, parties: int) -> float | None:
+    """Give Table 4's ("lan") or Table 10's ("wan") training time."""
+    table = PUBLISHED[f"{network}_training_seconds"].get(dataset, {})
+    found = table.get(row_name(local), {}).get(f"L={parties}")
+    return float(found) if found is not None else None
+
+
+def row_name(local: str) -> str:
+    """Give the name under which a number of local clusters is published."""
+    return f"k_hat={local.removesuffix('k') or 1}k"

@@ -1,0 +1,133 @@
+"""Raw results as JSON: a file for each experiment, a line for each cell, with where and when it was computed."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.paper.experiment import Config, Result
+from kcagc.files.atomic import write_text
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "experiments" / "results"
+_PACKAGES = ("kcagc", "numpy", "scipy", "scikit-learn", "cryptography", "grpcio")
+
+
+@dataclass(frozen=True)
+class Stat:
+    """Mean and standard deviation of the seeds of a cell, as the paper prints them."""
+
+    mean: float
+    std: float
+    n: int
+
+
+class Records:
+    """The finished cells of one experiment."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"runs": {}, "cells": []}
+        self.runs: dict[str, Any] = kept["runs"]
+        self._cells: dict[str, dict[str, Any]] = {_key(cell["config"]): cell for cell in kept["cells"]}
+
+    def __contains__(self, config: Config) -> bool:
+        return _key(config) in self._cells
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def add(self, config: Config, result: Result, seconds: float) -> None:
+        """Keep a finished cell, in the file before anything else happens."""
+        run = provenance()
+        number = next((name for name, known in self.runs.items() if _but_when(known) == _but_when(run)), None)
+        if number is None:
+            number = f"run-{len(self.runs) + 1}"
+            self.runs[number] = run
+        self._cells[_key(config)] = {"config": config, "result": result, "seconds": round(seconds, 2), "run": number}
+        cells = ",\n".join(json.dumps(cell, ensure_ascii=False) for _, cell in sorted(self._cells.items()))
+        runs = ",\n".join(f"{json.dumps(name)}: {json.dumps(known)}" for name, known in self.runs.items())
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(self.path, f'{{"runs": {{\n{runs}\n}}, "cells": [\n{cells}\n]}}\n')
+
+    def forget(self, config: Config) -> None:
+        """Drop a cell, so that it is computed again."""
+        self._cells.pop(_key(config), None)
+
+    def all(self, **wanted: Any) -> Iterator[tuple[Config, Result]]:
+        """Give the cells whose configuration has these values."""
+        for _, cell in sorted(self._cells.items()):
+            if all(cell["config"].get(name) == value for name, value in wanted.items()):
+                yield cell["config"], cell["result"]
+
+    def one(self, **wanted: Any) -> Result | None:
+        """Give the result of the first such cell."""
+        return next((result for _, result in self.all(**wanted)), None)
+
+    def stat(self, field: str, **wanted: Any) -> Stat | None:
+        """Give mean and deviation of a value over such cells, or nothing where there are none."""
+        found = [result[field] for _, result in self.all(**wanted) if result.get(field) is not None]
+        return Stat(float(np.mean(found)), float(np.std(found)), len(found)) if found else None
+
+    def values(self, name: str, **wanted: Any) -> list[Any]:
+        """Give the values that a part of the configuration takes, in the order of first appearance, numbers sorted."""
+        found = list(dict.fromkeys(config[name] for config, _ in self.all(**wanted) if name in config))
+        return sorted(found) if all(isinstance(value, int | float) for value in found) else found
+
+
+class Book:
+    """The results of all experiments, by name."""
+
+    def __init__(self, folder: Path = RESULTS) -> None:
+        self.folder = folder
+        self._opened: dict[str, Records] = {}
+
+    def __getitem__(self, name: str) -> Records:
+        if name not in self._opened:
+            self._opened[name] = Records(self.folder / f"{name}.json")
+        return self._opened[name]
+
+
+def provenance() -> dict[str, Any]:
+    """Say what computes: commit, versions, machine, day."""
+    return {
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in _PACKAGES},
+        "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
+        "when": datetime.now(UTC).date().isoformat(),
+    }
+
+
+def _commit() -> str:
+    """Give the commit, marked where what is computed with has changed since."""
+    head = _git("rev-parse", "--short=10", "HEAD")
+    changed = _git("status", "--porcelain", "--", "src", "experiments/paper")
+    return head + ("+changes" if changed else "") if head else "unknown"
+
+
+def _git(*asked: str) -> str:
+    try:
+        return subprocess.run(
+            ["git", *asked], cwd=ROOT, capture_output=True, text=True, check=False, timeout=20
+        ).stdout.strip()
+    except OSError:
+        return ""
+
+
+def _but_when(run: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in run.items() if name != "when"}
+
+
+def _key(config: Config) -> str:
+    return json.dumps(config, sort_keys=True)
