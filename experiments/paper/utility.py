@@ -22,7 +22,9 @@ def cells(options: Options) -> list[Config]:
             found += [common | {"method": method} for method in ("agc", "gcc")]
             for number in parties:
                 found += [
-                    common | {"configuration": one, "parties": number, "method": "basic"} for one in CONFIGURATIONS
+                    common | {"configuration": one, "parties": number, "method": "basic"}
+                    for one in CONFIGURATIONS
+                    if one != "converged" or name not in PUBLIC[1:]  # Q = 10 and no limit, shown for Cora
                 ]
                 found += [
                     common | {"configuration": one, "parties": number, "method": "kcagc", "local": many}

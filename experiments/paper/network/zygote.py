@@ -30,7 +30,7 @@ class Zygote:
 
     def __init__(self, *modules: str, environment: dict[str, str] | None = None) -> None:
         paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        self._process = subprocess.Popen(  # noqa: S603 - our own program
+        self._process = subprocess.Popen(
             [sys.executable, "-m", "experiments.paper.network.zygote", *modules],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -26,13 +26,16 @@ class Shuffle:
 
     @classmethod
     def from_key(cls, key: bytes, session: bytes, label: bytes, shape: tuple[int, int, int]) -> Shuffle:
-        """Derive the orders for one vector: where random words sort to. Two equal words of 64 bits do not occur."""
+        """Derive the orders for one vector: where random words sort to.
+
+        Two equal words of 64 bits do not occur, so any way of sorting gives the same, and the fastest will do.
+        """
         starts, rows, columns = shape
         words = keystream(derived(key, session, "shuffle", label, *shape), starts * rows * (1 + columns))
         of_rows, of_columns = words[: starts * rows], words[starts * rows :]
         return cls(
-            np.argsort(of_rows.reshape(starts, rows), axis=1, kind="stable"),
-            np.argsort(of_columns.reshape(shape), axis=2, kind="stable"),
+            np.argsort(of_rows.reshape(starts, rows), axis=1),
+            np.argsort(of_columns.reshape(shape), axis=2),
         )
 
     def apply(self, values: NDArray[Any]) -> NDArray[Any]:

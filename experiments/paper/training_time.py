@@ -1,0 +1,148 @@
+"""Tables 4 and 10: training time of real processes with mutual TLS, on links with the paper's rate and delay."""
+
+from __future__ import annotations
+
+import atexit
+from functools import lru_cache, partial
+
+from experiments.paper import published
+from experiments.paper.configurations import SHOWN, dataset
+from experiments.paper.experiment import PUBLIC, Config, Experiment, Options, Result
+from experiments.paper.network.measure import default_settings, measure, paper_settings
+from experiments.paper.network.relay import LAN as GIGABIT
+from experiments.paper.network.relay import WAN as FAR
+from experiments.paper.network.roles import warmed
+from experiments.paper.network.zygote import Zygote
+from experiments.paper.plots import COLOURS, MARKERS, Figures
+from experiments.paper.store import Book, Records
+from experiments.paper.tables import NOTHING, table
+
+_NETWORKS = {"lan": GIGABIT, "wan": FAR}
+
+
+def cells(network: str, options: Options) -> list[Config]:
+    """Give every cell of the table in both configurations, the small ones first."""
+    return [
+        {"network": network, "dataset": name, "configuration": one, "parties": number, "local": many}
+        for number in options.thinned((2, 4), published.PARTIES)
+        for many in options.thinned(("k",), published.LOCAL)
+        for name in (options.pick(*PUBLIC) if options.datasets or not options.quick else ("cora",))
+        for one in ("paper", "default")
+    ]
+
+
+def compute(cell: Config) -> Result:
+    """Run all roles as processes and measure from all connected to labels at every party."""
+    data = dataset(cell["dataset"])
+    settings = (
+        paper_settings(data.n_classes, cell["local"], random_state=0)
+        if cell["configuration"] == "paper"
+        else default_settings(cell["local"], random_state=0)
+    )
+    found = measure(data, cell["parties"], settings, _NETWORKS[cell["network"]], zygote=_zygote())
+    return {
+        "seconds": found["seconds"],
+        "accuracy": round(100 * found["accuracy"], 2),
+        "rounds": found["rounds"],
+        "sums": found["sums"],
+        "critical_path": found["critical_path"],
+        "local_seconds": max(found["local_seconds"].values()),
+        "local_cpu_seconds": round(sum(found["local_cpu_seconds"].values()), 3),
+        "cpu_seconds": round(sum(found["cpu_seconds"].values()), 2),
+        "megabytes_sent": round(max(found["bytes_sent"].values()) / 1e6, 3),
+        "peak_megabytes": max(found["peak_megabytes"].values()),
+    }
+
+
+@lru_cache(maxsize=1)
+def _zygote() -> Zygote:
+    """Give the process that all roles are forked from; imports are paid once."""
+    process = warmed().__enter__()
+    atexit.register(process.__exit__, None, None, None)
+    return process
+
+
+def render(network: str, book: Book, figures: Figures) -> str:
+    """Give the table, the paper's seconds beside ours, and how many times faster."""
+    records = book[network]
+    parts = [_summary(network, records)]
+    parts += [_table(network, records, name) for name in records.values("dataset")]
+    parts.append(_plot(network, records, figures))
+    return "\n".join(parts)
+
+
+def ratios(network: str, records: Records, configuration: str) -> list[tuple[str, str, int, float, float]]:
+    """Give the cells that the paper has too: dataset, k̂, L, our seconds, the paper's."""
+    found = []
+    for config, result in records.all(configuration=configuration):
+        paper = published.seconds(network, config["dataset"], config["local"], config["parties"])
+        if paper is not None:
+            found.append((config["dataset"], config["local"], config["parties"], result["seconds"], paper))
+    return found
+
+
+def _summary(network: str, records: Records) -> str:
+    link = "1000 Mbit/s, no delay" if network == "lan" else "400 Mbit/s, 100 ms one way"
+    lines = [
+        f"Seconds from the moment all roles are connected until every party has the labels, local work included. Every "
+        f"role is a process with its own certificate and journal; its link ({link}) is a relay of ours. One run a "
+        "cell, all roles on the cores of one machine (see below), where the paper had 48: with more roles than cores "
+        "their local work queues.\n"
+    ]
+    for one in ("paper", "default"):
+        found = ratios(network, records, one)
+        if found:
+            faster = sum(ours < paper for *_, ours, paper in found)
+            five = sum(5 * ours <= paper for *_, ours, paper in found)
+            least = min(paper / ours for *_, ours, paper in found)
+            most = max(paper / ours for *_, ours, paper in found)
+            lines.append(
+                f"**`{SHOWN[one]}` is faster than the paper in {faster} of {len(found)} cells**, at least five times "
+                f"in {five}; from {least:.1f} to {most:.0f} times.\n"
+            )
+    return "\n".join(lines)
+
+
+def _table(network: str, records: Records, name: str) -> str:
+    parties = records.values("parties", dataset=name)
+    rows = []
+    for local in (many for many in published.LOCAL if records.one(dataset=name, local=many)):
+        paper = [published.seconds(network, name, local, number) for number in parties]
+        rows.append([f"k̂ = {local}", "paper", *(f"{value:.2f}" if value else NOTHING for value in paper)])
+        for one in ("paper", "default"):
+            shown = []
+            for number, theirs in zip(parties, paper, strict=True):
+                found = records.one(dataset=name, local=local, parties=number, configuration=one)
+                times = f" ({theirs / found['seconds']:.1f}×)" if found and theirs else ""
+                shown.append(f"{found['seconds']:.2f}{times}" if found else NOTHING)
+            rows.append(["", f"`{SHOWN[one]}`", *shown])
+    return f"### {name.capitalize()}\n\n{table(['', '', *(f'L = {number}' for number in parties)], rows, left=2)}"
+
+
+def _plot(network: str, records: Records, figures: Figures) -> str:
+    found = {one: ratios(network, records, one) for one in ("paper", "default")}
+    if not all(found.values()):
+        return ""
+    with figures.figure(network, panels=(1, 2), size=(9.2, 4.2)) as (_, axes):
+        for axis, (one, rows) in zip(axes, found.items(), strict=True):
+            for number, name in enumerate(PUBLIC):
+                points = [(paper, ours) for other, _, _, ours, paper in rows if other == name]
+                if points:
+                    across, up = zip(*points, strict=True)
+                    axis.scatter(across, up, s=22, c=COLOURS[number], marker=MARKERS[number], label=name, alpha=0.8)
+            values = [value for *_, ours, paper in rows for value in (ours, paper)]
+            ends = (min(values) * 0.7, max(values) * 1.4)
+            axis.plot(ends, ends, c="#666666", lw=1, zorder=0)
+            axis.plot(ends, [end / 5 for end in ends], c="#666666", lw=1, ls=":", zorder=0)
+            axis.set(xscale="log", yscale="log", xlabel="paper, s", ylabel="ours, s", title=SHOWN[one])
+        axes[0].legend(loc="upper left")
+    words = "Training time of every cell against the paper's; below the line we are faster, dotted: five times."
+    return figures.shown(network, words)
+
+
+def _experiment(network: str, title: str) -> Experiment:
+    return Experiment(network, title, partial(cells, network), compute, partial(render, network), alone=True)
+
+
+LAN = _experiment("lan", "Table 4: training time in a LAN")
+WAN = _experiment("wan", "Table 10: training time in a WAN")
