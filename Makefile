@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTHON := $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup test test-kill lint format demo bench bench-processes accuracy lock build clean check-python check-venv
+.PHONY: help setup setup-graphsage test test-kill lint format demo reproduce bench bench-processes accuracy lock build clean check-python check-venv
 
 help: ## Show this help
 	@echo "make TARGET, where TARGET is one of:"
@@ -60,6 +60,10 @@ demo: $(READY) ## Three organisations and a coordinator cluster together, as fou
 accuracy: $(READY) ## The baselines on the four public graphs and the protocols on Cora, beside the paper's figures (5 minutes)
 	@$(BIN)/kcagc baselines
 	@$(BIN)/python benchmarks/collaboration.py
+
+reproduce: $(READY) ## Every table and figure of the paper, or NAME=...; QUICK=1, DATASETS=cora,wiki, SEEDS=5 (hours; resumes)
+	@$(BIN)/python -m experiments.paper $(or $(NAME),all) $(if $(QUICK),--quick) \
+		$(if $(DATASETS),--datasets $(DATASETS)) $(if $(SEEDS),--seeds $(SEEDS))
 
 bench-processes: $(READY) ## Sixteen parties as sixteen processes on Cora; keeps the figures (1 minute; needs KCAGC_DATA or a download)
 	@$(BIN)/python benchmarks/processes.py --keep

@@ -32,7 +32,7 @@ def difference(stat: Stat | None, published: float | None, digits: int = 2) -> s
     """Write ours minus the paper's, with its sign; bold where it is below by more than a rounding."""
     if stat is None or published is None:
         return NOTHING
-    found = round(stat.mean - published, digits)
+    found = round(stat.mean - published, digits) + 0.0  # no minus before a zero
     text = f"{found:+.{digits}f}".replace("-", "−")
     return text if found >= 0 else f"**{text}**"
 
