@@ -39,6 +39,13 @@ $(READY): requirements.lock pyproject.toml | check-python check-venv
 
 setup: $(READY) ## Make .venv and install the pinned versions
 
+# Not in requirements.lock: hundreds of MB that one baseline needs. TORCH=... names another build.
+TORCH := torch==2.13.0
+setup-graphsage: check-python ## Install PyTorch for the GraphSAGE baseline, in .venv-graphsage (1.3 GB)
+	@'$(PYTHON)' -m venv --clear .venv-graphsage
+	@.venv-graphsage/bin/python -m pip --disable-pip-version-check install --quiet -c requirements.lock '$(TORCH)' \
+		--editable '.[datasets,graphsage]'
+
 test: $(READY) ## Run the tests
 	@$(BIN)/python -m pytest
 
@@ -82,4 +89,4 @@ build: $(READY) ## Build the wheel and the source archive in dist/
 	@$(BIN)/python -m build --no-isolation
 
 clean: check-venv ## Remove the environment and everything that was built
-	@rm -rf '$(VENV)' dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf '$(VENV)' .venv-graphsage dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -47,7 +47,7 @@ class Figures:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 path = self.folder / (name if name.endswith(".png") else f"{name}.svg")
                 clean = {"Software": None} if path.suffix == ".png" else {"Date": None, "Creator": None}
-                figure.savefig(path, dpi=110, metadata=clean)
+                figure.savefig(path, dpi=110, metadata=clean, bbox_inches="tight", pad_inches=0.08)
             finally:
                 pyplot.close(figure)
 

@@ -62,8 +62,8 @@ def compute(cell: Config) -> Result:
 def render(book: Book, figures: Figures) -> str:
     """Draw four panels for each configuration."""
     parts = []
-    for config, found in book["tsne"].all():
-        name, one = config["dataset"], config["configuration"]
+    every = {(config["dataset"], config["configuration"]): found for config, found in book["tsne"].all()}
+    for (name, one), found in sorted(every.items(), key=lambda item: (item[0][0], item[0][1] != "paper")):
         file = f"tsne-{name}-{one}.png"
         with figures.figure(file, panels=(1, 4), size=(14, 3.8)) as (_, axes):
             for axis, (panel, words) in zip(axes, PANELS.items(), strict=True):

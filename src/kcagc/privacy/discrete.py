@@ -1,8 +1,9 @@
 """Plug-in entropy: the share of rows that have a value stands for its probability.
 
-H = -Σ p log₂ p over distinct values, in bits. It is at most log₂ n, and is that where no value repeats: then it says how
-many rows there are and nothing about them. It never exceeds the entropy it estimates by more than chance, and falls
-short of it by about (values - 1) / (2 n ln 2) bits.
+H = -Σ p log₂ p over distinct values, in bits. It is at most log₂ n, and is that where no value repeats: then it says
+how many rows there are and nothing about them. On average it falls short of the entropy that it estimates, by about
+(values - 1) / (2 n ln 2) bits; an information made of such entropies is therefore too large, and of rows that do not
+repeat it is all that the other side has.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ def codes(rows: ArrayLike, *, digits: int | None = DIGITS) -> IntArray:
     if digits is not None and table.dtype.kind == "f":
         largest = float(np.abs(table).max())
         table = np.round(table / largest, digits) if largest > 0 else table
-        table = table + 0.0  # minus nothing is nothing
     if table.ndim == 2 and table.shape[1] == 1:
         table = table[:, 0]
     _, found = np.unique(table, axis=0, return_inverse=True)
@@ -39,7 +39,7 @@ def codes(rows: ArrayLike, *, digits: int | None = DIGITS) -> IntArray:
 
 
 def pair(first: IntArray, second: IntArray) -> IntArray:
-    """Number the pairs of two lists of codes: the value of both together."""
+    """Give every pair of codes a number: the value of both together."""
     if first.shape != second.shape:
         raise DataError(f"rows: {len(first)} of one, but {len(second)} of the other")
     return codes(first * (int(second.max()) + 1) + second)

@@ -10,10 +10,11 @@ neighbour in X alone and in Y alone:
 
     I(X;Y) = ψ(k) + ψ(n) - mean (ψ(n_x + 1) + ψ(n_y + 1))                 (nats)
 
-h depends on the units of Y, and may be negative; I does not, and is 0 or more. Both need a density: rows that repeat, or
-lie in a subspace, have none, and h is then minus infinity, whatever an estimator makes of rounding errors. That is
-refused. A curved surface, as the sphere of unit rows, is not noticed. I cannot exceed ψ(n) - ψ(k), about log₂ (n / k)
-bits, however exactly one tells the other, and falls short in many dimensions.
+h depends on the units of Y, and may be negative; I does not, and is 0 or more. Columns are brought to equal spread
+first, which changes neither but for Σ log σ in h, and lets one k-th neighbour serve all of them. h needs a density:
+rows that repeat, or lie in a subspace, have none, and h is then minus infinity, whatever an estimator makes of rounding
+errors. That is refused. A curved surface, as the sphere of unit rows, is not noticed. I cannot exceed ψ(n) - ψ(k),
+about log₂ (n / k) bits, however exactly one tells the other, and falls short in many dimensions.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from kcagc.privacy.discrete import checked, codes
 
 NEIGHBOURS = 3
 _BITS = 1 / np.log(2)
+_SAME = 1e-12  # rows nearer than this, beside a spread of one, are equal but for rounding
 _FLAT = 1e-9  # a direction this much narrower than the widest, once columns have equal spread, is rounding
 
 
@@ -37,19 +39,21 @@ def entropy(rows: ArrayLike, *, neighbors: int = NEIGHBOURS) -> float:
     """Give h(Y) in bits."""
     table = _table(rows, neighbors)
     n, d = table.shape
-    rank = _rank(table)
+    standard, spread = _standard(table)
+    rank = _rank(standard)
     if rank < d:
         raise DataError(
             f"rows: {n} rows of {d} columns lie in {rank} dimensions, where a density in {d} does not exist; drop "
             "constant columns and project on fewer directions than there are rows"
         )
-    radius = _to_neighbour(table, neighbors)
-    return float((digamma(n) - digamma(neighbors) + d * np.log(2 * radius).mean()) * _BITS)
+    radius = _to_neighbour(standard, neighbors)
+    found = digamma(n) - digamma(neighbors) + d * np.log(2 * radius).mean() + np.log(spread).sum()
+    return float(found * _BITS)
 
 
 def mutual_information(first: ArrayLike, second: ArrayLike, *, neighbors: int = NEIGHBOURS) -> float:
-    """Give I(X;Y) in bits, never negative; columns are brought to equal spread first, which changes nothing in it."""
-    one, other = (_standard(_table(rows, neighbors)) for rows in (first, second))
+    """Give I(X;Y) in bits, never negative."""
+    one, other = (_standard(_table(rows, neighbors))[0] for rows in (first, second))
     if len(one) != len(other):
         raise DataError(f"rows: {len(one)} of one, but {len(other)} of the other")
     n = len(one)
@@ -76,26 +80,26 @@ def _table(rows: ArrayLike, neighbors: int) -> FloatArray:
     return table
 
 
-def _rank(table: FloatArray) -> int:
-    values = np.linalg.svd(_standard(table), compute_uv=False)
+def _rank(standard: FloatArray) -> int:
+    values = np.linalg.svd(standard, compute_uv=False)
     return int(np.count_nonzero(values > _FLAT * values[0])) if values[0] > 0 else 0
 
 
-def _standard(table: FloatArray) -> FloatArray:
-    """Centre columns and divide them by their spread; one that is constant becomes zero."""
+def _standard(table: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Centre columns and divide them by their spread, which is given too; one that is constant becomes zero."""
     centred = table - table.mean(axis=0)
     spread = centred.std(axis=0)
     flat = spread <= _FLAT * np.abs(table).max(axis=0)
     centred[:, flat] = 0.0
-    standard: FloatArray = centred / np.where(flat, 1.0, spread)
-    return standard
+    spread[flat] = 1.0
+    return centred / spread, spread
 
 
 def _to_neighbour(table: FloatArray, neighbors: int) -> FloatArray:
     """Give the distance of each row to its k-th neighbour, by the largest difference in a coordinate."""
     found, _ = cKDTree(table).query(table, k=[neighbors + 1], p=np.inf)  # the nearest is the row itself
     radius: FloatArray = found[:, 0]
-    if (radius <= _FLAT * 1e-3 * np.abs(table).max()).any():
+    if (radius <= _SAME).any():
         raise DataError(
             f"rows: more than {neighbors} of them are equal (row {int(radius.argmin())} is one), and a density has no "
             "such point; drop repeats (`distinct`), or take the plug-in measure"
