@@ -1,6 +1,7 @@
 """A role that dies at any moment and goes on from its journal: the run ends as if nothing had happened."""
 
 import random
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from kcagc.errors import AbortedError, SessionError
 from kcagc.protocol.effects import beside
 from kcagc.protocol.fit import fit_party
 from kcagc.protocol.hub import coordinator, hub_half
-from kcagc.protocol.messages import Finished, Masked, decode, encode
+from kcagc.protocol.messages import Answer, Finished, Hellos, Masked, decode, encode
 from kcagc.runtime.correspondence import Correspondence
 from kcagc.runtime.journal import Journal
 from kcagc.runtime.resumable import ResumableRole
@@ -146,6 +147,60 @@ def test_a_crash_after_every_single_message_changes_nothing(runs):
     labels = runs(mode, 1).play(crash_rate=1.0)
     for name, found in labels.items():
         np.testing.assert_array_equal(found, undisturbed[name])
+
+
+class KilledError(BaseException):
+    """What SIGKILL does, where a test can see it."""
+
+
+def killed(name):
+    raise KilledError(name)
+
+
+def test_a_role_killed_where_messages_leave_in_the_middle_of_a_step_goes_on(runs, mode):
+    """The rest of the step, which takes long, is lost; what left stays what it was."""
+    undisturbed = runs(mode).play()
+    run, going = runs(mode, 2), True
+    while going:
+        for name, role in run.roles.items():
+            role.on_release = partial(killed, name)
+        try:
+            going = run.step()
+        except KilledError as kill:
+            run.crash(kill.args[0])
+    for name, found in run.play().items():
+        np.testing.assert_array_equal(found, undisturbed[name])
+    assert all(len(payloads) == 1 for payloads in run.received.values())
+    assert (run.crashes > 0) == (mode["method"] != "basic")  # whose starts travel with the comparison of data
+
+
+def test_data_are_compared_while_a_party_computes(runs):
+    run, seen = runs({"method": "kcagc"}), {}
+
+    def note(name):
+        (letters,) = run.roles[name].letters.values()
+        seen[name] = letters.outbox[letters.sent], run.journals[name].recall("local result")
+
+    for name in run.data:
+        run.roles[name].on_release = partial(note, name)
+    run.play()
+    assert set(seen) == set(run.data)
+    for name, (payload, local) in seen.items():
+        assert decode(payload, name).stage == "confirmation"
+        assert local is None
+
+
+def test_a_party_that_sums_lets_the_others_go_on_before_it_computes(runs):
+    run, seen = runs({"method": "kcagc", "aggregator": "party"}), []
+    role = run.roles[run.hub]
+
+    def note():
+        seen.append({decode(letters.outbox[letters.sent], run.hub).__class__ for letters in role.letters.values()})
+
+    role.on_release = note
+    run.play()
+    assert {Hellos} in seen  # before its own filter, projection and clusters
+    assert {Answer} in seen  # before its own next distances
 
 
 def test_a_hub_keeps_no_masked_vector(runs):

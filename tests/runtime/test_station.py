@@ -3,7 +3,8 @@
 import pytest
 
 from kcagc.errors import AgreementError, KcagcError
-from kcagc.protocol.effects import once, wait
+from kcagc.ledger import Entry
+from kcagc.protocol.effects import Send, once, perform, release, wait
 from kcagc.protocol.messages import Abort, decode
 from kcagc.runtime.station import Station
 
@@ -26,6 +27,35 @@ def test_a_role_that_is_ended_from_outside_tells_its_peers():
     assert decode(sent[0][1], "ann") == Abort("ann", "aborted")
     assert station.finished
     assert [entry.kind for entry in station.ledger] == ["message/abort"] * 2
+
+
+async def releasing():
+    await perform(Send("bob", b"first", Entry("ann", "bob", "message/hello", "hello", (), 5)))
+    await release()
+    await once("long", lambda: b"done")
+    await perform(Send("bob", b"second", Entry("ann", "bob", "message/hello", "hello", (), 6)))
+    await release()
+    await release()  # nothing is waiting to leave
+    await wait(["bob"])
+
+
+def test_what_was_said_leaves_before_what_takes_long():
+    station = Station("ann", releasing(), ("bob",))
+    station.releases = True
+    assert station.start() == [("bob", b"first")]
+    assert station.stopped
+    assert station.waiting_for == frozenset()
+    assert station.go_on() == [("bob", b"second")]
+    assert station.stopped
+    assert station.go_on() == []
+    assert not station.stopped
+    assert station.waiting_for == {"bob"}
+
+
+def test_who_does_not_ask_for_it_gets_a_step_whole():
+    station = Station("ann", releasing(), ("bob",))
+    assert station.start() == [("bob", b"first"), ("bob", b"second")]
+    assert not station.stopped
 
 
 def test_a_role_that_has_ended_cannot_be_ended_again():

@@ -75,7 +75,15 @@ class Progress:
     total: int = 0
 
 
-Effect = Send | Wait | Once | Recall | Use | Disclosed | Progress
+@dataclass(frozen=True)
+class Release:
+    """Let what was said so far leave now: what follows takes long, and others need not wait for it.
+
+    Nothing said before it may depend on what `Once` computes after it.
+    """
+
+
+Effect = Send | Wait | Once | Recall | Use | Disclosed | Progress | Release
 Role = Coroutine[Effect, Any, T]
 
 
@@ -92,6 +100,11 @@ class perform:  # noqa: N801 - awaited like a function
 async def progress(stage: str, done: int = 0, total: int = 0) -> None:
     """Say how far it is."""
     await perform(Progress(stage, done, total))
+
+
+async def release() -> None:
+    """Let what was said so far leave before what follows."""
+    await perform(Release())
 
 
 async def once(name: str, compute: Callable[[], bytes]) -> bytes:
@@ -177,6 +190,8 @@ async def beside(hub: Role[Any], member: Role[T], name: str) -> T:
         while waiting:
             ready = [half for half, senders in waiting.items() if name in senders and inbox[half]]
             if ready:
+                if ready[0] == "member":  # what it does may take long, and the others need not wait for it
+                    await release()
                 del waiting[ready[0]]
                 await advance(ready[0], (name, inbox[ready[0]].popleft()))
             elif outside := waiting.get("hub", frozenset()) - {name}:

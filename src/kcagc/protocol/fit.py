@@ -9,7 +9,7 @@ import numpy as np
 from kcagc._types import IntArray
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.cells import intersect, virtual_nodes
-from kcagc.protocol.effects import once, progress
+from kcagc.protocol.effects import once, progress, release
 from kcagc.protocol.local import LocalResult, PartyData, compute_local, decode_local, encode_local
 from kcagc.protocol.messages import Confirmation, Message, PackedLabels
 from kcagc.protocol.model import PartyModel
@@ -55,9 +55,15 @@ async def fit_party(membership: Membership, data: PartyData, *, seed: int) -> Fi
     data.check_filter(party.name, parameters.filter)
     await party.begin()
     await progress("filtering, projecting and clustering own features")
-    local = await _local_result(party, data, seed)
     first = party.name == parties[0]
-    told = await party.confirm(data, seed=seed if first else None, starts=local.stored_starts.data)
+    if parameters.method == "basic":  # its starts travel with the comparison
+        local = await _local_result(party, data, seed)
+        told = await party.confirm(data, seed=seed if first else None, starts=local.stored_starts.data)
+    else:  # the comparison travels while this party computes
+        own = await party.tell_data(data, seed=seed if first else None)
+        await release()
+        local = await _local_result(party, data, seed)
+        told = await party.hear_data(own)
     common = seed if first else int.from_bytes(told[parties[0]].seed, "big")
     if not first and len(told[parties[0]].seed) != 8:
         raise PeerError(f"{parties[0]}: did not send the seed of common choices")

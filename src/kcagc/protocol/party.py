@@ -97,7 +97,13 @@ class Party:
     async def confirm(
         self, data: PartyData, *, subject: bytes = b"", seed: int | None = None, starts: bytes = b""
     ) -> dict[str, Confirmation]:
-        """Compare data with each other party, in boxes; give what they said.
+        """Compare data with each other party, in boxes; give what they said."""
+        return await self.hear_data(await self.tell_data(data, subject=subject, seed=seed, starts=starts))
+
+    async def tell_data(
+        self, data: PartyData, *, subject: bytes = b"", seed: int | None = None, starts: bytes = b""
+    ) -> dict[str, Confirmation]:
+        """Tell each other party what its data are compared with; give what was told.
 
         `subject` is whatever else must be the same for all: the nodes to predict.
         """
@@ -121,8 +127,12 @@ class Party:
             )
             for other in self.others
         }
-        line = "confirmation.starts" if starts else "confirmation"
-        told = await self.exchange("confirmation", dict(own), self.others, Confirmation, line=line)
+        await self._tell("confirmation", dict(own), "confirmation.starts" if starts else "confirmation")
+        return own
+
+    async def hear_data(self, own: dict[str, Confirmation]) -> dict[str, Confirmation]:
+        """Hear what the others told, compare it with one's own, and give it."""
+        told = await self._hear("confirmation", self.others, Confirmation)
         self._compare(own, told)
         for other, theirs in told.items():
             self._group_keys |= {
@@ -153,10 +163,14 @@ class Party:
     ) -> dict[str, C]:
         """Send boxes through the hub, and open those that come from `senders`; `line` is their line in the ledger."""
         if contents:
-            boxes = [(to, await self._sealed(to, stage, content, line)) for to, content in contents.items()]
-            await self.channel.send(self.agreement.hub, Boxes(stage, tuple(boxes)), stage=stage, shape=(len(boxes),))
-        if not senders:
-            return {}
+            await self._tell(stage, contents, line)
+        return await self._hear(stage, senders, kind) if senders else {}
+
+    async def _tell(self, stage: str, contents: dict[str, Message], line: str) -> None:
+        boxes = [(to, await self._sealed(to, stage, content, line)) for to, content in contents.items()]
+        await self.channel.send(self.agreement.hub, Boxes(stage, tuple(boxes)), stage=stage, shape=(len(boxes),))
+
+    async def _hear(self, stage: str, senders: tuple[str, ...], kind: type[C]) -> dict[str, C]:
         delivery = await self.channel.receive(self.agreement.hub, Delivery)
         if delivery.stage != stage or tuple(sender for sender, _ in delivery.boxes) != senders:
             raise PeerError(

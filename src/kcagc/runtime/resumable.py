@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kcagc.errors import AbortedError, KcagcError, PeerError, SessionError
@@ -46,6 +46,7 @@ class ResumableRole:
         watcher: Watcher | None = None,
     ) -> None:
         self.letters, self._hub, self._journal, self._watcher = letters, hub, journal, watcher
+        self.on_release: Callable[[], None] = lambda: None  # called when messages can leave in the middle of a step
         self._live = self._complete = self._broken = False
         self._later: set[str] = set()  # who has sent anything that follows hellos and comparisons
         self._numbers = dict.fromkeys(letters, 0)
@@ -110,6 +111,8 @@ class ResumableRole:
             self._restore_sent(one.peer, one.number, one.payload)
         self._post([(peer, number, payload) for peer, number, payload in staged if (peer, number) not in stored])
         self._live, self._complete = True, self._station.finished
+        # Not while replaying: what left in the middle of a step is told apart by its number.
+        self._station.releases = True
 
     def take_in(self, sender: str, number: int, payload: bytes) -> None:
         """Take in a message, and do all that it allows; afterwards outboxes and `safe` numbers have moved on.
@@ -169,6 +172,9 @@ class ResumableRole:
             ready := [one for one in sorted(self.waiting_for) if self.letters[one].has_letter]
         ):
             self._deliver(ready[0])
+            while self._station.stopped:
+                self.on_release()
+                self._finish_step(self._station.go_on())
 
     def _end(self, error: Exception) -> None:
         self._finish_step(self._station.fail(error))

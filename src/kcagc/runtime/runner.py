@@ -108,6 +108,8 @@ class Runner:
     async def run(self) -> Any:
         """Work until the role has ended and its peers know; give its result, or raise why it failed."""
         self._start_clocks()  # nobody is to blame for the time that a replay takes
+        loop = asyncio.get_running_loop()
+        self.role.on_release = lambda: _in(loop, self._wake)
         while True:
             if self._fatal is not None:
                 raise self._fatal
@@ -208,6 +210,9 @@ class Runner:
             raise
         except BaseException as error:
             self._fatal = error
+        self._wake()
+
+    def _wake(self) -> None:
         for link in self.links.values():
             link.wake()
         self._changed.set()
@@ -278,3 +283,9 @@ class Runner:
         if names and due and now - self._begun >= _SAY_AFTER:
             self._said[names] = now
             self._log(f"waiting for {', '.join(names)}")
+
+
+def _in(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
+    """Have something done in a loop of another thread, unless that loop is gone."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(act)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from kcagc.errors import AbortedError, KcagcError, MaskReuseError, PeerError
 from kcagc.ledger import Entry, Ledger
-from kcagc.protocol.effects import Disclosed, Once, Progress, Recall, Role, Send, Use, Wait
+from kcagc.protocol.effects import Disclosed, Once, Progress, Recall, Release, Role, Send, Use, Wait
 from kcagc.protocol.messages import LONGEST_WORDS, Abort, encode
 
 Watcher = Callable[[str, Progress], None]
@@ -77,6 +77,8 @@ class Station:
         self.ledger = Ledger() if ledger is None else ledger
         self._common = common  # of all roles in this process, each disclosure once
         self.waiting_for: frozenset[str] = frozenset()
+        self.releases = False  # whether a step may stop for what was said to leave
+        self.stopped = False  # in the middle of a step, where what was said is to leave: see `go_on`
         self.finished = False
         self.result: Any = None
         self.error: Exception | None = None
@@ -93,6 +95,11 @@ class Station:
         if sender not in self.waiting_for:
             raise KcagcError(f"{self.name}: was handed a message of {sender}, which it does not wait for")
         return self._advance((sender, payload))
+
+    def go_on(self) -> list[tuple[str, bytes]]:
+        """Go on with a step that stopped; give what it sent since."""
+        self.stopped = False
+        return self._advance(None)
 
     def fail(self, error: Exception) -> list[tuple[str, bytes]]:
         """End the role from outside (a lost connection, a time limit); give what its peers are told."""
@@ -111,7 +118,11 @@ class Station:
                 if isinstance(effect, Wait):
                     self.waiting_for = effect.senders
                     return sent
-                if isinstance(effect, Send):
+                if isinstance(effect, Release):
+                    if self.releases and sent:
+                        self.stopped = True
+                        return sent
+                elif isinstance(effect, Send):
                     self._record(effect.entry)
                     sent.append((effect.to, effect.payload))
                 elif isinstance(effect, Disclosed):
