@@ -33,8 +33,8 @@ def compute(cell: Config) -> Result:
 def render(book: Book, figures: Figures) -> str:
     """Give the table, the paper's count in brackets where it differs."""
     rows = []
-    for config, found in book["datasets"].all():
-        name = config["dataset"]
+    for name in book["datasets"].values("dataset"):
+        found = book["datasets"].one(dataset=name)
         paper = PUBLISHED["datasets"].get(name, [None] * 4)
         counts = [found[field] for field in ("nodes", "edges", "features", "classes")]
         shown = [

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.paper.experiment import Config, Result
+from experiments.paper.experiment import PUBLIC, Config, Result
 from kcagc.files.atomic import write_text
 
 ROOT = Path(__file__).parents[2]
@@ -80,9 +80,9 @@ class Records:
         return Stat(float(np.mean(found)), float(np.std(found)), len(found)) if found else None
 
     def values(self, name: str, **wanted: Any) -> list[Any]:
-        """Give the values that a part of the configuration takes, in the order of first appearance, numbers sorted."""
+        """Give the values that a part of the configuration takes, numbers sorted, graphs in the paper's order."""
         found = list(dict.fromkeys(config[name] for config, _ in self.all(**wanted) if name in config))
-        return sorted(found) if all(isinstance(value, int | float) for value in found) else found
+        return sorted(found, key=lambda value: PUBLIC.index(value) if value in PUBLIC else value)
 
 
 class Book:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.paper import literal, published
+from experiments.paper import literal, published, tried
 from experiments.paper.configurations import CONFIGURATIONS, SHOWN, dataset, fit, order_of, scores
 from experiments.paper.experiment import PUBLIC, Config, Experiment, Options, Result
 from experiments.paper.plots import Figures
@@ -32,7 +32,7 @@ def cells(options: Options) -> list[Config]:
                     for many in local
                 ]
         found += [one | {"seed": seed} for one in _beside(options)]
-    return found
+    return found + tried.cells(options)
 
 
 def _beside(options: Options) -> list[Config]:
@@ -54,6 +54,8 @@ def _beside(options: Options) -> list[Config]:
 def compute(cell: Config) -> Result:
     """Cluster once, and score."""
     data = dataset(cell["dataset"])
+    if cell["method"] == "tried":
+        return tried.compute(cell)
     if cell["method"] == "literal":
         return literal.run(data, cell["variant"], cell["parties"], order_of(data.name), cell["seed"])
     if cell["method"] == "agc":
@@ -75,7 +77,12 @@ def render(book: Book, figures: Figures) -> str:
     """Give the tables of all datasets, how many cells are met, and what is shown for Cora only."""
     records = book["utility"]
     names = records.values("dataset", method="agc")
-    parts = [_summary(records), *(_dataset(records, name) for name in names), _for_cora(records, names)]
+    parts = [
+        _summary(records),
+        *(_dataset(records, name) for name in names),
+        _for_cora(records, names),
+        tried.render(records),
+    ]
     parts.append(_plot(records, names, figures))
     return "\n".join(parts)
 
