@@ -3,11 +3,11 @@ import os
 
 import pytest
 from rich.console import Console
-from toy_experiment import TOY, TOY_ALONE
 
 from experiments.paper.experiment import Options
 from experiments.paper.running import run
 from experiments.paper.store import Records
+from toy_experiment import TOY, TOY_ALONE
 
 QUIET = Console(quiet=True)
 
