@@ -80,6 +80,6 @@ def test_a_graph_that_nobody_knows_is_an_error_in_words(tmp_path):
 def test_the_page_in_the_docs_is_what_the_kept_results_give(tmp_path):
     shown = render(Book(RESULTS), tmp_path / "docs" / "paper.md")
     assert (tmp_path / "docs" / "paper.md").read_text() == PAGE.read_text()
-    assert set(shown) == set(NAMES)
+    assert set(shown) == set(NAMES), "run what is missing: make reproduce"
     drawn = {path.name for path in (tmp_path / "docs" / "paper").iterdir()}
     assert drawn == {path.name for path in (PAGE.parent / "paper").iterdir()}

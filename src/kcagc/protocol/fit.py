@@ -53,6 +53,7 @@ async def fit_party(membership: Membership, data: PartyData, *, seed: int) -> Fi
     if parameters.n_clusters > data.graph.n_nodes:
         raise DataError(f"{party.name}: n_clusters: {parameters.n_clusters} clusters of {data.graph.n_nodes} nodes")
     data.check_filter(party.name, parameters.filter)
+    data.check_values(party.name)
     await party.begin()
     await progress("filtering, projecting and clustering own features")
     first = party.name == parties[0]

@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 import numpy as np
+from scipy import sparse
 
 from kcagc._types import AnyFloatArray, Features, FloatArray, IntArray, Sparse
 from kcagc.cluster.kmeans import kmeans
@@ -26,6 +27,7 @@ from kcagc.protocol.arrays import Stored, restore, store
 from kcagc.protocol.seeds import random_for
 
 LOCAL_STARTS = 10
+ALL_THE_SAME = "features: all rows are the same once filtered and projected, so there is nothing to cluster"
 _NO_DISTANCE = 1e-18  # squared, beside rows of the order of one: rounding
 
 
@@ -45,6 +47,14 @@ class PartyData:
         except DataError as error:
             raise DataError(f"{name}: {error}") from error
         return cls(checked.graph, checked.features, filter)
+
+    def check_values(self, name: str) -> None:
+        """Refuse a table of zeros before anybody sends anything: nothing else makes all filtered rows the same.
+
+        (But for tables of rank one, which are found out when they are clustered.)
+        """
+        if not (self.features.count_nonzero() if sparse.issparse(self.features) else self.features.any()):
+            raise DataError(f"{name}: {ALL_THE_SAME}")
 
     def check_filter(self, name: str, agreed: str) -> None:
         """Refuse a filter that is not the one agreed on."""
@@ -139,7 +149,7 @@ def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalRe
     rows = embedder.rows(filtered)
     del filtered
     if (rows == rows[0]).all():
-        raise DataError("features: all rows are the same once filtered and projected, so there is nothing to cluster")
+        raise DataError(ALL_THE_SAME)
     labels, n_clusters, whole = np.zeros(0, dtype=np.int64), 0, False
     starts = np.zeros((0, parameters.n_clusters), dtype=np.int64)
     if parameters.method == "basic":
