@@ -82,7 +82,7 @@ class Records:
     def values(self, name: str, **wanted: Any) -> list[Any]:
         """Give the values that a part of the configuration takes, numbers sorted, graphs in the paper's order."""
         found = list(dict.fromkeys(config[name] for config, _ in self.all(**wanted) if name in config))
-        return sorted(found, key=lambda value: PUBLIC.index(value) if value in PUBLIC else value)
+        return sorted(found, key=lambda value: (value not in PUBLIC, PUBLIC.index(value) if value in PUBLIC else value))
 
 
 class Book:

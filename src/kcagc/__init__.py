@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from kcagc.estimators import KCAGC
     from kcagc.theory import diagnose
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 __all__ = ["KCAGC", "__version__", "diagnose"]
 
 

@@ -36,6 +36,12 @@ def test_numbers_come_in_their_order(records):
     assert records.values("parties") == [2, 16]
 
 
+def test_graphs_come_in_the_papers_order_and_others_after_them(records):
+    for name in ("wiki", "demo", "citeseer"):
+        records.add({"dataset": name, "seed": 0}, {"accuracy": 1.0}, 0.1)
+    assert records.values("dataset") == ["cora", "citeseer", "wiki", "demo"]
+
+
 def test_the_same_cell_is_kept_once_whatever_the_order_of_its_words(records):
     records.add({"seed": 0, "parties": 2, "dataset": "cora"}, {"accuracy": 1.0}, 0.1)
     assert len(records) == 4
