@@ -60,10 +60,6 @@ class Records:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_text(self.path, f'{{"runs": {{\n{runs}\n}}, "cells": [\n{cells}\n]}}\n')
 
-    def forget(self, config: Config) -> None:
-        """Drop a cell, so that it is computed again."""
-        self._cells.pop(_key(config), None)
-
     def all(self, **wanted: Any) -> Iterator[tuple[Config, Result]]:
         """Give the cells whose configuration has these values."""
         for _, cell in sorted(self._cells.items()):

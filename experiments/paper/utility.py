@@ -5,8 +5,8 @@ from __future__ import annotations
 from experiments.paper import literal, published, tried
 from experiments.paper.configurations import CONFIGURATIONS, SHOWN, dataset, fit, order_of, scores
 from experiments.paper.experiment import PUBLIC, Config, Experiment, Options, Result
-from experiments.paper.plots import Figures
-from experiments.paper.store import Book, Records
+from experiments.paper.plots import COLOURS, MARKERS, Figures
+from experiments.paper.store import Book, Records, Stat
 from experiments.paper.tables import NOTHING, printed, spread, table, with_difference
 from kcagc.baselines import AGC, GCC
 
@@ -83,7 +83,7 @@ def render(book: Book, figures: Figures) -> str:
         _for_cora(records, names),
         tried.render(records),
     ]
-    parts.append(_plot(records, names, figures))
+    parts.append(_plot(records, figures))
     return "\n".join(parts)
 
 
@@ -100,8 +100,10 @@ def compared(records: Records, configuration: str) -> list[tuple[str, str, str, 
     return found
 
 
-def _stat(records: Records, name: str, configuration: str, method: str, local: str, number: int):
-    wanted = {"local": local, "components": None} if method == "kcagc" else {}
+def _stat(
+    records: Records, name: str, configuration: str, method: str, local: str, number: int, components: str | None = None
+) -> Stat | None:
+    wanted = {} if method == "basic" else {"local": local, "components": components}
     return records.stat("accuracy", dataset=name, configuration=configuration, method=method, parties=number, **wanted)
 
 
@@ -189,7 +191,7 @@ def _for_cora(records: Records, names: list[str]) -> str:
         rows = []
         for one in ("paper", "default"):
             for method, words in (("flat", "flat cells"), ("kcagc", "tree")):
-                stats = [_stat_of(records, name, one, method, many, 4) for many in local]
+                stats = [_stat(records, name, one, method, many, 4) for many in local]
                 rows.append([f"`{SHOWN[one]}`, {words}", *map(spread, stats)])
         cells_of = [records.stat("cells", dataset=name, method="flat", local=many) for many in local]
         rows.append(["flat cells, number", *(f"{stat.mean:.0f}" if stat else NOTHING for stat in cells_of)])
@@ -198,7 +200,10 @@ def _for_cora(records: Records, names: list[str]) -> str:
             + table(["", *(f"k̂ = {many}" for many in local)], rows)
         )
         rows = [
-            [words, *(spread(_components(records, name, many, given)) for many in local)]
+            [
+                words,
+                *(spread(_stat(records, name, "paper", "kcagc", many, 2, many if given else None)) for many in local),
+            ]
             for words, given in (("q = k (used in the tables)", False), ("q = k̂ (as printed)", True))
         ]
         parts.append(
@@ -210,29 +215,8 @@ def _for_cora(records: Records, names: list[str]) -> str:
     return "\n".join(parts)
 
 
-def _stat_of(records: Records, name: str, one: str, method: str, many: str, number: int):
-    wanted = {"components": None} if method == "kcagc" else {}
-    return records.stat(
-        "accuracy", dataset=name, configuration=one, method=method, local=many, parties=number, **wanted
-    )
-
-
-def _components(records: Records, name: str, many: str, given: bool):
-    return records.stat(
-        "accuracy",
-        dataset=name,
-        configuration="paper",
-        method="kcagc",
-        local=many,
-        parties=2,
-        components=many if given else None,
-    )
-
-
-def _plot(records: Records, names: list[str], figures: Figures) -> str:
+def _plot(records: Records, figures: Figures) -> str:
     """Draw every cell against the paper's."""
-    from experiments.paper.plots import COLOURS, MARKERS  # noqa: PLC0415
-
     shown = [one for one in ("paper", "default") if compared(records, one)]
     if not shown:
         return ""
