@@ -84,38 +84,50 @@ def run_fit(chosen, data, *, choose=None, seed=0, policy=EVERYTHING, ledger=None
 def pooled_kmeans(rows, sizes, k, starts, seed, max_iter):
     """Do in floating point, on all columns side by side, what the protocol does on masked sums.
 
-    A start that comes to a partition that another one has had is left out, as it would end where that one does.
+    A start that comes to a partition that another one has had is left out, as it would end where that one does; so is
+    one that would not become the cheapest even if it fell three times as far again as in its last round.
     """
-    weights = sizes.astype(float)
-    centers, labels, joined, converged = [], [None] * len(starts), set(), set()
+    weights, shares = sizes.astype(float), sizes / sizes.sum()
+    every = range(len(starts))
+    centers, labels, rounds = [], [], dict.fromkeys(every, 0)
+    joined, ended, gone, owners, costs, best = {}, set(), set(), {}, {}, 0
     for chosen in starts:
         distances = _distances(rows, rows[chosen])
         winners, ordered = _nearest(distances), np.sort(distances, axis=1)
         sure = ordered[:, 0] <= ordered[:, 1] / 9 if k > 1 else np.ones(len(rows), bool)
+        winners[chosen], sure[chosen] = np.arange(k), True
         centers.append(weighted_means(rows[sure], weights[sure], winners[sure], rows[chosen]))
-    owners = {}
+        labels.append(winners)
     for iteration in range(1, max_iter + 1):
-        for number in range(len(starts)):
-            if number in joined | converged:
-                continue
+        active = [number for number in every if number not in ended]
+        if not active:
+            break
+        now = {number: float(((rows - centers[number][labels[number]]) ** 2).sum(axis=1) @ shares) for number in active}
+        known = costs | now
+        best = next(number for number in sorted(known) if known[number] <= min(known.values()) + TIE / ONE)
+        falls = {number: max(costs[number] - now[number], 0) for number in active if number in costs}
+        given_up = {number for number, fall in falls.items() if now[number] - 3 * fall > known[best] + TIE / ONE}
+        if len(starts) == 1:
+            given_up = set()
+        costs = {number: cost for number, cost in known.items() if number not in given_up}
+        gone |= given_up
+        for number in active:
             found = _nearest(_distances(rows, centers[number]))
-            if labels[number] is not None and np.array_equal(found, labels[number]):
-                converged.add(number)
+            same = rounds[number] > 0 and np.array_equal(found, labels[number])
+            labels[number], rounds[number] = found, iteration
+            if same or number in given_up:
+                ended.add(number)
                 continue
-            labels[number] = found
             filled = refilled(found, sizes, k, random_for(seed, 1, number, iteration))
             centers[number] = weighted_means(rows, weights, filled, centers[number])
             groups = frozenset(tuple(np.flatnonzero(filled == cluster)) for cluster in np.unique(filled))
             owner = owners.setdefault(groups, number)
-            if owner != number and owner not in joined:
-                joined.add(number)
-    best, least = None, np.inf
-    for number in sorted(set(range(len(starts))) - joined):
-        means = weighted_means(rows, weights, labels[number], centers[number])
-        inertia = float(sizes @ ((rows - means[labels[number]]) ** 2).sum(axis=1)) / sizes.sum()
-        if inertia < least - TIE / ONE:
-            best, least = labels[number], inertia
-    return best
+            if owner != number and owner not in joined and owner not in gone:
+                joined[number] = owner
+                ended.add(number)
+    while best in joined:
+        best = joined[best]
+    return labels[best]
 
 
 def _distances(rows, centers):

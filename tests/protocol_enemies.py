@@ -21,11 +21,11 @@ from kcagc.graph.filters import HalfFilter
 from kcagc.graph.structure import Graph
 from kcagc.ledger import Ledger, Policy
 from kcagc.ledger.policy import RISKS
-from kcagc.protocol import messages
+from kcagc.protocol import messages, party
 from kcagc.protocol.agreement import Agreement, Parameters, Seat
 from kcagc.protocol.effects import beside
 from kcagc.protocol.fit import fit_party
-from kcagc.protocol.hello import begin
+from kcagc.protocol.hello import begin, graph_digest, ids_digest, ids_kind
 from kcagc.protocol.hub import coordinator, hub_half
 from kcagc.protocol.local import PartyData, compute_local, encode_local
 from kcagc.protocol.party import Membership
@@ -33,7 +33,7 @@ from kcagc.protocol.predict import predict_parameters, predict_party
 from kcagc.runtime import in_process
 from kcagc.runtime.station import MemoryStore, Station
 from kcagc.secagg.boxes import ChaCha20Poly1305
-from kcagc.secagg.framing import framed
+from kcagc.secagg.framing import digest, framed
 from kcagc.secagg.identity import Identity
 from kcagc.secagg.session import Secrets
 from kcagc.transport.memory import MemoryNetwork
@@ -107,12 +107,16 @@ def _local(chosen: Parameters, count: int, position: int, n: int) -> bytes:
 
 @dataclass
 class Outcome:
-    """How a run ended: each role's result or error, every message as it was sent, and the record of all roles."""
+    """How a run ended: each role's result or error, every message as it was sent, and the record of all roles.
+
+    `opened` are the boxes that opened, as (sender, receiver, content).
+    """
 
     stations: dict[str, Station]
     ledger: Ledger
     sent: list[tuple[str, str, bytes]]
     raised: KcagcError | None
+    opened: list[tuple[str, str, Any]] = field(default_factory=list)
 
     @property
     def results(self) -> dict[str, Any]:
@@ -138,9 +142,17 @@ class Outcome:
         return {entry.kind for entry in self.ledger}
 
     def about_data(self, *, but: str = "") -> set[str]:
-        """What has left that was computed from features, of all parties `but` one."""
+        """What could be read that was computed from features, of all parties and by all parties `but` one.
+
+        Labels leave early, in boxes: they can be read where a box opens.
+        """
         left = {entry.kind for entry in self.ledger if entry.sender != but}
-        return left & {"inside/labels", "message/masked", "message/plain"}
+        labels = {
+            "inside/labels"
+            for sender, receiver, content in self.opened
+            if isinstance(content, messages.PackedLabels) and but not in (sender, receiver)
+        }
+        return labels | left & {"message/masked", "message/plain"}
 
     def messages(self, kind: type) -> list[tuple[str, str, Any]]:
         read = [(sender, receiver, messages.decode(payload, sender)) for sender, receiver, payload in self.sent]
@@ -150,6 +162,13 @@ class Outcome:
 def together(stations: list[Station], ledger: Ledger, enemy: Enemy | None = None) -> Outcome:
     """Let all run, with the enemy on every wire."""
     sent: list[tuple[str, str, bytes]] = []
+    opened: list[tuple[str, str, Any]] = []
+    unseal = party.unseal
+
+    def unsealed(pair: Any, label: bytes, box: bytes) -> bytes:
+        content = unseal(pair, label, box)
+        opened.append((pair.other, pair.me, messages.decode_content(content, pair.other)))
+        return content
 
     class Wire(MemoryNetwork):
         def post(self, sender: str, receiver: str, payload: bytes) -> None:
@@ -159,7 +178,7 @@ def together(stations: list[Station], ledger: Ledger, enemy: Enemy | None = None
                 super().post(*one)
 
     raised = None
-    with patch.object(in_process, "MemoryNetwork", Wire):
+    with patch.object(in_process, "MemoryNetwork", Wire), patch.object(party, "unseal", unsealed):
         try:
             in_process.run_together(stations)
         except KcagcError as error:
@@ -170,7 +189,13 @@ def together(stations: list[Station], ledger: Ledger, enemy: Enemy | None = None
     for station in stations:
         if not isinstance(station.error, KcagcError | None):
             raise station.error  # an error that nobody raised on purpose is a defect, whatever else happened
-    return Outcome({station.name: station for station in stations}, ledger, sent, raised)
+    return Outcome({station.name: station for station in stations}, ledger, sent, raised, opened)
+
+
+def about(data: PartyData, *, shared: bool = True, subject: bytes = b"") -> bytes:
+    """Give what boxes behind the comparison are closed with, as who has these data can compute it."""
+    graph = graph_digest(data.graph) if shared else b""
+    return digest("about", data.graph.n_nodes, ids_kind(data.graph), ids_digest(data.graph), graph, subject)
 
 
 @dataclass
@@ -312,6 +337,9 @@ class Insider:
         self.stage, self.name, self.box_stage, self.edit = stage, name, box_stage, edit
         self.pairs: dict[str, Any] = {}
         self.done = 0
+        own = stage.data.get(name) or data_of(stage.count, stage.n)[name]
+        known = about(own, shared=stage.parameters.graph == "shared")
+        self.about = b"" if box_stage == "confirmation" else known
 
     def __call__(self, sender: str, receiver: str, payload: bytes) -> list[tuple[str, str, bytes]]:
         message = messages.decode(payload, sender)
@@ -324,7 +352,7 @@ class Insider:
         return [(sender, receiver, payload)]
 
     def _changed(self, to: str, box: bytes) -> bytes:
-        label = framed("box", self.box_stage, self.name, to)
+        label = framed("box", self.box_stage, self.name, to, self.about)
         cipher = ChaCha20Poly1305(self.pairs[to].box_key(self.name, to, label))
         content = messages.decode_content(cipher.decrypt(bytes(12), box, label), self.name)
         changed = self.edit(to, content)

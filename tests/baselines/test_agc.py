@@ -1,10 +1,13 @@
+import networkx
 import numpy as np
+import pandas
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from foreign.tensors import Data, Tensor
 from kcagc import metrics
 from kcagc.baselines import AGC, GCC
 from kcagc.cluster import kmeans
@@ -37,6 +40,33 @@ def test_sparse_dense_and_graph_objects_give_the_same_labels(make, planted):
     for features in (words.features, sparse.csc_matrix(words.features)):
         for graph in (words.adjacency, sparse.coo_matrix(words.adjacency), Graph.from_matrix(words.adjacency)):
             assert_array_equal(clone(model).fit(features, adjacency=graph).labels_, wanted)
+
+
+@pytest.mark.parametrize("make", [AGC, GCC])
+def test_graphs_of_other_libraries_are_taken(make, planted):
+    wanted = make(n_clusters=3, random_state=0).fit(planted.features, adjacency=planted.adjacency).labels_
+    graph = networkx.from_scipy_sparse_array(planted.adjacency)
+    data = Data(edge_index=Tensor(np.vstack(planted.adjacency.nonzero())), num_nodes=300)
+    for given in (graph, data):
+        found = make(n_clusters=3, random_state=0).fit(planted.features, adjacency=given)
+        assert_array_equal(found.labels_, wanted)
+
+
+@pytest.mark.parametrize("make", [AGC, GCC])
+def test_labels_are_in_the_order_of_the_rows_and_nodes_are_found_by_their_names(make, planted):
+    names = [f"n{number:03}" for number in range(300)]
+    model = make(n_clusters=3, random_state=0)
+    graph = Graph.from_matrix(planted.adjacency, ids=names)
+    frame = pandas.DataFrame(planted.features, index=names).rename(columns=str)
+    wanted = dict(zip(names, clone(model).fit(frame, adjacency=graph).labels_.tolist(), strict=True))
+    shuffled = frame.sample(frac=1, random_state=0)
+    found = clone(model).fit(shuffled, adjacency=graph).labels_
+    expected = [wanted[name] for name in shuffled.index]
+    assert metrics.accuracy(expected, found) == 1.0
+    numbered = shuffled.set_axis([names.index(name) for name in shuffled.index])
+    assert metrics.accuracy(expected, clone(model).fit(numbered, adjacency=planted.adjacency).labels_) == 1.0
+    with pytest.raises(DataError, match="X: index: no node has the id 'm000'"):
+        clone(model).fit(frame.rename(index={"n000": "m000"}), adjacency=graph)
 
 
 @pytest.mark.parametrize("make", [AGC, GCC])

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cluster import KMeans
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from kcagc import metrics
 from kcagc.cluster import kmeans
@@ -170,6 +170,47 @@ def test_memory_is_a_few_copies_of_the_rows():
     assert peak < 13 * rows.nbytes  # labels and norms make up for the few columns; an n × k matrix would add 15
 
 
+def test_of_many_rows_the_starts_compete_on_a_sample_and_all_rows_are_clustered(monkeypatch):
+    random = np.random.default_rng(0)
+    rows = random.standard_normal((9000, 3)) + 4 * random.standard_normal((8, 3))[random.integers(8, size=9000)]
+    whole = kmeans(rows, 8, random_state=0)
+    monkeypatch.setattr(kmeans_module, "_MANY", 5000)
+    monkeypatch.setattr(kmeans_module, "_SAMPLE", 1000)
+    sampled = kmeans(rows, 8, random_state=0)
+    assert sampled.inertia < 1.01 * whole.inertia
+    away = ((rows[:, None] - sampled.centers) ** 2).sum(axis=2)
+    assert np.mean(away.argmin(axis=1) != sampled.labels) < 0.005
+    order = random.permutation(9000)
+    assert_array_equal(kmeans(rows[order], 8, random_state=0).labels, sampled.labels[order])
+
+
+def test_of_a_sample_with_too_few_different_rows_nothing_is_made(monkeypatch):
+    monkeypatch.setattr(kmeans_module, "_MANY", 50)
+    monkeypatch.setattr(kmeans_module, "_SAMPLE", 20)
+    rows = np.random.default_rng(0).standard_normal((100, 2))
+    found = kmeans(rows, 4, weights=np.where(np.arange(100) == 3, 1e9, 1e-9), random_state=0)
+    assert len(np.unique(found.labels)) == 4
+
+
+def test_linear_algebra_keeps_to_one_core_and_gets_its_threads_back():
+    def threads():
+        return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+
+    before, during = threads(), []
+    rows = np.random.default_rng(0).standard_normal((50, 2))
+    original = kmeans_module.lloyd
+
+    def spied(*arguments, **more):
+        during.extend(threads())
+        return original(*arguments, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kmeans_module, "lloyd", spied)
+        kmeans(rows, 3, n_init=1, random_state=0)
+    assert set(during) == {1}
+    assert threads() == before
+
+
 def test_ties_do_not_hang_on_rounding():
     """Points on a lattice, each centre equally far from many: the same answer from every rotation of the work."""
     grid = np.array([(x, y) for x in range(12) for y in range(12)], dtype=float) / 7
@@ -203,6 +244,13 @@ def test_data_far_from_the_origin_lose_no_digits():
     assert_array_equal(kmeans(rows, 3, random_state=0).labels, kmeans(rows + 2.0**20, 3, random_state=0).labels)
 
 
+def test_what_a_role_computes_with_is_imported_without_scikit_learn():
+    """It takes longer to import than a role takes to cluster."""
+    script = "import sys, kcagc.protocol.fit; print([name for name in ('sklearn', 'pandas') if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "[]"
+
+
 def test_more_starts_cost_no_more():
     rows = np.random.default_rng(5).standard_normal((400, 5))
     few, many = (kmeans(rows, 10, n_init=starts, n_swaps=0, random_state=0).inertia for starts in (1, 20))
@@ -227,6 +275,8 @@ def test_without_a_seed_every_run_draws_anew_and_with_one_none_does():
         ({"k": 2, "rows": [1.0, 2.0]}, DataError, "rows: must have two dimensions"),
         ({"k": 2, "rows": [[1.0], [np.nan]]}, DataError, "rows: the value in row 1, column 0 is nan"),
         ({"k": 2, "n_init": 0}, ParameterError, "n_init"),
+        ({"k": 2, "random_state": -1}, ParameterError, "random_state: must be None, a whole number"),
+        ({"k": 2, "random_state": "now"}, ParameterError, "random_state: must be None, a whole number"),
         ({"k": 2, "max_iter": 0}, ParameterError, "max_iter"),
         ({"k": 2, "n_swaps": -1}, ParameterError, "n_swaps"),
         ({"k": 2, "weights": [1, 1]}, DataError, "4 rows but weights of shape"),

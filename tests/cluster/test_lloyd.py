@@ -7,8 +7,9 @@ from sklearn.cluster import KMeans
 
 from kcagc.cluster import clear_winners, kmeans, lloyd, weighted_means
 from kcagc.cluster import distances as distances_module
-from kcagc.cluster.distances import squared_distances
+from kcagc.cluster.distances import squared_distances, squared_norms
 from kcagc.cluster.lloyd import assign, ninth_step
+from kcagc.cluster.rules import fill_empty, nearest
 
 
 def problem(seed, n=60, dimensions=3):
@@ -99,3 +100,52 @@ def test_a_centre_that_wins_nothing_clearly_stays():
 def test_a_cluster_without_weight_keeps_its_centre():
     means = weighted_means(np.array([[1.0], [3.0]]), np.array([1.0, 0.0]), np.array([0, 1]), np.array([[9.0], [9.0]]))
     assert_array_equal(means, [[1.0], [9.0]])
+
+
+def plain_lloyd(rows, weights, centers, max_iter):
+    """Every row compared with every centre in every iteration, every mean from nothing."""
+    labels = np.full(len(rows), -1)
+    for n_iter in range(1, max_iter + 1):
+        before = labels
+        distances = squared_distances(rows, centers)
+        labels = nearest(distances, norms=squared_norms(rows))
+        own = np.take_along_axis(distances, labels[:, None], axis=1)[:, 0]
+        labels = fill_empty(labels, own * weights, weights, len(centers))
+        if np.array_equal(before, labels):
+            return labels, centers, n_iter
+        centers = weighted_means(rows, weights, labels, centers)
+    return labels, centers, max_iter
+
+
+@given(st.integers(0, 10_000), st.integers(1, 12), st.sampled_from([1, 2, 5, 100]), st.booleans())
+def test_rows_that_are_not_compared_again_have_the_labels_they_would_get(seed, k, max_iter, lattice):
+    """On a lattice there are ties in every iteration; far centres make empty clusters."""
+    rows, weights = problem(seed, n=150)
+    if lattice:
+        rows = np.round(2 * rows) / 2
+    centers = rows[:k] + np.where(np.arange(k) % 4 == 3, 50.0, 0.0)[:, None]
+    labels, centers_wanted, n_iter = plain_lloyd(rows, weights, centers, max_iter)
+    found = lloyd(rows, weights, centers, max_iter=max_iter)
+    assert_array_equal(found.labels, labels)
+    assert found.n_iter == n_iter
+    assert_allclose(found.centers, centers_wanted, atol=1e-9)
+
+
+def test_a_heavy_row_that_leaves_a_cluster_takes_nothing_of_the_rest_with_it():
+    random = np.random.default_rng(0)
+    rows = np.concatenate([random.normal(0, 1, (300, 2)), random.normal(6, 1, (300, 2))])
+    weights = np.ones(600)
+    weights[[5, 7, 310]] = 1e14
+    labels, centers, _ = plain_lloyd(rows, weights, rows[[5, 6, 7, 310]], 100)
+    found = lloyd(rows, weights, rows[[5, 6, 7, 310]])
+    assert_array_equal(found.labels, labels)
+    assert_allclose(found.centers, centers, atol=1e-9)
+
+
+def test_a_share_of_rows_may_still_change_where_that_is_allowed():
+    rows, weights = problem(3, n=5000)
+    exact, settled = lloyd(rows, weights, rows[:8], max_iter=300), lloyd(rows, weights, rows[:8], settled=0.01)
+    assert settled.converged
+    assert settled.n_iter < exact.n_iter
+    assert settled.inertia == pytest.approx(exact.inertia, rel=0.02)
+    assert_allclose(settled.centers, weighted_means(rows, weights, settled.labels, rows[:8]))

@@ -268,7 +268,12 @@ class Run:
         return self.folder / role / "result" / ("prediction" if self._predicting else "")
 
     def labels(self) -> dict[str, str]:
-        return {party: read(self.results(party) / "labels.csv") for party in self.script.parties}
+        """Give the nodes and their clusters, which all parties have alike; what is beside them is a party's own."""
+        found = {}
+        for party in self.script.parties:
+            lines = read(self.results(party) / "labels.csv").splitlines()
+            found[party] = "\n".join(",".join(line.split(",")[:2]) for line in lines)
+        return found
 
     def happened(self, role: str) -> list[list[Boundary]]:
         """Give the boundaries of each process of a role."""

@@ -51,6 +51,11 @@ class Link:
         """Cut once this many bytes have passed, in the middle of whatever they are part of."""
         self._cut_after = n_bytes
 
+    @property
+    def cut_is_due(self) -> bool:
+        """Say whether so many bytes have not passed yet."""
+        return self._cut_after is not None
+
     def freeze(self) -> None:
         """Pass nothing on, and say nothing of it."""
         self._frozen = True

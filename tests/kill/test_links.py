@@ -24,20 +24,23 @@ def played_over_a_link(stage, script, disturb, **instruments):
         run.start_all(**instruments)
         disturb(run, link)
         run.to_the_end()
+        assert not link.cut_is_due, "the run ended before the link was to be cut"
         evidence.check(run, stage.reference(script).labels)
         return link.connections
 
 
-def bytes_of_a_run(stage, script):
+def bytes_surely_passed(stage, script):
+    """How many bytes pass differs from run to run (attempts to connect count): give what any run takes."""
     passed = []
-    played_over_a_link(stage, script, lambda run, link: (run.to_the_end(), passed.append(link.passed)))
-    return passed[0]
+    for _ in range(3):
+        played_over_a_link(stage, script, lambda run, link: (run.to_the_end(), passed.append(link.passed)))
+    return round(0.85 * min(passed))
 
 
 def test_a_link_that_is_cut_in_the_middle_of_anything_is_taken_up_again(stage):
-    total = bytes_of_a_run(stage, "coordinator")
-    for share in (0.1, 0.5, 0.97):
-        at = round(total * share)
+    least = bytes_surely_passed(stage, "coordinator")
+    for share in (0.1, 0.5, 1.0):
+        at = round(least * share)
         assert played_over_a_link(stage, "coordinator", lambda _, link, at=at: link.cut_after(at)) > 3
 
 
@@ -54,8 +57,8 @@ def test_a_link_that_is_lost_while_a_party_computes_is_there_again_for_its_resul
 @pytest.mark.kill
 @pytest.mark.parametrize("script", ["coordinator", "party sums", "tree"])
 def test_a_link_may_be_cut_at_any_byte(stage, script):
-    total = bytes_of_a_run(stage, script)
-    cuts = [(round(total * number / 60),) for number in range(1, 60)]
+    least = bytes_surely_passed(stage, script)
+    cuts = [(round(least * number / 60),) for number in range(1, 61)]
 
     def cut(at):
         return played_over_a_link(stage, script, lambda _, link: link.cut_after(at))

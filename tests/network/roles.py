@@ -239,7 +239,7 @@ class Collaboration:
 
     def labels(self, name: str) -> np.ndarray:
         lines = (self.folder(name) / "result" / "labels.csv").read_text().splitlines()
-        return np.array([int(line.rpartition(",")[2]) for line in lines[1:]])
+        return np.array([int(line.split(",")[1]) for line in lines[1:]])
 
     def assert_finishes(self, hub, *parties, seconds=PATIENCE) -> None:
         """See all roles through to the end, and to the labels that are right."""

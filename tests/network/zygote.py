@@ -17,7 +17,7 @@ from pathlib import Path
 
 def main() -> None:
     """Serve requests, one JSON object a line, until there are no more."""
-    os.environ.update(GRPC_ENABLE_FORK_SUPPORT="0", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+    os.environ.update(GRPC_ENABLE_FORK_SUPPORT="0", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", KCAGC_REPORT="0")
     os.environ.pop("GRPC_VERBOSITY", None)
     for name in ("grpc.aio", "rich.status", "sklearn.cluster", "kcagc.cli.main", "kcagc.deployment.running"):
         importlib.import_module(name)

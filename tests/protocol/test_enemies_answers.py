@@ -207,6 +207,17 @@ BAD_ANSWERS = {
         "a tie that is out of range",
     ),
     "a step of another kind": (but(clear=bytes(8)), "an answer of another step than lloyd"),
+    "a cheapest start that there is not": (but(best=3), "names a cheapest start that is none"),
+    "a negative cheapest start": (but(best=-1), "cannot be read"),
+    "a cost that is no number": (but(cost=float("nan")), "names a cheapest start that is none"),
+    "a cost without end": (but(cost=float("-inf")), "names a cheapest start that is none"),
+    "a cost that is words": (
+        lambda one: msgspec.msgpack.encode(msgspec.to_builtins(one, builtin_types=(bytes,)) | {"cost": "much"}),
+        "cannot be read",
+    ),
+    "the cheapest start given up": (lambda one: but(given_up=(one.best,))(one), "or the cheapest"),
+    "all starts given up": (but(given_up=(0, 1, 2)), "or the cheapest"),
+    "a start given up that there is not": (but(given_up=(3,)), "gives up starts that do not go on"),
     "another type": (lambda _: Choice("1.1", 1, (0,)), "sent 'choice' where 'answer' was due"),
     "a type for the hub": (lambda _: Finished("1.1"), "sent 'finished' where 'answer' was due"),
     "an unknown type": (lambda _: msgspec.msgpack.encode({"kind": "gossip"}), "cannot be read"),
@@ -250,8 +261,8 @@ UNREADABLE = f"{COORDINATOR}: sent a message that cannot be read: "
     "positions", [(), (0, 0), (-1,), (3,), (2**31,), (2**63 - 1,), (-(2**63),), (2**63,), (2**64 - 1,)]
 )
 def test_a_choice_out_of_range_is_refused(positions):
-    enemy = Changing(Choice, but(positions=positions), to="party-2")
-    outcome = fit(enemy)
+    enemy = Changing(Choice, but(positions=positions), to="party-2", at=0)
+    outcome = fit(enemy, seeding="d2")
     assert enemy.done == 1
     assert type(outcome.raised) is PeerError
     assert str(outcome.raised).startswith((f"{COORDINATOR}: a choice that is out of range", UNREADABLE))
@@ -287,7 +298,10 @@ BAD_VECTORS = {
     "a step that was not agreed on": (but(stage="seed"), "asked for a sum of 'seed'"),
     "an opening of everything": (but(stage="pairs"), "asked for a sum of 'pairs'"),
     "a step unheard of": (but(stage=""), "asked for a sum of ''"),
-    "another agreed step": (but(stage="ninth"), "transcripts differ"),
+    "another agreed step": (
+        lambda one: but(stage="ninth", costs=(), words=one.words[8 * len(one.costs) :])(one),
+        "transcripts differ",
+    ),
     "no rows": (but(shape=(1, 0, 3), words=bytes(16)), "does not have shape"),
     "negative rows": (but(shape=(-1, -20, 3)), "cannot be read"),
     "too few words": (lambda one: but(words=one.words[8:])(one), "does not have shape"),
@@ -297,6 +311,22 @@ BAD_VECTORS = {
     "a shape beyond counting": (but(shape=(2**32, 2**32, 1), words=bytes(16)), "party-2"),
     "a shape beyond numbers": (but(shape=(2**64 - 1, 1, 1)), "party-2"),
     "the end, too early": (lambda one: Finished(one.group), "transcripts differ: party-2 is done"),
+    "costs of other starts": (
+        lambda one: but(costs=tuple(number + 1 for number in one.costs))(one),
+        "transcripts differ",
+    ),
+    "costs in another order": (lambda one: but(costs=one.costs[::-1])(one), "transcripts differ"),
+    "fewer costs": (lambda one: but(costs=one.costs[1:])(one), "does not have shape"),
+    "fewer costs and words": (
+        lambda one: but(costs=one.costs[1:], words=one.words[8:])(one),
+        "transcripts differ",
+    ),
+    "no costs": (
+        lambda one: but(costs=(), words=one.words[8 * len(one.costs) :])(one),
+        "transcripts differ",
+    ),
+    "a negative start": (but(costs=(-1, 0, 1)), "cannot be read"),
+    "more costs than starts can be": (but(costs=tuple(range(2**16 + 1))), "cannot be read"),
     "another type": (lambda _: Boxes("x", ()), "sent 'boxes' where 'masked' was due"),
     "a type for parties": (lambda _: Hellos(()), "sent 'hellos' where 'masked' was due"),
     "random bytes": (lambda _: bytes(range(100, 200)), "cannot be read"),
@@ -315,6 +345,116 @@ def test_a_vector_that_was_not_due_is_refused_by_who_sums(name, mode):
     assert "party-2" in str(outcome.raised)
     assert not outcome.labels
     assert len(outcome.ledger.of("opened/")) == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ["ninth", "seed", "pairs", "predict"])
+def test_costs_belong_to_lloyds_rounds_alone(kind, mode):
+    """Even if all members add them: they would open something that no line of the ledger tells."""
+
+    def edit(one):
+        return but(costs=(0,), words=one.words[:-16] + bytes(8) + one.words[-16:])(one)
+
+    enemy = Changing(Masked, edit, where=lambda one: one.stage == kind)
+    seeding = {"seed": "d2", "pairs": "distances"}.get(kind, "common")
+    stage = prediction(aggregator=mode) if kind == "predict" else Stage(parameters(aggregator=mode, seeding=seeding))
+    outcome = stage.play(enemy)
+    assert enemy.done >= 1
+    assert type(outcome.raised) is PeerError
+    assert f"party-1: told costs in a sum of '{kind}'" in str(outcome.raised)
+    assert not outcome.ledger.of("opened/")
+    assert not outcome.labels
+
+
+def another_best(message):
+    """Name a start that was costed, and is not the cheapest: as good in form as the true one."""
+    return but(best=1 - min(message.best, 1), given_up=())(message)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("method", ["kcagc", "basic"])
+def test_a_hub_that_names_other_bests_to_two_parties_is_found_out(method, mode):
+    """Every answer in turn; the last, after which no sum would fail to open, by the receipts."""
+    stage = Stage(parameters(aggregator=mode, method=method, n_init=2, max_iter=3))
+    honest = stage.play()
+    lies = [one for _, to, one in honest.messages(Answer) if to == "party-1" and not one.clear]
+    assert lies
+    found = []
+    for lie in lies:
+        enemy = Changing(Answer, another_best, to="party-1", where=lambda one, lie=lie: one == lie)
+        outcome = stage.play(enemy)
+        assert enemy.done == 1
+        assert type(outcome.raised) is PeerError
+        assert not outcome.labels
+        found.append(str(outcome.raised))
+    assert f"{stage.hub}: told" in found[-1]
+    assert "different assignments" in found[-1]
+
+
+@pytest.mark.parametrize("edit", [but(cost=1.0), lambda one: but(cost=one.cost * (1 + 1e-15) + 5e-324)(one)])
+def test_a_cost_told_to_one_party_alone_is_found_out(edit):
+    stage = Stage(parameters(n_init=2))
+    (*_, last) = (one for _, to, one in stage.play().messages(Answer) if to == "party-2")
+    enemy = Changing(Answer, edit, to="party-2", where=lambda one: one == last)
+    outcome = stage.play(enemy)
+    assert enemy.done == 1
+    assert type(outcome.raised) is PeerError
+    assert "different assignments" in str(outcome.raised)
+    assert not outcome.labels
+
+
+def test_a_start_given_up_for_one_party_alone_is_found_out():
+    def edit(message):
+        return but(given_up=tuple(number for number in range(3) if number != message.best)[:1])(message)
+
+    enemy = Changing(Answer, edit, to="party-2", where=lambda one: one.number == 1)
+    outcome = fit(enemy)
+    assert enemy.done == 1
+    assert type(outcome.raised) is PeerError
+    assert "transcripts differ" in str(outcome.raised)
+    assert not outcome.labels
+
+
+def test_a_start_that_all_give_up_travels_no_more():
+    def edit(message):
+        return but(given_up=(next(number for number in range(3) if number != message.best),))(message)
+
+    enemy = Changing(Answer, edit, where=lambda one: one.number == 1)
+    outcome = fit(enemy)
+    assert enemy.done == 3
+    assert outcome.raised is None
+    assert len({str(labels) for labels in outcome.labels.values()}) == 1
+    best = next(one.best for _, _, one in outcome.messages(Answer) if one.number == 1)
+    gone = next(number for number in range(3) if number != best)
+    later = [one for _, _, one in outcome.messages(Masked) if one.number > 1]
+    assert later
+    for one in later:
+        assert gone not in one.costs
+        assert len(one.costs) == len(set(one.costs)) > 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_start_that_was_given_up_is_no_longer_costed_and_the_best_was(seed):
+    """In honest runs of many starts some are given up, and never is one of them named again."""
+    stage = Stage(parameters(n_init=12, n_local_clusters=4, n_clusters=4), 2 + seed % 2, session=seed)
+    outcome = stage.play()
+    assert outcome.raised is None
+    costed, gone = set(), set()
+    answers = {one.number: one for _, to, one in outcome.messages(Answer) if to == "party-1"}
+    for one in (one for sender, _, one in outcome.messages(Masked) if sender == "party-1" and one.costs):
+        assert not gone & set(one.costs)
+        costed |= set(one.costs)
+        answer = answers[one.number]
+        assert answer.best in costed - gone
+        gone |= set(answer.given_up)
+        assert answer.best not in gone
+
+
+def test_costs_of_one_start_do_not_travel():
+    outcome = fit(n_init=1)
+    assert outcome.raised is None
+    assert not any(one.costs for _, _, one in outcome.messages(Masked))
+    assert {(one.best, one.cost, one.given_up) for _, _, one in outcome.messages(Answer)} == {(0, 0.0, ())}
 
 
 @pytest.mark.parametrize("shape", [(2**32, 2**32, 1), (2**63, 2, 1), (2**62, 4, 2**63), (2**64 - 1, 2**64 - 1, 1)])
@@ -419,7 +559,7 @@ def test_an_answer_to_another_group_of_the_layer_is_refused():
 @pytest.mark.parametrize("mode", MODES)
 def test_a_message_that_is_lost_leaves_somebody_waiting_and_never_two_with_different_labels(kind, mode):
     enemy = Changing(kind, lambda _: None, at=0)
-    outcome = fit(enemy, aggregator=mode)
+    outcome = fit(enemy, aggregator=mode, seeding="d2")
     assert enemy.done == 1
     assert isinstance(outcome.raised, KcagcError)
     assert not outcome.labels
@@ -437,7 +577,7 @@ def test_a_lost_receipt_keeps_its_receiver_from_ending(to):
 
 @pytest.mark.parametrize("kind", [Hello, Hellos, Boxes, Delivery, Masked, Answer, Choice])
 def test_a_message_that_comes_twice_is_refused(kind):
-    outcome = fit(Changing(kind, lambda one: [one, one], at=0))
+    outcome = fit(Changing(kind, lambda one: [one, one], at=0), seeding="d2")
     assert type(outcome.raised) is PeerError
     assert len({str(labels) for labels in outcome.labels.values()}) <= 1
 

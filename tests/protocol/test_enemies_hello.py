@@ -12,7 +12,21 @@ from kcagc.graph.structure import Graph
 from kcagc.protocol.agreement import Parameters, Seat, compare
 from kcagc.protocol.hello import begin, check_hello, own_hello
 from kcagc.protocol.local import PartyData
-from kcagc.protocol.messages import Boxes, Delivery, Hello, Hellos, PackedLabels, Receipt, decode, encode, kind_of
+from kcagc.protocol.messages import (
+    Boxes,
+    Delivery,
+    Hello,
+    Hellos,
+    PackedLabels,
+    Receipt,
+    decode,
+    decode_content,
+    encode,
+    kind_of,
+)
+from kcagc.protocol.party import Party
+from kcagc.secagg.boxes import unseal
+from kcagc.secagg.framing import framed
 from kcagc.secagg.session import Fresh, statement
 from protocol_enemies import (
     COORDINATOR,
@@ -20,6 +34,7 @@ from protocol_enemies import (
     Changing,
     Insider,
     Stage,
+    about,
     agreement_of,
     but,
     data_of,
@@ -91,7 +106,7 @@ def signed(stage, name, *, key=None, nonce=None, by=None):
 
 
 def ended_by(outcome, kind, *words, liar=""):
-    """The run ended with an error of this class whose message has all the words, and nothing about data has left."""
+    """The run ended with an error of this class whose message has all words, and nothing about data could be read."""
     assert outcome.raised is not None
     assert type(outcome.raised) is kind, outcome.raised
     for word in words:
@@ -140,8 +155,8 @@ def test_roles_that_do_not_agree_on_who_sums_get_nowhere():
 @pytest.mark.parametrize("mode", MODES)
 def test_another_version_of_the_protocol_is_named(mode):
     stage = Stage(parameters(aggregator=mode))
-    stage.agreements["party-2"] = msgspec.structs.replace(stage.agreement, protocol="kcagc/2")
-    ended_by(stage.play(), AgreementError, "party-2", "protocol:", "kcagc/1", "kcagc/2")
+    stage.agreements["party-2"] = msgspec.structs.replace(stage.agreement, protocol="kcagc/1")
+    ended_by(stage.play(), AgreementError, "party-2", "protocol:", "kcagc/2", "kcagc/1")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -185,9 +200,92 @@ def another_graph(ids=None):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_another_graph_is_refused_before_anything_about_features_leaves(mode):
+def test_another_graph_is_refused_before_anything_about_features_can_be_read(mode):
     stage = with_graph(Stage(parameters(aggregator=mode)), "party-2", another_graph())
     ended_by(stage.play(), AgreementError, "party-2", "graph", "party-1")
+
+
+def made_of(graph):
+    return PartyData.build("party-2", graph, tables(3)[2], FILTER)
+
+
+OTHER_DATA = {
+    "another graph": lambda: made_of(another_graph()),
+    "other ids": lambda: made_of(Graph.from_matrix(tables(3)[0], ids=range(1, 37))),
+    "names": lambda: made_of(Graph.from_matrix(tables(3)[0], ids=[f"n{number}" for number in range(36)])),
+    "ids in another order": lambda: made_of(Graph.from_matrix(tables(3)[0], ids=[*range(34), 35, 34])),
+    "other nodes": lambda: data_of(3, 42)["party-2"],
+}
+
+
+@pytest.mark.parametrize("graph", ["shared", "own"])
+@pytest.mark.parametrize("other", OTHER_DATA)
+def test_labels_that_left_before_data_were_compared_do_not_open_for_who_has_other_data(other, graph):
+    """Party-2 holds the box, all keys of its own and whatever it can compute: what it said of its data is no matter."""
+    stage = Stage(parameters(graph=graph))
+    theirs, same = OTHER_DATA[other](), graph == "own" and other == "another graph"
+    stage.data["party-2"] = theirs
+    outcome = stage.play()
+    (box,) = (
+        box
+        for sender, _, message in outcome.messages(Boxes)
+        for to, box in message.boxes
+        if (sender, to, message.stage) == ("party-1", "party-2", "labels 1.1")
+    )
+    hellos = outcome.messages(Hellos)[0][2]
+    pair = begin("party-2", stage.agreement, secrets_of("party-2"), hellos.hellos).pairs["party-1"]
+
+    def opened(known):
+        return decode_content(unseal(pair, framed("box", "labels 1.1", "party-1", "party-2", known), box), "party-1")
+
+    shared = graph == "shared"
+    assert isinstance(opened(about(data_of(3)["party-1"], shared=shared)), PackedLabels)
+    for known in [b"", *([] if same else [about(theirs, shared=shared)]), about(theirs, shared=not shared)]:
+        with pytest.raises(PeerError, match="party-1: a message to party-2 does not open"):
+            opened(known)
+    if not same:
+        ended_by(outcome, AgreementError, "party-2")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("other", OTHER_DATA)
+def test_labels_stay_closed_even_where_a_party_passes_off_its_data_as_those_of_all(other, mode, monkeypatch):
+    """Every comparison is made to find nothing: the best that a liar could hope for."""
+    monkeypatch.setattr(Party, "_compare", lambda *_: None)
+    stage = Stage(parameters(aggregator=mode))
+    stage.data["party-2"] = OTHER_DATA[other]()
+    outcome = stage.play()
+    assert type(outcome.raised) is PeerError
+    assert "does not open" in str(outcome.raised)
+    read = {(to, of) for of, to, content in outcome.opened if isinstance(content, PackedLabels)}
+    assert not [both for both in read if "party-2" in both]
+    assert not outcome.ledger.of("opened/")
+    assert not outcome.labels
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_local_clusters_leave_before_any_comparison_is_heard(mode):
+    """Nobody waits for a comparison: the second boxes leave while the first are held back."""
+    sent, enemy = [], Changing(Delivery, lambda _: None, where=lambda one: one.stage == "confirmation")
+
+    def watching(sender, receiver, payload):
+        message = decode(payload, sender)
+        if isinstance(message, Boxes):
+            sent.append((sender, message.stage))
+        return enemy(sender, receiver, payload)
+
+    outcome = fit(watching, aggregator=mode)
+    assert not outcome.labels
+    assert {("party-1", "labels 1.1"), ("party-2", "labels 1.1")} <= set(sent)
+    held = ("party-1", "party-2")
+    assert not [one for _, to, one in outcome.opened if isinstance(one, PackedLabels) and to in held]
+
+
+def test_the_basic_method_has_nothing_to_tell_before_data_were_compared():
+    stage = with_graph(Stage(parameters(method="basic")), "party-2", another_graph())
+    outcome = stage.play()
+    ended_by(outcome, AgreementError, "party-2", "graph")
+    assert not outcome.ledger.of("inside/labels")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -650,7 +748,7 @@ def test_labels_of_another_length_or_out_of_range_are_refused(packed):
 
 @pytest.mark.parametrize("told", ["confirmation", "labels 1.1"])
 def test_a_box_with_another_kind_of_content_is_refused(told):
-    instead = {"confirmation": PackedLabels(3, bytes(9), b""), "labels 1.1": Receipt(bytes(32))}[told]
+    instead = {"confirmation": PackedLabels(3, bytes(9), b"", 2), "labels 1.1": Receipt(bytes(32))}[told]
     outcome = lying("party-2", told, lambda *_: instead)
     assert type(outcome.raised) is PeerError
     assert f"party-2: sent '{kind_of(instead)}' where" in str(outcome.raised)

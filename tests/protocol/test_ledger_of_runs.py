@@ -3,6 +3,7 @@
 import json
 from collections import Counter, defaultdict
 from functools import cache
+from math import prod
 from typing import get_args
 
 import pytest
@@ -119,13 +120,29 @@ def test_every_round_opens_one_sum_and_every_opened_sum_is_a_round(name):
     merges = {}
     for result in run.results.values():
         merges |= {one.group: one for one in getattr(result, "merges", [])}
-    by_group = Counter(entry.stage.split()[0] for entry in run.ledger.of("opened/"))
+    opened = [entry for entry in run.ledger.of("opened/") if not entry.kind.startswith("opened/inertia.")]
+    by_group = Counter(entry.stage.split()[0] for entry in opened)
     assert by_group == Counter({one.group: one.rounds for one in merges.values()})
     for entry in run.ledger.of("opened/"):
         assert entry.bytes == 0
         assert entry.receiver == list(run.stations)[-1]
+    for entry in opened:
         starts, rows, columns = entry.shape
         assert starts * rows * columns > 0
+
+
+@pytest.mark.parametrize("name", [one for one in RUNS if one != "refused"])
+def test_costs_have_a_line_of_their_own_with_each_sum_of_several_starts_that_go_on(name):
+    run = outcome(name)
+    with_costs = {}
+    for _, _, one in run.messages(Masked):
+        if one.costs:
+            with_costs[f"{one.group} {one.stage} {one.number}"] = (len(one.costs),)
+    assert {entry.stage: entry.shape for entry in run.ledger.of("opened/inertia.")} == with_costs
+    assert len(run.ledger.of("opened/inertia.")) == len(with_costs)
+    several = not any(words in name for words in ("one start", "all distances", "prediction"))
+    lloyd = {entry.stage for entry in run.ledger.of("opened/") if entry.stage.split()[1] == "lloyd"}
+    assert set(with_costs) == (lloyd if several else set())
 
 
 @pytest.mark.parametrize("name", [one for one in RUNS if one != "refused" and "prediction" not in one])
@@ -137,17 +154,18 @@ def test_values_opened_are_those_that_the_report_counts(name):
     counted = sum(
         one.sums.winning + one.sums.other_starts + one.sums.seeding + one.sums.inertia for one in merges.values()
     )
-    opened = 0
-    for entry in run.ledger.of("opened/"):
-        starts, rows, columns = entry.shape
-        opened += starts * rows * columns
-    assert counted == opened
+    assert counted == sum(prod(entry.shape) for entry in run.ledger.of("opened/"))
+    costs = sum(prod(entry.shape) for entry in run.ledger.of("opened/inertia."))
+    assert sum(one.sums.inertia for one in merges.values()) == costs
 
 
 def test_the_estimator_counts_what_its_record_shows():
     adjacency, *features = tables(3)
     fitted = KCAGC(n_clusters=3, psi=2, n_init=2, random_state=0).fit(features, adjacency=adjacency)
-    assert fitted.rounds_ == len(fitted.ledger_.of("opened/"))
+    opened = Counter(entry.kind for entry in fitted.ledger_.of("opened/"))
+    costs = opened.pop("opened/inertia.shuffled")
+    assert fitted.rounds_ == opened.total()
+    assert costs == fitted.rounds_ - 1  # but for the 1/9 step
     assert fitted.bytes_sent_ == sum(fitted.bytes_by_role_.values()) == fitted.ledger_.bytes_sent()
     assert set(fitted.bytes_by_role_) == {"party-1", "party-2", "party-3", "coordinator"}
 

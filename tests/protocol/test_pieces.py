@@ -9,7 +9,8 @@ from hypothesis.extra import numpy as npst
 from kcagc.cluster.distances import squared_distances
 from kcagc.cluster.rules import UNASSIGNED, clear_winners, nearest
 from kcagc.errors import PeerError
-from kcagc.protocol.answers import TIE, cheapest, cluster_from_distances, judge, positions_of, sample
+from kcagc.protocol import cells as cells_module
+from kcagc.protocol.answers import OUTLOOK, TIE, cheapest, cluster_from_distances, hopeless, judge, positions_of, sample
 from kcagc.protocol.cells import intersect, virtual_nodes
 from kcagc.protocol.distances import reproducible_distances
 from kcagc.protocol.packing import bits_for, pack, packed_size, unpack, unpack_bits
@@ -46,6 +47,18 @@ def test_cells_are_the_nonempty_intersections_numbered_by_smallest_node(labels):
     np.testing.assert_array_equal(cells.codes[cells.of_node], labels.T)
     firsts = [int(np.flatnonzero(cells.of_node == cell)[0]) for cell in range(len(cells))]
     assert firsts == sorted(firsts)
+
+
+@pytest.mark.parametrize("table", [0, 4])
+@pytest.mark.parametrize("largest", [100, 1 << 62])
+def test_cells_are_the_same_however_their_codes_are_counted(table, largest, monkeypatch):
+    labels = [np.random.RandomState(seed).randint(6, size=400) for seed in range(4)]
+    wanted = intersect(labels)
+    monkeypatch.setattr(cells_module, "_TABLE", table)
+    monkeypatch.setattr(cells_module, "_LARGEST_CODE", largest)
+    found = intersect(labels)
+    for field in ("of_node", "sizes", "codes"):
+        np.testing.assert_array_equal(getattr(found, field), getattr(wanted, field))
 
 
 def test_many_clusterings_of_many_clusters_do_not_overflow():
@@ -123,7 +136,36 @@ def test_judging_the_largest_sums_does_not_overflow():
 
 
 def test_the_cheapest_start_wins_and_of_equal_ones_the_first():
-    assert cheapest(np.array([5 * ONE, 3 * ONE, 3 * ONE - 1]).reshape(3, 1, 1)) == 1
+    assert cheapest({0: 5 * ONE, 1: 3 * ONE, 2: 3 * ONE - 1}) == 1
+    assert cheapest({2: 3 * ONE - 1, 1: 3 * ONE, 0: 5 * ONE}) == 1  # in whatever order they were told
+    assert cheapest({0: 3 * ONE + TIE + 1, 4: 3 * ONE}) == 4
+    assert cheapest({}) == 0
+
+
+def test_a_start_is_given_up_where_even_falling_on_would_not_bring_it_down_to_the_least():
+    least, fall = 10 * ONE, ONE
+    edge = least + OUTLOOK * fall + TIE
+    before = {1: edge + fall, 2: edge + 1 + fall, 3: least}
+    assert hopeless(before, {1: edge, 2: edge + 1, 3: least}, least) == (2,)
+
+
+def test_a_start_that_was_not_costed_before_is_not_given_up():
+    assert hopeless({}, {0: 100 * ONE, 1: ONE}, ONE) == ()
+
+
+def test_a_start_whose_cost_has_risen_is_taken_not_to_fall():
+    """As after an empty cluster was filled."""
+    assert hopeless({0: 4 * ONE}, {0: 5 * ONE}, 5 * ONE) == ()
+    assert hopeless({0: 4 * ONE}, {0: 5 * ONE}, 5 * ONE - TIE - 1) == (0,)
+
+
+@given(st.dictionaries(st.integers(0, 9), st.tuples(st.integers(0, 2**62), st.integers(0, 2**62)), min_size=1))
+def test_the_cheapest_start_is_never_given_up(costs):
+    before, now = ({start: pair[when] for start, pair in costs.items()} for when in (0, 1))
+    known = before | now
+    best = cheapest(known)
+    assert best not in hopeless(before, now, known[best])
+    assert len(hopeless(before, now, known[best])) < len(known)
 
 
 def test_sampling_draws_rows_by_their_least_sum():

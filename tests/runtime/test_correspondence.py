@@ -80,3 +80,13 @@ def test_a_peer_cannot_fill_the_memory_with_what_nobody_asked_for():
     for number in range(1, 5):  # as long as they are taken, there is no limit to how many
         large.take_in(number, bytes(90))
         large.next_letter()
+
+
+def test_bytes_are_counted_once_however_often_a_message_comes():
+    sender, receiver = Correspondence("b"), Correspondence("a")
+    for number, payload in enumerate([b"four", b"", b"seven!!"], start=1):
+        sender.post(number, payload)
+        for _ in range(3):
+            receiver.take_in(number, payload)
+    assert (sender.bytes_sent, sender.bytes_arrived) == (11, 0)
+    assert (receiver.bytes_sent, receiver.bytes_arrived) == (0, 11)

@@ -8,10 +8,21 @@ import pytest
 
 from collaborations import EVERYTHING, parameters, random_parties
 from kcagc.errors import AbortedError, SessionError
+from kcagc.protocol import party as protocol_party
 from kcagc.protocol.effects import beside
 from kcagc.protocol.fit import fit_party
 from kcagc.protocol.hub import coordinator, hub_half
-from kcagc.protocol.messages import Answer, Finished, Hellos, Masked, decode, encode
+from kcagc.protocol.messages import (
+    Answer,
+    Finished,
+    Hellos,
+    Masked,
+    PackedLabels,
+    decode,
+    decode_content,
+    encode,
+    is_early_stage,
+)
 from kcagc.runtime.correspondence import Correspondence
 from kcagc.runtime.journal import Journal
 from kcagc.runtime.resumable import ResumableRole
@@ -271,6 +282,93 @@ def test_what_is_early_is_known_from_the_ledger(runs):
     assert not any(role.early() for role in run.roles.values())
 
 
+def stages_of(role):
+    return {entry.stage for entry in role.ledger.of("message/")}
+
+
+def test_local_clusters_are_early_and_vectors_are_not(runs):
+    run = runs({"method": "kcagc"})
+    role = run.roles["party-1"]
+    while "labels 1.1" not in stages_of(role):
+        run.step()
+    assert role.early()
+    assert not role.ledger.of("message/masked")
+    while not role.ledger.of("message/masked"):
+        run.step()
+    assert not role.early()
+    while not run.roles[run.hub].ledger.of("message/answer"):
+        run.step()
+    assert not run.roles[run.hub].early()
+
+
+def test_who_has_heard_a_vector_is_no_longer_early_though_it_said_nothing(runs):
+    run = runs({"method": "kcagc"})
+    while not run.received:
+        run.step()
+    ((sender, _, _),) = run.received
+    hub = run.roles[run.hub]
+    assert all(is_early_stage(stage) for stage in stages_of(hub))
+    assert not hub.early()
+    assert hub.early(besides=sender)
+
+
+def test_clusters_of_lower_merges_are_not_early(runs):
+    run = runs({"method": "tree", "fan_in": 2})
+    role = run.roles["party-1"]
+    while "labels 2.1" not in stages_of(role):
+        run.step()
+    assert not role.early()
+    assert not is_early_stage("labels 2.1")
+    assert is_early_stage("labels 1.12")
+
+
+def test_a_session_that_begins_anew_tells_the_same_local_clusters(runs, monkeypatch):
+    """To tell them once more tells nothing more; keys and boxes are others."""
+    told, sealed = [], protocol_party.seal
+
+    def noted(pair, label, content):
+        box = sealed(pair, label, content)
+        if isinstance(decode_content(content, pair.me), PackedLabels):
+            told.append((pair.me, pair.other, content, box))
+        return box
+
+    monkeypatch.setattr(protocol_party, "seal", noted)
+    first, second = runs({"method": "kcagc"}, 1), runs({"method": "kcagc"}, 2)
+    for run in (first, second):
+        run.play()
+    half = len(told) // 2
+    before, after = (
+        {(me, other): (content, box) for me, other, content, box in part} for part in (told[:half], told[half:])
+    )
+    assert len(before) == 6
+    assert before.keys() == after.keys()
+    for both, (content, box) in before.items():
+        assert after[both][0] == content
+        assert after[both][1] != box
+
+
+def test_costs_that_a_killed_hub_had_heard_still_count(runs):
+    """They are not asked for again: what it answers hangs on what each start cost before it was killed."""
+    mode = {"method": "basic", "n_init": 6, "n_clusters": 4}
+    whole, killed_often = runs(mode), runs(mode)
+    answers = []
+    for run, kill in ((whole, False), (killed_often, True)):
+        told = {}
+        while run.step():
+            before = len(told)
+            for letters in run.roles[run.hub].letters.values():
+                for payload in letters.outbox.values():
+                    if isinstance(message := decode(payload, run.hub), Answer):
+                        told[message.number] = (message.best, message.cost, message.given_up)
+            if kill and len(told) > before:
+                run.crash(run.hub)
+        assert all(role.finished and role.error is None for role in run.roles.values())
+        answers.append(told)
+    assert killed_often.crashes == len(answers[1])
+    assert answers[0] == answers[1]
+    assert len({cost for _, cost, _ in answers[0].values()}) > 2
+
+
 class FullDisk(Journal):
     """A journal whose n-th commit fails, as on a disk that is full."""
 
@@ -285,7 +383,7 @@ class FullDisk(Journal):
 
 
 @pytest.mark.parametrize("victim", ["party-2", "coordinator"])
-@pytest.mark.parametrize("commits", range(5))
+@pytest.mark.parametrize("commits", range(4))
 def test_a_role_whose_journal_fails_does_nothing_more_and_goes_on_when_there_is_room_again(runs, victim, commits):
     undisturbed = runs({"method": "kcagc"}).play()
     run = runs({"method": "kcagc"}, 5)

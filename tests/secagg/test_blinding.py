@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 from scipy.stats import chi2
 
-from kcagc.secagg.blinding import OCTAVES, factors, mixtures, shifts
+from kcagc.secagg.blinding import OCTAVES, factors, mixed, mixtures, shifts
 from kcagc.secagg.fixed_point import LARGEST, MAX_PARTIES, ROOM_FOR_A_SHIFT, encode, opened
 from kcagc.secagg.masks import keystream
 from kcagc.secagg.pairs import derived
@@ -163,6 +163,61 @@ def test_mixtures_change_with_label_key_and_session(change):
     plain = {"key": KEY, "session": SESSION, "label": LABEL, "count": 50, "among": 1_000}
     for one, other in zip(mixtures(**plain), mixtures(**plain | change), strict=True):
         assert (one != other).mean() > 0.9
+
+
+lists = arrays(np.float64, st.integers(1, 30), elements=st.floats(-(2.0**14), 2.0**14, allow_subnormal=False))
+
+
+@given(lists, keys, st.binary(max_size=20))
+def test_every_mixed_value_lies_between_two_of_the_values_and_they_are_left_as_they_were(values, key, label):
+    before = values.copy()
+    found = mixed(key, SESSION, label, values)
+    assert_array_equal(values, before)
+    assert found.shape == values.shape
+    rounding = 2.0**-37
+    assert found.min() >= values.min() - rounding
+    assert found.max() <= values.max() + rounding
+    assert_array_equal(found, mixed(key, SESSION, label, values))  # the same for all who have the key
+
+
+@given(keys, st.integers(2, 40))
+def test_a_mixed_value_is_of_the_two_at_the_same_distances_for_all(key, count):
+    """Mixtures of unit vectors are the shares themselves: two in each row, at fixed distances, that make one."""
+    shares = np.stack([mixed(key, SESSION, LABEL, unit) for unit in np.eye(count)], axis=1)
+    assert ((shares >= 0) & (shares <= 1)).all()
+    assert np.allclose(shares.sum(axis=1), 1, rtol=0, atol=2.0**-50)
+    distances = (np.arange(count)[:, None] - np.arange(count)) % count
+    assert len(set(distances[shares > 0].tolist())) <= 2
+
+
+@given(st.integers(1, 4), st.integers(1, 20), keys, st.randoms(use_true_random=False))
+def test_sums_of_mixtures_are_mixtures_of_sums(parties, count, key, chance):
+    """To rounding: each party mixes its own values, and the receiver sees what mixing the sums would have given."""
+    own = np.array([[chance.uniform(-4, 4) for _ in range(count)] for _ in range(parties)])
+    together = sum(mixed(key, SESSION, LABEL, values) for values in own)
+    assert np.abs(together - mixed(key, SESSION, LABEL, own.sum(axis=0))).max() < 2.0**-46
+
+
+@pytest.mark.parametrize(
+    "change", [{"label": b"another label"}, {"key": fixed("another key")}, {"session": fixed("another session")}]
+)
+def test_mixed_values_change_with_label_key_and_session(change):
+    plain = {"key": KEY, "session": SESSION, "label": LABEL, "values": np.random.default_rng(0).normal(size=200)}
+    one, other = mixed(**plain), mixed(**plain | change)
+    assert (one != other).all()
+    assert abs(np.corrcoef(one, other)[0, 1]) < 0.4
+
+
+def test_any_two_of_the_values_are_mixed_equally_often_and_in_any_shares():
+    """Mixtures of unit vectors show which two it were: of nine pairs, three are of one value with itself."""
+    units = np.stack(
+        [[mixed(KEY, SESSION, b"sum %d" % number, unit)[0] for unit in np.eye(3)] for number in range(4_000)]
+    )
+    lower, found = (units > 0).argmax(axis=1), (units > 0).sum(axis=1)
+    share = units[np.arange(len(units)), lower]
+    pairs = np.where(found == 1, lower, 3 + 2 * (units[:, 0] == 0) + 4 * (units[:, 1] == 0) + (share > 0.5))
+    assert evenly(np.bincount(pairs, minlength=9))
+    assert evenly(np.bincount(np.floor(10 * share[found == 2]).astype(np.int64), minlength=10))
 
 
 def test_a_shift_fits_into_the_sum_of_all_parties_at_the_bound():

@@ -14,6 +14,7 @@ from secagg.parties import LABEL, SESSION, fixed, flipped
 
 KEY = fixed("shuffle key")
 shapes = st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(0, 6))
+WIDE = (256, 257)  # the most columns that half words put in order, and one more
 keys = st.binary(min_size=32, max_size=32)
 
 
@@ -144,3 +145,46 @@ def test_any_row_comes_to_any_place_equally_often():
     orders = shuffle_of((20_000, 12, 0)).rows
     for place in range(12):
         assert evenly(np.bincount(orders[:, place], minlength=12))
+
+
+@pytest.mark.parametrize("columns", WIDE)
+def test_many_columns_have_orders_that_can_be_undone(columns):
+    shape = (2, 3, columns)
+    shuffle, values = shuffle_of(shape), numbered(shape)
+    assert_array_equal(np.sort(shuffle.columns, axis=2), np.tile(np.arange(columns), (2, 3, 1)))
+    found = shuffle.apply(values)
+    back = np.empty_like(found)
+    np.put_along_axis(back, shuffle.columns, found, axis=2)
+    for start in range(2):
+        assert_array_equal(shuffle.restore_rows(back[start, :, 0][None].repeat(2, axis=0))[start], values[start, :, 0])
+
+
+@pytest.mark.parametrize("columns", WIDE)
+def test_any_of_many_columns_comes_to_any_place_equally_often(columns):
+    """In sixteen parts of places: the low bits, in which positions stand while they are sorted, favour none."""
+    orders = shuffle_of((60, 50, columns)).columns.reshape(-1, columns)[:, :256]
+    for part in (0, 100, 255):
+        assert evenly(np.bincount(orders[:, part] * 16 // columns, minlength=16))
+    places = np.argsort(shuffle_of((60, 50, columns)).columns, axis=2).reshape(-1, columns)
+    for column in (0, 1, 128, columns - 1):
+        assert evenly(np.bincount(places[:, column] * 16 // columns, minlength=16))
+
+
+@pytest.mark.parametrize("columns", WIDE)
+def test_of_any_two_of_many_columns_either_comes_first_equally_often(columns):
+    places = np.argsort(shuffle_of((100, 100, columns)).columns, axis=2).reshape(-1, columns)
+    for one, other in [(0, 1), (0, columns - 1), (127, 128), (columns - 2, columns - 1)]:
+        first = int((places[:, one] < places[:, other]).sum())
+        assert evenly(np.array([first, len(places) - first]))
+
+
+def test_all_orders_of_three_columns_are_equally_likely_under_many_labels():
+    """Each label has a key of its own, as each sum has."""
+    orders = [shuffle_of((1, 4, 3), label=b"sum %d" % number).columns for number in range(3_000)]
+    assert evenly(np.bincount(numbers_of_orders(np.concatenate(orders)), minlength=6))
+
+
+def test_as_many_rows_as_a_graph_has_nodes_are_put_in_order():
+    rows = shuffle_of((1, 100_003, 1)).rows[0]
+    assert_array_equal(np.sort(rows), np.arange(100_003))
+    assert abs(np.corrcoef(rows, np.arange(100_003))[0, 1]) < 0.02

@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 
 from kcagc.errors import PeerError
 from kcagc.secagg import boxes, pairs
-from kcagc.secagg.blinding import factors, mixtures, shifts
+from kcagc.secagg.blinding import factors, mixed, mixtures, shifts
 from kcagc.secagg.boxes import seal, unseal
 from kcagc.secagg.fixed_point import decode, encode
 from kcagc.secagg.framing import framed
@@ -217,6 +217,14 @@ def test_mixtures_are_those_written_down_to_the_last_bit(case):
     key, label = unhex(case, "key", "label")
     found = mixtures(key, SESSION, label, len(case["share"]), case["among"])
     assert [part.tolist() for part in found] == [case["first"], case["second"], case["share"]]
+
+
+@pytest.mark.parametrize("case", OURS["fillings"], ids=lambda case: f"{case['label']}-{len(case['values'])}")
+def test_mixed_values_are_those_written_down_to_the_last_bit(case):
+    key, label = unhex(case, "key", "label")
+    values = np.array(case["values"])
+    assert mixed(key, SESSION, label, values).tolist() == case["mixed"]
+    assert values.tolist() == case["values"]
 
 
 @pytest.mark.parametrize("case", cases("bad_x25519_keys"), ids=lambda case: case["why"])

@@ -225,22 +225,30 @@ def a_box(sender: str, receiver: str, label: bytes, content: bytes) -> dict:
 
 
 def a_shuffle(label: bytes, shape: tuple[int, int, int]) -> dict:
+    """Sort places by random words without their low bits, as many as the largest place has; equal ones by place."""
     starts, rows, columns = shape
     key = fixed("shuffle key")
-    words = words_of(hkdf(key, session(), framed(["shuffle", label, *shape])), starts * rows * (1 + columns))
 
-    def order(begin: int, count: int) -> list[int]:
-        return sorted(range(count), key=lambda place: words[begin + place])
+    def words_for(purpose: str, count: int, wide: int) -> list[int]:
+        derived = hkdf(key, session(), framed([purpose, label, *shape]))
+        stream = chacha20(derived, 0, NO_NONCE, wide * count)
+        return [int.from_bytes(stream[at : at + wide], "little") for at in range(0, len(stream), wide)]
 
-    behind = starts * rows
+    def orders(words: list[int], count: int) -> list[list[int]]:
+        step = 1
+        while step < count:
+            step *= 2
+        lines = [words[at : at + count] for at in range(0, len(words), count)] if count else []
+        return [sorted(range(count), key=lambda place, line=line: (line[place] // step, place)) for line in lines]
+
+    of_columns = orders(words_for("shuffle columns", starts * rows * columns, 4 if columns <= 256 else 8), columns)
+    of_columns = of_columns or [[]] * (starts * rows)
     return {
         "key": key.hex(),
         "label": label.hex(),
         "shape": list(shape),
-        "rows": [order(start * rows, rows) for start in range(starts)],
-        "columns": [
-            [order(behind + (start * rows + row) * columns, columns) for row in range(rows)] for start in range(starts)
-        ],
+        "rows": orders(words_for("shuffle rows", starts * rows, 8), rows),
+        "columns": [of_columns[start * rows : (start + 1) * rows] for start in range(starts)],
     }
 
 
@@ -275,6 +283,21 @@ def a_mixture(label: bytes, count: int, among: int) -> dict:
         "second": [word % among for word in words[count : 2 * count]],
         "share": [float(Fraction(word // 2**12, 2**52)) for word in words[2 * count :]],
     }
+
+
+def a_filling(label: bytes, values: list[float]) -> dict:
+    """Mix each value's two neighbours at secret distances; shares are 32 bits, so that these sums are exact."""
+    key, count = fixed("shuffle key"), len(values)
+    first, second = (word % count for word in words_of(hkdf(key, session(), framed(["neighbours", label, 2])), 2))
+    pairs = (count + 1) // 2
+    words = words_of(hkdf(key, session(), framed(["shares", label, pairs])), pairs)
+    shares = [Fraction(half, 2**32) for word in words for half in (word % 2**32, word // 2**32)][:count]
+    mixed = [
+        share * Fraction(values[(place - second) % count]) + (1 - share) * Fraction(values[(place - first) % count])
+        for place, share in enumerate(shares)
+    ]
+    must(all(Fraction(float(value)) == value for value in mixed), "mixtures that need no rounding")
+    return {"key": key.hex(), "label": label.hex(), "values": values, "mixed": [float(value) for value in mixed]}
 
 
 def field_as_json(field: bytes | str | int) -> dict:
@@ -342,6 +365,9 @@ def ours() -> dict:
             a_shuffle(b"another label", (2, 5, 3)),
             a_shuffle(b"a label", (1, 9, 0)),
             a_shuffle(b"a label", (3, 1, 4)),
+            a_shuffle(b"a label", (1, 3, 5)),
+            a_shuffle(b"a label", (1, 1, 256)),
+            a_shuffle(b"a label", (1, 1, 257)),
         ],
         "blindings": [
             a_blinding(b"a label", (2, 5, 1)),
@@ -350,6 +376,11 @@ def ours() -> dict:
             a_blinding(b"", (3,)),
         ],
         "mixtures": [a_mixture(b"a label", 7, 5), a_mixture(b"another label", 1, 1)],
+        "fillings": [
+            a_filling(b"a label", [0.0, 1.0, 2.5, -3.0, 0.125, 7.0, 4.0]),
+            a_filling(b"another label", [0.0, 1.0, 2.5, -3.0, 0.125, 7.0]),
+            a_filling(b"a label", [1.5]),
+        ],
         "framings": framings(),
     }
 

@@ -8,13 +8,13 @@ from typing import Any, Self, get_args
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin
 
-from kcagc._types import AnyFloatArray, Labels, Sparse
+from kcagc._types import AnyFloatArray, Labels
 from kcagc.baselines._fitting import checked_input, fixed_seed
 from kcagc.cluster.local import LocalClusters, cluster_filtered
 from kcagc.cluster.projection import Scaling
 from kcagc.graph.adaptive import adaptive_order
 from kcagc.graph.filters import HalfFilter
-from kcagc.graph.structure import Graph
+from kcagc.graph.smoothed import Smoothed, smoothed
 from kcagc.parameters import check_choice, check_count
 
 
@@ -54,12 +54,14 @@ class AGC(ClusterMixin, BaseEstimator):
         X: Any,
         y: Any = None,
         *,
-        adjacency: Graph | Sparse | None = None,
+        adjacency: Any = None,
         progress: Callable[[int, float], None] | None = None,
     ) -> Self:
         """Cluster the rows of X, smoothed along the graph `adjacency`; `y` is ignored.
 
-        `adjacency` is a symmetric matrix of non-negative weights, dense or sparse, or a `Graph`; None filters nothing.
+        `adjacency` is a symmetric matrix of non-negative weights, dense or sparse, a `Graph`, or one of networkx or
+        PyTorch Geometric; None filters nothing. Where nodes have names, the index of a pandas frame says which row is
+        which.
         `progress(order, distance)` is called after each order that is tried.
         """
         self._check_parameters()
@@ -80,7 +82,7 @@ class AGC(ClusterMixin, BaseEstimator):
             self.intra_distances_, self.at_limit_ = chosen.distances, not chosen.stopped
         elif graph is not None and self.psi is not None:
             self.psi_ = int(self.psi)
-            found = self._cluster(HalfFilter(self.psi_).apply(graph, features), seed)
+            found = self._cluster(smoothed(HalfFilter(self.psi_), graph, features, self.n_clusters), seed)
         else:
             self.psi_ = 0
             found = self._cluster(features.toarray() if sparse.issparse(features) else features, seed)
@@ -99,7 +101,7 @@ class AGC(ClusterMixin, BaseEstimator):
         check_count("n_init", self.n_init)
         check_count("max_iter", self.max_iter)
 
-    def _cluster(self, filtered: AnyFloatArray, seed: int) -> LocalClusters:
+    def _cluster(self, filtered: AnyFloatArray | Smoothed, seed: int) -> LocalClusters:
         return cluster_filtered(
             filtered,
             self.n_clusters,

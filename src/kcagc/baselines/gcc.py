@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import normalize
 
-from kcagc._types import AnyFloatArray, Features, FloatArray, Labels, Sparse
+from kcagc._types import AnyFloatArray, Features, FloatArray, Labels
 from kcagc.baselines._fitting import checked_input, fixed_seed
 from kcagc.cluster.kmeans import kmeans
 from kcagc.cluster.lloyd import assign, weighted_means
@@ -78,12 +78,14 @@ class GCC(ClusterMixin, BaseEstimator):
         X: Any,
         y: Any = None,
         *,
-        adjacency: Graph | Sparse | None = None,
+        adjacency: Any = None,
         progress: Callable[[int, float], None] | None = None,
     ) -> Self:
         """Cluster the rows of X, smoothed along the graph `adjacency`; `y` is ignored.
 
-        `adjacency` is a symmetric matrix of non-negative weights, dense or sparse, or a `Graph`; None smooths nothing.
+        `adjacency` is a symmetric matrix of non-negative weights, dense or sparse, a `Graph`, or one of networkx or
+        PyTorch Geometric; None smooths nothing. Where nodes have names, the index of a pandas frame says which row is
+        which.
         `progress(power, loss)` is called after each power that is tried.
         """
         self._check_parameters()

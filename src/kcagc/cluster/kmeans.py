@@ -11,15 +11,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 
-from kcagc._types import FloatArray, Labels
+from kcagc._types import FloatArray, IntArray, Labels
 from kcagc.cluster.canonical import canonical_rows
 from kcagc.cluster.lloyd import LloydResult, assign, lloyd, ninth_step
-from kcagc.cluster.seeding import approximation_bound, local_search, plus_plus
+from kcagc.cluster.seeding import approximation_bound, local_search, plus_plus, random_from
+from kcagc.cluster.threads import one_blas_thread
 from kcagc.errors import DataError
 from kcagc.graph.attributed import check_features
 from kcagc.parameters import check_count, check_weights
+
+_MANY = 1 << 16  # distinct rows beyond which starts compete on a sample
+_SAMPLE = 1 << 15
+_SETTLED = 1e-3  # and beyond which so small a share of rows that change ends the iterations
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +52,9 @@ def kmeans(
 ) -> KMeansResult:
     """Cluster weighted rows into k clusters; `n_swaps=None` means k local-search swaps a start.
 
-    Where there are fewer than k distinct rows, `fewer` makes each of them a cluster instead of refusing.
+    Where there are fewer than k distinct rows, `fewer` makes each of them a cluster instead of refusing. Beyond 65,536
+    distinct rows the starts compete on a sample, and Lloyd's iterations on all rows begin with the winner's centres and
+    end when at most one row in a thousand changes its cluster.
     """
     rows = np.asarray(check_features(rows, where="rows"), dtype=np.float64)
     weight = np.ones(len(rows)) if weights is None else check_weights(weights, len(rows), "weights")
@@ -71,20 +77,16 @@ def kmeans(
     # A row without weight gets a label but moves nothing.
     points, mass = (centred, distinct.weights) if heavy.all() else (centred[heavy], distinct.weights[heavy])
 
-    def start(seed: int) -> LloydResult:
-        random = np.random.RandomState(seed)
-        chosen = plus_plus(points, mass, k, random)
-        chosen = local_search(points, mass, chosen, k if n_swaps is None else n_swaps, random)
-        centers = ninth_step(points, mass, points[chosen]) if ninth else points[chosen]
-        return lloyd(points, mass, centers, max_iter=max_iter)
-
-    seeds = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=n_init)
-    best = start(seeds[0])
-    for seed in seeds[1:]:
-        found = start(seed)
-        # The slack keeps the choice between equal starts from hanging on rounding: the earliest wins.
-        if found.inertia < best.inertia * (1 - 1e-10):
-            best = found
+    random = random_from(random_state)
+    seeds = random.randint(np.iinfo(np.int32).max, size=n_init)
+    how = _Starts(k, k if n_swaps is None else n_swaps, ninth=ninth, max_iter=max_iter)
+    with one_blas_thread():
+        sample = _sample(mass, random) if len(points) > _MANY else None
+        if sample is None or len(sample.rows) < k:
+            best = how.best(points, mass, seeds)
+        else:
+            centers = how.best(points[sample.rows], sample.weights, seeds, settled=_SETTLED).centers
+            best = lloyd(points, mass, centers, max_iter=max_iter, settled=_SETTLED)
     labels = best.labels
     if not heavy.all():
         labels, _ = assign(centred, best.centers)
@@ -100,6 +102,48 @@ def kmeans(
         best.converged,
         bound,
     )
+
+
+@dataclass(frozen=True)
+class _Starts:
+    """How each start is made: seeds, exchanges, the 1/9 step, Lloyd."""
+
+    k: int
+    n_swaps: int
+    ninth: bool
+    max_iter: int
+
+    def best(self, rows: FloatArray, weights: FloatArray, seeds: IntArray, *, settled: float = 0.0) -> LloydResult:
+        """Give the cheapest start."""
+        best = self._start(rows, weights, seeds[0], settled)
+        for seed in seeds[1:]:
+            found = self._start(rows, weights, seed, settled)
+            # The slack keeps the choice between equal starts from hanging on rounding: the earliest wins.
+            if found.inertia < best.inertia * (1 - 1e-10):
+                best = found
+        return best
+
+    def _start(self, rows: FloatArray, weights: FloatArray, seed: int, settled: float) -> LloydResult:
+        random = np.random.RandomState(seed)
+        chosen = plus_plus(rows, weights, self.k, random)
+        chosen = local_search(rows, weights, chosen, self.n_swaps, random)
+        centers = ninth_step(rows, weights, rows[chosen]) if self.ninth else rows[chosen]
+        return lloyd(rows, weights, centers, max_iter=self.max_iter, settled=settled)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Rows drawn by weight, each once with the number of times it was drawn."""
+
+    rows: IntArray
+    weights: FloatArray
+
+
+def _sample(mass: FloatArray, random: np.random.RandomState) -> _Sample:
+    running = np.cumsum(mass)
+    drawn = np.searchsorted(running, random.random_sample(_SAMPLE) * running[-1], side="right")
+    rows, times = np.unique(np.minimum(drawn, len(mass) - 1), return_counts=True)
+    return _Sample(rows.astype(np.int64), times.astype(np.float64))
 
 
 def _on_a_grid(rows: FloatArray) -> tuple[FloatArray, float, FloatArray]:

@@ -9,7 +9,9 @@ from kcagc._types import AnyFloatArray, Features, FloatArray, Labels, Sparse
 from kcagc.cluster.kmeans import KMeansResult, kmeans
 from kcagc.cluster.projection import Projection, Scaling, fit_projection
 from kcagc.errors import DataError, ParameterError
+from kcagc.graph.attributed import AttributedGraph
 from kcagc.graph.filters import Filter
+from kcagc.graph.smoothed import Smoothed, smoothed
 from kcagc.graph.structure import Graph
 from kcagc.parameters import check_count
 
@@ -55,8 +57,15 @@ def cluster_locally(
         raise ParameterError(f"filter: must be a filter such as HalfFilter(2), not {filter!r}")
     check_count("n_clusters", n_clusters)
     check_count("n_threads", n_threads, optional=True)
+    checked = AttributedGraph.build(graph, features)
     return cluster_filtered(
-        filter.apply(graph, features, n_threads=n_threads),
+        smoothed(
+            filter,
+            checked.graph,
+            checked.features,
+            n_clusters if n_components is None else n_components,
+            n_threads=n_threads,
+        ),
         n_clusters,
         n_components=n_components,
         scaling=scaling,
@@ -68,7 +77,7 @@ def cluster_locally(
 
 
 def cluster_filtered(
-    filtered: AnyFloatArray,
+    filtered: AnyFloatArray | Smoothed,
     n_clusters: int,
     *,
     n_components: int | None = None,

@@ -15,9 +15,11 @@ from typing import Literal, get_args
 
 import numpy as np
 from scipy import linalg
-from scipy.sparse.linalg import svds
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, svds
 
 from kcagc._types import AnyFloatArray, FloatArray
+from kcagc.cluster.threads import one_blas_thread
+from kcagc.graph.smoothed import Smoothed
 from kcagc.parameters import check_choice, check_count
 
 Scaling = Literal["unit", "U", "US"]
@@ -43,7 +45,7 @@ class Projection:
         """The number of singular vectors kept: what was asked for, or the rank where that is smaller."""
         return int(self.basis.shape[1])
 
-    def transform(self, filtered: AnyFloatArray, scaling: Scaling = "unit") -> FloatArray:
+    def transform(self, filtered: AnyFloatArray | Smoothed, scaling: Scaling = "unit") -> FloatArray:
         """Project rows; zero rows stay zero under every scaling."""
         check_choice("scaling", scaling, get_args(Scaling))
         projected = _times(filtered, self.basis)
@@ -60,7 +62,7 @@ class Projection:
         return projected
 
 
-def fit_projection(filtered: AnyFloatArray, n_components: int) -> Projection:
+def fit_projection(filtered: AnyFloatArray | Smoothed, n_components: int) -> Projection:
     """Find the top `n_components` singular vectors; fewer where the rank is smaller, never fewer than one.
 
     Deterministic: no random start, and each vector's sign is fixed so that its largest entry is positive. What is left
@@ -68,11 +70,18 @@ def fit_projection(filtered: AnyFloatArray, n_components: int) -> Projection:
     which matters to nobody unless the cut goes through them.
     """
     check_count("n_components", n_components)
+    if isinstance(filtered, Smoothed):
+        wanted = _by_operator(filtered, n_components)
+        return _fit_written(filtered.written_out(), n_components) if wanted is None else _kept(*wanted, filtered)
+    return _fit_written(filtered, n_components)
+
+
+def _fit_written(filtered: AnyFloatArray, n_components: int) -> Projection:
     largest = max(float(filtered.max()), -float(filtered.min()))
     if largest == 0:
         return Projection(np.eye(filtered.shape[1], 1), np.zeros(1), 0.0)
     if not 1 / _SAFE < largest < _SAFE:
-        scaled = fit_projection(filtered / largest, n_components)
+        scaled = _fit_written(filtered / largest, n_components)
         return Projection(scaled.basis, scaled.singular_values * largest, scaled.noise_floor * largest)
     wanted = min(n_components, *filtered.shape)
     side = min(filtered.shape)
@@ -82,6 +91,11 @@ def fit_projection(filtered: AnyFloatArray, n_components: int) -> Projection:
         basis, values = _by_gram(filtered, wanted)
         if values[-1] < _GRAM_FLOOR * values[0]:
             basis, values = _by_qr(filtered, wanted)
+    return _kept(basis, values, filtered)
+
+
+def _kept(basis: FloatArray, values: FloatArray, filtered: AnyFloatArray | Smoothed) -> Projection:
+    """Keep as many vectors as the rank allows, their signs fixed."""
     # Rounding of the features themselves looks like further rank: in float32 that is much.
     rounding = 64 * float(np.finfo(filtered.dtype).eps)
     rank = int(np.count_nonzero(values > values[0] * max(max(filtered.shape) * np.finfo(np.float64).eps, rounding)))
@@ -128,8 +142,28 @@ def _by_lanczos(filtered: AnyFloatArray, q: int) -> tuple[FloatArray, FloatArray
     return right[order].T, values[order]
 
 
-def _times(filtered: AnyFloatArray, basis: FloatArray) -> FloatArray:
+def _by_operator(filtered: Smoothed, q: int) -> tuple[FloatArray, FloatArray] | None:
+    """Find eigenvectors of X̄ᵀX̄ without X̄; None where that would lose digits or does not come to an end."""
+    m = filtered.shape[1]
+    largest = float(np.abs(filtered.features.data).max(initial=0.0))
+    if not 1 / _SAFE < largest < _SAFE:
+        return None
+    start = np.random.default_rng(0).standard_normal(m)
+    operator = LinearOperator((m, m), matvec=filtered.normal, dtype=np.float64)
+    try:
+        with one_blas_thread():
+            squares, basis = eigsh(operator, k=q, v0=start)
+    except ArpackNoConvergence:
+        return None
+    order = np.argsort(squares)[::-1]
+    values = np.sqrt(np.maximum(squares[order], 0.0))
+    return None if values[-1] < _GRAM_FLOOR * values[0] else (basis[:, order], values)
+
+
+def _times(filtered: AnyFloatArray | Smoothed, basis: FloatArray) -> FloatArray:
     """Multiply in float64, a block of rows at a time, so that float32 features are not copied whole."""
+    if isinstance(filtered, Smoothed):
+        return filtered.times(basis)
     if filtered.dtype == np.float64:
         return np.asarray(filtered @ basis, dtype=np.float64)
     result = np.empty((filtered.shape[0], basis.shape[1]))

@@ -11,20 +11,41 @@ where c/t is large; `approximation_bound` certifies, for a given result, a facto
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from sklearn.cluster import kmeans_plusplus
 
 from kcagc._types import FloatArray, IntArray
-from kcagc.cluster.distances import ROUNDING, blocks_of, squared_distances, squared_norms
+from kcagc.cluster.distances import ROUNDING, squared_norms, two_nearest
+from kcagc.errors import ParameterError
 
-# sklearn's own name for the sampler it accepts; seeds for clustering have nothing to do with keys.
+# The sampler whose stream is the same in all versions of NumPy; seeds for clustering have nothing to do with keys.
 RandomState = np.random.RandomState
+
+_PIECE = 256  # rows whose mass is added up before running totals are taken
+
+
+def random_from(random_state: Any) -> RandomState:
+    """Take a seed or a RandomState; None draws anew; scikit-learn's own function takes a second to import."""
+    if isinstance(random_state, RandomState):
+        return random_state
+    try:
+        return RandomState(random_state)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"random_state: must be None, a whole number below 2^32 or a RandomState, not {random_state!r}"
+        ) from error
 
 
 def plus_plus(rows: FloatArray, weights: FloatArray, k: int, random: RandomState) -> IntArray:
     """Draw k row numbers, each with probability proportional to weight times squared distance to those before."""
-    _, chosen = kmeans_plusplus(rows, k, sample_weight=weights, random_state=random, n_local_trials=1)
-    return np.asarray(chosen, dtype=np.int64)
+    norms = squared_norms(rows)
+    chosen = [_drawn(weights, random)]
+    nearest = _distances_to(rows, chosen[0], norms)
+    while len(chosen) < k:
+        chosen.append(_drawn(weights * nearest, random))
+        np.minimum(nearest, _distances_to(rows, chosen[-1], norms), out=nearest)
+    return np.array(chosen, dtype=np.int64)
 
 
 def local_search(
@@ -34,60 +55,83 @@ def local_search(
     chosen = chosen.copy()
     near = _TwoNearest(rows, rows[chosen])
     for _ in range(n_swaps):
-        mass = np.cumsum(weights * near.first)
-        if mass[-1] <= 0:  # every row lies on a centre: nothing left to gain
+        mass = weights * near.first
+        total = float(mass.sum())
+        if total <= 0:  # every row lies on a centre: nothing left to gain
             break
-        candidate = int(min(np.searchsorted(mass, random.random_sample() * mass[-1], side="right"), len(rows) - 1))
-        to_candidate = squared_distances(rows, rows[candidate : candidate + 1], norms=near.norms)[:, 0]
-        kept = weights * np.minimum(near.first, to_candidate)  # cost if the row's own centre stays
-        lost = weights * np.minimum(near.second, to_candidate)  # cost if it is the one that leaves
-        cost_without = kept.sum() + np.bincount(near.owner, weights=lost - kept, minlength=len(chosen))
+        candidate = _drawn(mass, random)
+        to_candidate = _distances_to(rows, candidate, near.norms)
+        kept = np.minimum(near.first, to_candidate)  # cost if the row's own centre stays
+        lost = np.minimum(near.second, to_candidate)  # cost if it is the one that leaves
+        lost -= kept
+        lost *= weights
+        cost_without = float(weights @ kept) + np.bincount(near.owner, weights=lost, minlength=len(chosen))
         leaving = int(cost_without.argmin())
-        if cost_without[leaving] < mass[-1] * (1 - 1e-12):
+        if cost_without[leaving] < total * (1 - 1e-12):
             chosen[leaving] = candidate
             near.exchange(leaving, rows[chosen], to_candidate)
     return chosen
 
 
+def _drawn(mass: FloatArray, random: RandomState) -> int:
+    """Draw a row with probability proportional to its mass: where the running total passes a random share of it."""
+    starts = np.arange(0, len(mass), _PIECE)
+    totals = np.cumsum(np.add.reduceat(mass, starts))
+    wanted = random.random_sample() * totals[-1]
+    piece = int(min(np.searchsorted(totals, wanted, side="right"), len(starts) - 1))
+    within = mass[starts[piece] : starts[piece] + _PIECE]
+    running = np.cumsum(within)
+    if piece:
+        running += totals[piece - 1]
+    place = int(np.searchsorted(running, wanted, side="right"))
+    if place == len(running):  # by rounding: take the last row that has any mass
+        place = int(np.flatnonzero(within).max(initial=0))
+    return int(starts[piece]) + place
+
+
+def _distances_to(rows: FloatArray, row: int, norms: FloatArray) -> FloatArray:
+    """Give every row's squared distance to one of them."""
+    found: FloatArray = rows @ (-2.0 * rows[row])
+    found += norms
+    found += norms[row]
+    np.maximum(found, 0.0, out=found)
+    found[row] = 0.0  # and not a rounding error that could be drawn
+    return found
+
+
 class _TwoNearest:
-    """Each row's nearest and second nearest centre, kept up to date while centres are exchanged one by one."""
+    """How far each row's two nearest centres are, kept up to date while centres are exchanged one by one."""
 
     def __init__(self, rows: FloatArray, centers: FloatArray) -> None:
         self.rows = rows
         self.norms = squared_norms(rows)
-        self.owner = np.empty(len(rows), dtype=np.int64)
-        self.runner_up = np.empty(len(rows), dtype=np.int64)
-        self.first = np.empty(len(rows))
-        self.second = np.empty(len(rows))
-        for block in blocks_of(rows):
-            self._compare(block, centers)
+        self._centers = centers.copy()
+        found = two_nearest(rows, centers, self.norms)
+        self.owner, self.second = found.owner, found.second
+        self.first = _settled(found.first, self.norms)
 
     def exchange(self, leaving: int, centers: FloatArray, to_new: FloatArray) -> None:
         """Put the centre whose distances are `to_new` in the place of `leaving`.
 
         Only rows that had it among their two nearest need all distances anew, about 2 in k of them.
         """
-        affected = (self.owner == leaving) | (self.runner_up == leaving)
-        nearer = ~affected & (to_new < self.first)
-        self.second[nearer], self.runner_up[nearer] = self.first[nearer], self.owner[nearer]
-        self.first[nearer], self.owner[nearer] = to_new[nearer], leaving
-        between = ~affected & ~nearer & (to_new < self.second)
-        self.second[between], self.runner_up[between] = to_new[between], leaving
-        again = np.flatnonzero(affected)
-        for part in blocks_of(again):
-            self._compare(again[part], centers)
+        gone = self._centers[leaving]
+        to_gone = self.norms - 2.0 * (self.rows @ gone)
+        to_gone += gone @ gone
+        affected = np.flatnonzero(to_gone <= self.second + ROUNDING * (3 * self.norms + 2 * self.second))
+        self._centers = centers.copy()
+        np.minimum(self.second, np.maximum(self.first, to_new), out=self.second)
+        self.owner[to_new < self.first] = leaving
+        np.minimum(self.first, to_new, out=self.first)
+        norms = self.norms[affected]
+        found = two_nearest(self.rows[affected], centers, norms)
+        self.owner[affected], self.second[affected] = found.owner, found.second
+        self.first[affected] = _settled(found.first, norms)
 
-    def _compare(self, which: slice | IntArray, centers: FloatArray) -> None:
-        norms = self.norms[which]
-        distances = squared_distances(self.rows[which], centers, norms=norms)
-        every = np.arange(len(distances))
-        self.owner[which] = owner = distances.argmin(axis=1)
-        # A row on its centre is at distance zero, not at a rounding error that swaps could chase.
-        least = distances[every, owner]
-        self.first[which] = np.where(least > ROUNDING * norms, least, 0.0)
-        distances[every, owner] = np.inf
-        self.runner_up[which] = runner_up = distances.argmin(axis=1)
-        self.second[which] = distances[every, runner_up]
+
+def _settled(distances: FloatArray, norms: FloatArray) -> FloatArray:
+    """Put a row that lies on its centre at distance zero, not at a rounding error that swaps could chase."""
+    return np.where(distances > ROUNDING * norms, distances, 0.0)
 
 
 def approximation_bound(rows: FloatArray, weights: FloatArray, k: int, cost: float) -> float:

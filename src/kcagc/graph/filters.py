@@ -40,6 +40,11 @@ class Filter(ABC):
     def prepare(self, graph: Graph, dtype: Any) -> BlockFilter:
         """Give the function that filters one block of columns on this graph."""
 
+    @property
+    def degree(self) -> int | None:
+        """How many sparse products an application takes; None where that is not known."""
+        return None
+
     def apply(
         self,
         graph: Graph | Sparse,
@@ -95,6 +100,11 @@ class _PowerFilter(Filter):
     @abstractmethod
     def _cutoff(self, graph: Graph) -> float:
         """Give c, where the response reaches zero."""
+
+    @property
+    def degree(self) -> int:
+        """How many sparse products an application takes."""
+        return self.psi
 
     def prepare(self, graph: Graph, dtype: Any) -> BlockFilter:
         if self.psi == 0:

@@ -45,8 +45,13 @@ MESSAGES = {
         _DISTANCES,
         weaker=True,
     ),
-    "answer": Line("who wins each row, in an order that only the group knows or that is common to it", _ASSIGNMENT),
-    "choice": Line("which row was drawn as a starting centre, or which start is cheapest"),
+    "answer": Line(
+        "who wins each row, in an order that only the group knows or that is common to it; which starts are given up, "
+        "which is the cheapest so far, and its mean squared distance, summed over the parties: of two parties each "
+        "learns the other's part",
+        _ASSIGNMENT,
+    ),
+    "choice": Line("which row was drawn as a starting centre"),
     "finished": Line("that this group needs no further sums"),
     "abort": Line("that the run ends, which role ended it, and the kind of reason: no values, but that data misfit"),
 }
@@ -68,9 +73,13 @@ INSIDE_BOXES = {
         _LOCAL,
         weaker=True,
     ),
-    "labels.merged": Line("the cluster of every node in a lower merge of the tree", _LOCAL),
+    "labels.merged": Line(
+        "the cluster of every node in a lower merge of the tree, and how many rounds it took to find them", _LOCAL
+    ),
     "receipt": Line("whether both parties were told the same to the end (a digest of all answers and labels)"),
 }
+
+_COSTS = "for each start that goes on, in every round, the mean squared distance of the nodes to their centres"
 
 # What opens to whoever sums, by what was summed and by what the receiver knows: a coordinator has rows in secret order
 # ("shuffled"); a member knows which row is which ("labelled"); of two parties it takes its own from the sum.
@@ -107,9 +116,11 @@ OPENED = {
     "seeding.two-party": Line(
         "for every node or cell the other party's own squared distances to the starting rows drawn so far", weaker=True
     ),
-    "inertia.shuffled": Line("for each start the mean squared distance to the centres, summed over the parties"),
-    "inertia.labelled": Line("for each start the mean squared distance to the centres, summed over the parties"),
-    "inertia.two-party": Line("for each start the other party's own mean squared distance to the centres", weaker=True),
+    "inertia.shuffled": Line(f"{_COSTS}, summed over the parties"),
+    "inertia.labelled": Line(f"{_COSTS}, summed over the parties"),
+    "inertia.two-party": Line(
+        "for each start that goes on the other party's own mean squared distance to the centres", weaker=True
+    ),
     "geometry.shuffled": Line(
         "all distances between rows (cells, or nodes for the basic method), summed over the parties, and their sizes, "
         "in secret order: the joint arrangement of the rows, and from it the clusters of rows without names",
@@ -148,7 +159,7 @@ LINES: dict[str, Line] = {
 }
 
 
-_SUMMED = {"seed": "seeding", "inertia": "inertia", "pairs": "geometry"}
+_SUMMED = {"seed": "seeding", "costs": "inertia", "pairs": "geometry"}
 
 
 def opened_kind(group: Group, stage: str) -> str:

@@ -13,7 +13,7 @@ from kcagc.parameters import check_choice, check_count
 from kcagc.secagg.fixed_point import MAX_PARTIES
 from kcagc.secagg.identity import sound
 
-PROTOCOL = "kcagc/1"
+PROTOCOL = "kcagc/2"
 
 Task = Literal["fit", "predict"]
 Method = Literal["basic", "kcagc", "tree"]

@@ -19,6 +19,7 @@ from kcagc.secagg.fixed_point import Sums, decode
 # Each of 16 parties rounds by half a unit of 2^-44, and floating point adds a few: for distances of the order of one.
 TIE = 64
 NINE = 9  # Protocol 2, line 14
+OUTLOOK = 3  # on the public graphs: a third fewer rounds, and the winning start costs 0.1 % more on average
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,22 @@ def sample(sums: Sums, seed: list[int]) -> tuple[int, ...]:
     return tuple(chosen)
 
 
-def cheapest(sums: Sums) -> int:
-    """Give the first start whose joint inertia is least."""
-    costs = sums.ravel()
-    return int(np.argmax(costs <= costs.min() + TIE))
+def cheapest(costs: dict[int, int]) -> int:
+    """Give the first start that costs least; without costs the first."""
+    least = min(costs.values(), default=0)
+    return min((start for start, cost in costs.items() if cost <= least + TIE), default=0)
+
+
+def hopeless(before: dict[int, int], now: dict[int, int], least: int) -> tuple[int, ...]:
+    """Give the starts that will not come down to the least cost even if they fall `OUTLOOK` times as far again.
+
+    Each round of Lloyd's method takes off less than the one before, as a rule.
+    """
+    return tuple(
+        start
+        for start, cost in now.items()
+        if start in before and cost - OUTLOOK * max(before[start] - cost, 0) > least + TIE
+    )
 
 
 def cluster_from_distances(sums: Sums, n_rows: int, k: int, n_starts: int, seed: list[int]) -> Labels:

@@ -11,6 +11,9 @@ from kcagc._types import FloatArray, IntArray
 from kcagc.cluster.lloyd import weighted_means
 from kcagc.protocol.agreement import VirtualNodes
 
+_LARGEST_CODE = 1 << 62
+_TABLE = 4  # codes in a table, for each node: below this, counting is cheaper than sorting
+
 
 @dataclass(frozen=True, eq=False)
 class Cells:
@@ -26,16 +29,32 @@ class Cells:
 
 def intersect(labels: Sequence[IntArray]) -> Cells:
     """Intersect clusterings of the same nodes."""
-    code = np.zeros(len(labels[0]), dtype=np.int64)
+    n = len(labels[0])
+    code, bound = np.zeros(n, dtype=np.int64), 1
     for one in labels:
-        # Renumbered after each step, so that codes stay below n² whatever the number of clusterings.
-        _, code = np.unique(code * (int(one.max()) + 1) + one, return_inverse=True)
-    _, first, of_node, sizes = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
-    order = np.argsort(first)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    codes = np.stack([np.asarray(one, dtype=np.int64)[first[order]] for one in labels], axis=1)
-    return Cells(rank[of_node], sizes[order].astype(np.int64), codes)
+        count = int(one.max()) + 1
+        if bound * count > _LARGEST_CODE:
+            code, bound = _renumbered(code)
+        code *= count
+        code += one
+        bound *= count
+    if bound > _TABLE * n:  # a table of all codes would be larger than the nodes are many
+        code, bound = _renumbered(code)
+    every = np.bincount(code, minlength=bound)
+    used = np.flatnonzero(every)
+    first = np.empty(bound, dtype=np.int64)
+    first[code[::-1]] = np.arange(n - 1, -1, -1)  # the last to write is the smallest node
+    cells = used[np.argsort(first[used])]
+    codes = np.stack([np.asarray(one, dtype=np.int64)[first[cells]] for one in labels], axis=1)
+    rank = np.empty(bound, dtype=np.int64)
+    rank[cells] = np.arange(len(cells))
+    return Cells(rank[code], every[cells], codes)
+
+
+def _renumbered(code: IntArray) -> tuple[IntArray, int]:
+    """Give codes without gaps, in the same order, and how many there are."""
+    used, code = np.unique(code, return_inverse=True)
+    return np.asarray(code, dtype=np.int64), len(used)
 
 
 def virtual_nodes(rows: FloatArray, cells: Cells, kind: VirtualNodes, own_labels: IntArray) -> FloatArray:

@@ -55,9 +55,15 @@ class Channel:
             raise AbortedError(origin, printable(message.reason))
         return message, payload
 
-    async def opened(self, group: Group, step: str, stage: str, shape: tuple[int, ...]) -> None:
-        """Record that a sum opens to its receiver; its members record it as well as the receiver itself."""
-        await self._disclosed("+".join(group.members), group.receiver, opened_kind(group, step), stage, shape)
+    async def opened(self, group: Group, step: str, stage: str, shape: tuple[int, ...], n_costs: int = 0) -> None:
+        """Record that a sum opens to its receiver; its members record it as well as the receiver itself.
+
+        Costs that came with it have a line of their own.
+        """
+        members = "+".join(group.members)
+        await self._disclosed(members, group.receiver, opened_kind(group, step), stage, shape)
+        if n_costs:
+            await self._disclosed(members, group.receiver, opened_kind(group, "costs"), stage, (n_costs,))
 
     async def put_out(self, what: str, shape: tuple[int, ...]) -> None:
         """Record a result."""

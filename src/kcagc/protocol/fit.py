@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kcagc._types import IntArray
+from kcagc._types import FloatArray, IntArray
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.cells import intersect, virtual_nodes
 from kcagc.protocol.effects import once, progress, release
@@ -16,9 +16,12 @@ from kcagc.protocol.model import PartyModel
 from kcagc.protocol.packing import pack, unpack
 from kcagc.protocol.party import Membership, Party
 from kcagc.protocol.plan import Merge
-from kcagc.protocol.rounds import Counted, Joint, joint_kmeans
+from kcagc.protocol.rounds import Counted, Joint, Round, affordable, joint_kmeans
 from kcagc.protocol.seeds import distinct, random_for, starts_from_codes
 from kcagc.secagg.framing import digest
+
+EXCHANGE = 2  # one-way delays: to the aggregator, and back from it
+CONFIRMING = EXCHANGE
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,15 +38,22 @@ class MergeReport:
     converged: bool
     rounds: int
     sums: Counted
+    history: list[Round]
 
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """A party's outcome: the joint clusters, its own share of the model, and what its merges took."""
+    """A party's outcome: the joint clusters, its own share of the model, and what its merges took.
+
+    `delays` counts the messages that had to travel one after another until the labels were known. The receipts that
+    confirm them take `CONFIRMING` more.
+    """
 
     labels: IntArray
     model: PartyModel
     merges: list[MergeReport]
+    delays: int
+    rows: FloatArray | None = None  # the party's own points, for what it can say about the clusters
 
 
 async def fit_party(membership: Membership, data: PartyData, *, seed: int) -> FitResult:
@@ -56,24 +66,29 @@ async def fit_party(membership: Membership, data: PartyData, *, seed: int) -> Fi
     data.check_values(party.name)
     await party.begin()
     await progress("filtering, projecting and clustering own features")
-    first = party.name == parties[0]
+    leading = seed if party.name == parties[0] else None
     if parameters.method == "basic":  # its starts travel with the comparison
         local = await _local_result(party, data, seed)
-        told = await party.confirm(data, seed=seed if first else None, starts=local.stored_starts.data)
+        told = await party.confirm(data, seed=leading, starts=local.stored_starts.data)
+        labels, transcript, reports, delays = await _basic(party, local, told, _common_seed(party, told, seed))
     else:  # the comparison travels while this party computes
-        own = await party.tell_data(data, seed=seed if first else None)
+        own = await party.tell_data(data, seed=leading)
         await release()
         local = await _local_result(party, data, seed)
-        told = await party.hear_data(own)
-    common = seed if first else int.from_bytes(told[parties[0]].seed, "big")
-    if not first and len(told[parties[0]].seed) != 8:
-        raise PeerError(f"{parties[0]}: did not send the seed of common choices")
-    if parameters.method == "basic":
-        labels, transcript, reports = await _basic(party, local, told, common)
-    else:
-        labels, transcript, reports = await _through_cells(party, local, common)
+        labels, transcript, reports, delays = await _through_cells(party, local, own, seed)
     await party.compare_results(transcript, labels, "labels")
-    return FitResult(labels, PartyModel.of(party.session.id, party.name, parameters, local, labels), reports)
+    model = PartyModel.of(party.session.id, party.name, parameters, local, labels)
+    return FitResult(labels, model, reports, delays, local.rows)
+
+
+def _common_seed(party: Party, told: dict[str, Confirmation], own: int) -> int:
+    """Give the first party's seed, which all common choices come from."""
+    first = party.agreement.parties[0]
+    if party.name == first:
+        return own
+    if len(told[first].seed) != 8:
+        raise PeerError(f"{first}: did not send the seed of common choices")
+    return int.from_bytes(told[first].seed, "big")
 
 
 async def _local_result(party: Party, data: PartyData, seed: int) -> LocalResult:
@@ -88,7 +103,7 @@ async def _local_result(party: Party, data: PartyData, seed: int) -> LocalResult
 
 async def _basic(
     party: Party, local: LocalResult, told: dict[str, Confirmation], seed: int
-) -> tuple[IntArray, bytes, list[MergeReport]]:
+) -> tuple[IntArray, bytes, list[MergeReport], int]:
     """Protocol 2: every node is a row."""
     parameters = party.agreement.parameters
     sizes = np.ones(len(local.rows), dtype=np.int64)
@@ -102,7 +117,8 @@ async def _basic(
     sums = party.sums_of(merge, digest("basic", seed.to_bytes(8, "big"), heard))
     joint = await joint_kmeans(sums, local.rows, sizes, parameters.n_clusters, starts, seed, parameters)
     await sums.finish()
-    return joint.labels, sums.transcript, [_report(merge, sizes, parameters.n_clusters, joint)]
+    delays = EXCHANGE * (2 + joint.rounds)  # hellos, comparison, sums
+    return joint.labels, sums.transcript, [_report(merge, sizes, parameters.n_clusters, joint)], delays
 
 
 def _agreed_starts(party: Party, proposed: dict[str, bytes], sizes: IntArray, seed: int) -> IntArray:
@@ -122,15 +138,24 @@ def _agreed_starts(party: Party, proposed: dict[str, bytes], sizes: IntArray, se
     return np.array(chosen, dtype=np.int64)
 
 
-async def _through_cells(party: Party, local: LocalResult, seed: int) -> tuple[IntArray, bytes, list[MergeReport]]:
-    """Protocol 3, once for each merge on the way from this party's leaf to the root."""
-    parameters = party.agreement.parameters
-    labels, n_clusters, transcript = local.labels, local.n_clusters, b""
+async def _through_cells(
+    party: Party, local: LocalResult, compared: dict[str, Confirmation], own_seed: int
+) -> tuple[IntArray, bytes, list[MergeReport], int]:
+    """Protocol 3, once for each merge on the way from this party's leaf to the root.
+
+    Local clusters leave before the others' comparisons are heard: who has other nodes or another graph cannot open
+    them, and nobody waits for a comparison.
+    """
+    parameters, seed = party.agreement.parameters, own_seed
+    labels, n_clusters, transcript, delays = local.labels, local.n_clusters, b"", EXCHANGE  # the hellos
     reports: list[MergeReport] = []
     for merge in party.merges:
         line = "labels.merged" if reports else "labels.whole" if local.whole else "labels"
-        told = PackedLabels(n_clusters, pack(labels, n_clusters), transcript)
-        all_labels, transcript = await _exchange_labels(party, merge, labels, told, line)
+        told = PackedLabels(n_clusters, pack(labels, n_clusters), transcript, delays)
+        await _tell_labels(party, merge, told, line)
+        if not reports:
+            seed = _common_seed(party, await party.hear_data(compared), own_seed)
+        all_labels, transcript, delays = await _hear_labels(party, merge, labels, told)
         cells = intersect(all_labels)
         wanted = parameters.n_clusters if merge.root else parameters.n_local_clusters
         sums = party.sums_of(merge, digest("cells", seed.to_bytes(8, "big"), transcript))
@@ -138,10 +163,11 @@ async def _through_cells(party: Party, local: LocalResult, seed: int) -> tuple[I
             rows = virtual_nodes(local.rows, cells, parameters.virtual_nodes, local.labels)
             starts = None
             if parameters.seeding == "common":
-                starts = starts_from_codes(cells.codes, cells.sizes, wanted, parameters.n_init, seed)
+                n_starts = affordable(parameters.n_init, len(cells), wanted)
+                starts = starts_from_codes(cells.codes, cells.sizes, wanted, n_starts, seed)
             joint = await joint_kmeans(sums, rows, cells.sizes, wanted, starts, seed, parameters)
         elif len(cells) == wanted or not merge.root:
-            joint = Joint(np.arange(len(cells)), 0, True, 0, Counted())  # every cell is a cluster: nothing to sum
+            joint = Joint(np.arange(len(cells)), 0, True, 0, Counted(), [])  # every cell is a cluster: nothing to sum
         else:
             raise DataError(
                 f"n_local_clusters: the local clusters have {len(cells)} non-empty intersections, which cannot make "
@@ -149,23 +175,29 @@ async def _through_cells(party: Party, local: LocalResult, seed: int) -> tuple[I
             )
         await sums.finish()
         labels, n_clusters, transcript = joint.labels[cells.of_node], min(wanted, len(cells)), sums.transcript
+        delays += EXCHANGE * joint.rounds
         reports.append(_report(merge, cells.sizes, n_clusters, joint))
-    return labels, transcript, reports
+    return labels, transcript, reports, delays
 
 
-async def _exchange_labels(
-    party: Party, merge: Merge, labels: IntArray, told: PackedLabels, line: str
-) -> tuple[list[IntArray], bytes]:
-    """Tell the clusters of one's own child, hear those of the others (Protocol 3, lines 2 and 11).
+async def _tell_labels(party: Party, merge: Merge, told: PackedLabels, line: str) -> None:
+    """Tell the clusters of one's own child, if one speaks for it (Protocol 3, line 2)."""
+    await progress(f"{merge.group.title}: exchanging cluster numbers")
+    contents: dict[str, Message] = dict.fromkeys(merge.routes().get(party.name, ()), told)
+    await party.tell(f"labels {merge.group.name}", contents, line=line)
+
+
+async def _hear_labels(
+    party: Party, merge: Merge, labels: IntArray, told: PackedLabels
+) -> tuple[list[IntArray], bytes, int]:
+    """Hear the clusters of the other children (Protocol 3, line 11).
 
     The new transcript joins those of all children and their labels: a party that was told something else, here or
     below, opens nothing with the others.
     """
     own = merge.child_of(party.name)
-    await progress(f"{merge.group.title}: exchanging cluster numbers")
-    contents: dict[str, Message] = dict.fromkeys(merge.routes().get(party.name, ()), told)
     senders = tuple(speaker for number, speaker in enumerate(merge.speakers) if number != own)
-    heard = await party.exchange(f"labels {merge.group.name}", contents, senders, PackedLabels, line=line)
+    heard = await party.hear(f"labels {merge.group.name}", senders, PackedLabels)
     most = max(party.agreement.parameters.n_local_clusters, 1)
     all_labels, transcripts = [], []
     for number, speaker in enumerate(merge.speakers):
@@ -179,7 +211,8 @@ async def _exchange_labels(
         all_labels.append(unpack(theirs.packed, len(labels), theirs.n_clusters, speaker, "labels"))
         transcripts.append(theirs.transcript)
     heard_labels = [np.asarray(one, dtype="<i8").tobytes() for one in all_labels]
-    return all_labels, digest("children", *transcripts, *heard_labels)
+    slowest = max(told.delays, *(theirs.delays for theirs in heard.values()))
+    return all_labels, digest("children", *transcripts, *heard_labels), slowest + EXCHANGE
 
 
 def _report(merge: Merge, sizes: IntArray, n_clusters: int, joint: Joint) -> MergeReport:
@@ -194,4 +227,5 @@ def _report(merge: Merge, sizes: IntArray, n_clusters: int, joint: Joint) -> Mer
         joint.converged,
         joint.rounds,
         joint.sums,
+        joint.history,
     )

@@ -14,7 +14,7 @@ import numpy as np
 
 from kcagc.errors import AgreementError, PeerError
 from kcagc.protocol.agreement import Agreement, Seeding
-from kcagc.protocol.answers import cheapest, cluster_from_distances, judge, sample
+from kcagc.protocol.answers import cheapest, cluster_from_distances, hopeless, judge, sample
 from kcagc.protocol.channel import Channel
 from kcagc.protocol.effects import Role, once, progress, recall, together
 from kcagc.protocol.hello import check_hello, id_of, own_hello
@@ -35,25 +35,27 @@ from kcagc.protocol.messages import (
 )
 from kcagc.protocol.packing import pack
 from kcagc.protocol.plan import Merge, layers
-from kcagc.secagg.fixed_point import Sums, Words
+from kcagc.secagg.fixed_point import ONE, Sums, Words
 from kcagc.secagg.identity import Identity
 from kcagc.secagg.masks import CHECK_WORDS, unmasked
 from kcagc.secagg.session import Secrets
 
 _STAGES: dict[Seeding, frozenset[str]] = {
-    "common": frozenset({"ninth", "lloyd", "inertia"}),
-    "d2": frozenset({"ninth", "lloyd", "inertia", "seed"}),
+    "common": frozenset({"ninth", "lloyd"}),
+    "d2": frozenset({"ninth", "lloyd", "seed"}),
     "distances": frozenset({"pairs"}),
 }
 
 
 class Answered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the hub keeps of a sum: what it was, and the answer's bytes."""
+    """What the hub keeps of a sum: what it was, the answer's bytes, and what each start costs that may still win."""
 
     stage: str
     shape: tuple[int, ...]
+    n_costs: int
     kind: str
     payload: bytes
+    costs: dict[int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +92,8 @@ class Hub:
         session = await self._hellos(own)
         to_all_others = {party: tuple(other for other in self.parties if other != party) for party in self.parties}
         await self._relay("confirmation", to_all_others)
-        for layer in layers(self.agreement):
-            await together([self._serve(merge) for merge in layer])
+        merges = {merge.group.members: merge for layer in layers(self.agreement) for merge in layer}
+        await self._serve_from_below(merges[self.parties], merges)
         await self._relay("receipt", to_all_others)
         return HubResult(session, self._sums)
 
@@ -125,21 +127,28 @@ class Hub:
             shape = (len(boxes),)
             await self.channel.send(receiver, Delivery(stage, tuple(boxes)), stage=stage, shape=shape)
 
+    async def _serve_from_below(self, merge: Merge, merges: dict[tuple[str, ...], Merge]) -> None:
+        """Serve a merge once those below it are done; merges side by side do not wait for each other."""
+        below = [merges[child] for child in merge.children if child in merges]
+        await together([self._serve_from_below(one, merges) for one in below])
+        await self._serve(merge)
+
     async def _serve(self, merge: Merge) -> None:
         """Sum for one group until its members say that they are done."""
         group, parameters = merge.group, self.agreement.parameters
         if parameters.task == "fit" and parameters.method != "basic":
             await self._relay(f"labels {group.name}", merge.routes())
-        number = 0
-        while (answered := await self._answered(merge, number)) is not None:
+        number, costs = 0, dict[int, int]()
+        while (answered := await self._answered(merge, number, costs)) is not None:
+            costs = answered.costs
             stage = f"{group.name} {answered.stage} {number}"
-            await self.channel.opened(group, answered.stage, stage, answered.shape)
+            await self.channel.opened(group, answered.stage, stage, answered.shape, answered.n_costs)
             self._sums += 1
             for member in group.members:
                 await self.channel.send_bytes(member, answered.payload, answered.kind, stage)
             number += 1
 
-    async def _answered(self, merge: Merge, number: int) -> Answered | None:
+    async def _answered(self, merge: Merge, number: int, costs: dict[int, int]) -> Answered | None:
         """Give the answer to a sum, or None when the group is done.
 
         The answer is stored, and is the hub's only memory of a sum: after a crash it is sent again, and the vectors
@@ -160,11 +169,20 @@ class Hub:
                     raise _differ(merge, number, f"{group.members[0]} is done, {member} is not")
             return None
         await progress(f"{group.title}: adding up, sum", number + 1)
-        sums = await self._sum(merge, first, number)
+        sums, told = await self._sum(merge, first, number)
+        known = costs | told
+        best = cheapest(known)
+        given_up = hopeless(costs, told, known.get(best, 0))
+        going_on = {start: cost for start, cost in known.items() if start not in given_up}
 
         def compute() -> bytes:
             answer = self._answer(merge, first, sums)
-            return msgspec.msgpack.encode(Answered(first.stage, first.shape, kind_of(answer), encode(answer)))
+            if isinstance(answer, Answer) and told:
+                cost = known[best] / ONE
+                answer = msgspec.structs.replace(answer, best=best, cost=cost, given_up=given_up)
+            return msgspec.msgpack.encode(
+                Answered(first.stage, first.shape, len(told), kind_of(answer), encode(answer), going_on)
+            )
 
         return msgspec.msgpack.decode(await once(name, compute), type=Answered)
 
@@ -179,8 +197,10 @@ class Hub:
                 raise PeerError(f"{member}: sent a vector for sum {message.number} where that of sum {number} was due")
             if message.stage not in self._stages:
                 raise PeerError(f"{member}: asked for a sum of {message.stage!r}, which was not agreed on")
-            if min(message.shape) < 1 or len(message.words) != 8 * (math.prod(message.shape) + CHECK_WORDS):
+            if min(message.shape) < 1 or len(message.words) != 8 * (_n_values(message) + CHECK_WORDS):
                 raise PeerError(f"{member}: a vector of {len(message.words)} bytes does not have shape {message.shape}")
+            if message.costs and message.stage != "lloyd":
+                raise PeerError(f"{member}: told costs in a sum of {message.stage!r}")
         if message.group != merge.group.name:
             raise PeerError(f"{member}: spoke of group {printable(message.group)}, where {merge.group.name} was due")
         return message
@@ -190,27 +210,29 @@ class Hub:
         last = self._recalled.get(merge.group.name, -1)
         return message.group == merge.group.name and message.number <= last and message.number != number
 
-    async def _sum(self, merge: Merge, first: Masked, number: int) -> Sums:
+    async def _sum(self, merge: Merge, first: Masked, number: int) -> tuple[Sums, dict[int, int]]:
+        """Add up what the members send; give the sums, and apart what each start costs."""
         group = merge.group
         total = _words(first).copy()
         for member in group.members[1:]:
             message = await self._next(member, merge, number)
             if isinstance(message, Finished):
                 raise _differ(merge, number, f"{member} is done, {group.members[0]} is not")
-            if (message.stage, message.shape) != (first.stage, first.shape):
+            if (message.stage, message.shape, message.costs) != (first.stage, first.shape, first.costs):
                 ours, theirs = f"{first.stage} {first.shape}", f"{message.stage} {message.shape}"
                 raise _differ(merge, number, f"{group.members[0]} is at {ours}, {member} at {theirs}")
             total += _words(message)
         try:
-            return unmasked(total, len(group.members)).reshape(first.shape)
+            sums = unmasked(total, len(group.members))
         except PeerError as error:
             raise PeerError(f"group {group.name}, sum {number}: {error}") from error
+        n_distances = math.prod(first.shape)
+        told = dict(zip(first.costs, sums[n_distances:].tolist(), strict=True))
+        return sums[:n_distances].reshape(first.shape), told
 
     def _answer(self, merge: Merge, asked: Masked, sums: Sums) -> Message:
         name, parameters = merge.group.name, self.agreement.parameters
         seed = [self._seed, merge.layer, int(name.rpartition(".")[2]) if "." in name else 0, asked.number]
-        if asked.stage == "inertia":
-            return Choice(name, asked.number, (cheapest(sums),))
         if asked.stage == "seed":
             return Choice(name, asked.number, sample(sums, seed))
         if asked.stage == "pairs":
@@ -224,6 +246,10 @@ class Hub:
 
 def _differ(merge: Merge, number: int, how: str) -> PeerError:
     return PeerError(f"group {merge.group.name}, sum {number}: transcripts differ: {how}")
+
+
+def _n_values(message: Masked) -> int:
+    return math.prod(message.shape) + len(message.costs)
 
 
 def _words(message: Masked) -> Words:

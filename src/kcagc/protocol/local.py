@@ -21,6 +21,7 @@ from kcagc.cluster.seeding import local_search, plus_plus
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.attributed import AttributedGraph
 from kcagc.graph.filters import Filter, HalfFilter, NormFilter
+from kcagc.graph.smoothed import Smoothed, smoothed
 from kcagc.graph.structure import Graph
 from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.arrays import Stored, restore, store
@@ -79,8 +80,14 @@ class KeptFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def filtered(self, data: PartyData) -> AnyFloatArray:
         """Smooth a table along its graph (Protocol 1, lines 1 to 3), as the fit did."""
-        kept = {"half": HalfFilter(self.psi), "norm": NormFilter(self.psi, self.norm)}.get(self.kind, data.filter)
-        return kept.apply(data.graph, data.features)
+        return self._chosen(data).apply(data.graph, data.features)
+
+    def smoothed(self, data: PartyData, n_components: int) -> AnyFloatArray | Smoothed:
+        """Do the same for a projection, without writing the table out where that costs more."""
+        return smoothed(self._chosen(data), data.graph, data.features, n_components)
+
+    def _chosen(self, data: PartyData) -> Filter:
+        return {"half": HalfFilter(self.psi), "norm": NormFilter(self.psi, self.norm)}.get(self.kind, data.filter)
 
 
 class Embedder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -93,7 +100,7 @@ class Embedder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     divisor: float
 
     @classmethod
-    def fit(cls, filtered: AnyFloatArray, parameters: Parameters) -> Embedder:
+    def fit(cls, filtered: AnyFloatArray | Smoothed, parameters: Parameters) -> Embedder:
         """Find the projection, and what to divide by."""
         projection = fit_projection(filtered, parameters.n_components)
         scaling, divisor = parameters.scaling, 1.0
@@ -105,7 +112,7 @@ class Embedder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             divisor = float(np.abs(projection.transform(filtered, "US")).max()) or 1.0
         return cls(store(projection.basis), store(projection.singular_values), projection.noise_floor, scaling, divisor)
 
-    def rows(self, filtered: AnyFloatArray) -> FloatArray:
+    def rows(self, filtered: AnyFloatArray | Smoothed) -> FloatArray:
         """Project rows with the kept basis."""
         projection = Projection(restore(self.basis), restore(self.singular_values), self.noise_floor)
         return projection.transform(filtered, self.scaling) / self.divisor
@@ -144,7 +151,7 @@ def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalRe
     basic method the party proposes starts: nodes that lie far apart in its own rows (Protocol 2, line 6).
     """
     kept = KeptFilter.of(data)
-    filtered = kept.filtered(data)
+    filtered = kept.smoothed(data, parameters.n_components)
     embedder = Embedder.fit(filtered, parameters)
     rows = embedder.rows(filtered)
     del filtered

@@ -57,17 +57,21 @@ class Delivery(Message, frozen=True, tag="delivery"):
 
 
 class Masked(Message, frozen=True, tag="masked"):
-    """One party's vector for a sum: starts × rows × columns words, and the check words."""
+    """One party's vector for a sum: starts × rows × columns words, a cost for each of `costs`, and the check words."""
 
     group: Words
     stage: Words
     number: Count
     shape: tuple[Count, Count, Count]
     words: bytes
+    costs: Annotated[tuple[Count, ...], Some] = ()
 
 
 class Answer(Message, frozen=True, tag="answer"):
-    """Who wins each row: packed positions, further positions that tie, and (in the 1/9 step) who wins by nine."""
+    """Who wins each row: packed positions, further positions that tie, and (in the 1/9 step) who wins by nine.
+
+    Where the sum had costs, also the cheapest start so far, what it costs, and the starts that are given up.
+    """
 
     group: Words
     number: Count
@@ -75,10 +79,13 @@ class Answer(Message, frozen=True, tag="answer"):
     tied_rows: bytes = b""
     tied_positions: bytes = b""
     clear: bytes = b""
+    best: Count = 0
+    cost: float = 0.0
+    given_up: Annotated[tuple[Count, ...], Some] = ()
 
 
 class Choice(Message, frozen=True, tag="choice"):
-    """A position chosen for each start (or the one start that is cheapest)."""
+    """A position chosen for each start."""
 
     group: Words
     number: Count
@@ -117,6 +124,7 @@ class PackedLabels(Message, frozen=True, tag="labels"):
     n_clusters: Count
     packed: bytes
     transcript: bytes
+    delays: Count  # one after another, until these clusters were known
 
 
 class Receipt(Message, frozen=True, tag="receipt"):
@@ -159,9 +167,17 @@ def tag_of(payload: bytes, sender: str) -> str:
 
 
 def is_early(payload: bytes, sender: str) -> bool:
-    """Say whether a message belongs to hellos and comparisons, or ends the run: not to anything that follows."""
+    """Say whether a message ends the run, or belongs to what is said again alike when it begins anew."""
     found = _read(_tags, payload, sender)
-    return found.kind in ("hello", "hellos", "abort") or found.stage == "confirmation"
+    return found.kind in ("hello", "hellos", "abort") or is_early_stage(found.stage)
+
+
+def is_early_stage(stage: str) -> bool:
+    """Say whether a stage belongs to hellos, comparisons and local clusters.
+
+    A role that begins anew finds the same local clusters as before, and to tell them once more tells nothing more.
+    """
+    return stage in ("hello", "confirmation", "abort") or stage.startswith("labels 1.")
 
 
 def decode_content(payload: bytes, sender: str) -> BoxContent:

@@ -20,8 +20,11 @@ def packed_size(n: int, count: int) -> int:
 
 def pack(values: IntArray, count: int) -> bytes:
     """Write each of `values`, all below `count`, in as few bits as tell them apart, low bit first."""
-    bits = (np.asarray(values, dtype=np.int64)[:, None] >> np.arange(bits_for(count))) & 1
-    return np.packbits(bits.astype(np.uint8).ravel(), bitorder="little").tobytes()
+    width = bits_for(count)
+    kind = np.dtype(next(f"<u{size}" for size in (1, 2, 4, 8) if width <= 8 * size))
+    whole = np.ascontiguousarray(values, dtype=kind).view(np.uint8).reshape(len(values), kind.itemsize)
+    bits = np.unpackbits(whole, axis=1, count=width, bitorder="little") if width else whole[:, :0]
+    return np.packbits(bits.ravel(), bitorder="little").tobytes()
 
 
 def unpack(data: bytes, n: int, count: int, sender: str, what: str) -> IntArray:

@@ -77,6 +77,7 @@ class Party:
         self._membership = membership
         self._session: Session | None = None
         self._group_keys: dict[str, bytes] = {}
+        self._about = b""  # which nodes and graph: what a box is sealed with, once that is known
 
     @property
     def session(self) -> Session:
@@ -127,12 +128,15 @@ class Party:
             )
             for other in self.others
         }
-        await self._tell("confirmation", dict(own), "confirmation.starts" if starts else "confirmation")
+        await self.tell("confirmation", dict(own), line="confirmation.starts" if starts else "confirmation")
+        # From here on a box opens only for who has the same nodes and graph, so that nobody need wait for the others'
+        # confirmations before saying anything about them.
+        self._about = digest("about", data.graph.n_nodes, ids_kind(data.graph), ids, graph, subject)
         return own
 
     async def hear_data(self, own: dict[str, Confirmation]) -> dict[str, Confirmation]:
         """Hear what the others told, compare it with one's own, and give it."""
-        told = await self._hear("confirmation", self.others, Confirmation)
+        told = await self.hear("confirmation", self.others, Confirmation)
         self._compare(own, told)
         for other, theirs in told.items():
             self._group_keys |= {
@@ -158,19 +162,17 @@ class Party:
             difference.odd = other if 2 * len(differences) <= len(told) else self.name
             raise difference
 
-    async def exchange(
-        self, stage: str, contents: dict[str, Message], senders: tuple[str, ...], kind: type[C], *, line: str
-    ) -> dict[str, C]:
-        """Send boxes through the hub, and open those that come from `senders`; `line` is their line in the ledger."""
-        if contents:
-            await self._tell(stage, contents, line)
-        return await self._hear(stage, senders, kind) if senders else {}
-
-    async def _tell(self, stage: str, contents: dict[str, Message], line: str) -> None:
+    async def tell(self, stage: str, contents: dict[str, Message], *, line: str) -> None:
+        """Send boxes through the hub; `line` is their line in the ledger."""
+        if not contents:
+            return
         boxes = [(to, await self._sealed(to, stage, content, line)) for to, content in contents.items()]
         await self.channel.send(self.agreement.hub, Boxes(stage, tuple(boxes)), stage=stage, shape=(len(boxes),))
 
-    async def _hear(self, stage: str, senders: tuple[str, ...], kind: type[C]) -> dict[str, C]:
+    async def hear(self, stage: str, senders: tuple[str, ...], kind: type[C]) -> dict[str, C]:
+        """Open the boxes that come from `senders`."""
+        if not senders:
+            return {}
         delivery = await self.channel.receive(self.agreement.hub, Delivery)
         if delivery.stage != stage or tuple(sender for sender, _ in delivery.boxes) != senders:
             raise PeerError(
@@ -178,18 +180,16 @@ class Party:
             )
         opened = {}
         for sender, box in delivery.boxes:
-            content = unseal(self.session.pairs[sender], self._box_label(stage, sender, self.name), box)
+            about = b"" if stage == "confirmation" else self._about
+            content = unseal(self.session.pairs[sender], _box_label(stage, sender, self.name, about), box)
             opened[sender] = expect(decode_content(content, sender), kind, sender)
         return opened
 
     async def _sealed(self, to: str, stage: str, content: Message, line: str) -> bytes:
-        label, plain = self._box_label(stage, self.name, to), encode(content)
+        label, plain = _box_label(stage, self.name, to, self._about), encode(content)
         await perform(Use(framed(self.session.id, label), hashlib.sha256(plain).digest()))
         await perform(Disclosed(Entry(self.name, to, f"inside/{line}", stage, (), len(plain))))
         return seal(self.session.pairs[to], label, plain)
-
-    def _box_label(self, stage: str, sender: str, receiver: str) -> bytes:
-        return framed("box", stage, sender, receiver)
 
     def sums_of(self, merge: Merge, transcript: bytes) -> SumsOfGroup:
         """Begin the sums of a group; `transcript` stands for all that its members must have in common by now."""
@@ -206,8 +206,13 @@ class Party:
         """Make sure that every party was told the same to the end, then put the result out."""
         receipt = digest("receipt", transcript, labels.astype("<i8").tobytes())
         own = {other: Receipt(receipt) for other in self.others}
-        told = await self.exchange("receipt", dict(own), self.others, Receipt, line="receipt")
+        await self.tell("receipt", dict(own), line="receipt")
+        told = await self.hear("receipt", self.others, Receipt)
         different = [other for other, theirs in told.items() if theirs.digest != receipt]
         if different:
             raise PeerError(f"{self.agreement.hub}: told {self.name} and {', '.join(different)} different assignments")
         await self.channel.put_out(output, (len(labels),))
+
+
+def _box_label(stage: str, sender: str, receiver: str, about: bytes) -> bytes:
+    return framed("box", stage, sender, receiver, about)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from kcagc._types import IntArray
+from kcagc._types import FloatArray, IntArray
 from kcagc.errors import DataError, ParameterError
 from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.arrays import Stored, restore, store
@@ -33,6 +33,7 @@ class PredictResult:
     labels: IntArray
     rounds: int
     sums: int
+    rows: FloatArray | None = None  # the party's own points of these nodes
 
 
 def predict_parameters(model: PartyModel) -> Parameters:
@@ -76,4 +77,4 @@ async def predict_party(membership: Membership, data: PartyData, model: PartyMod
     await sums.finish()
     labels = np.array(model.clusters, dtype=np.int64)[np.concatenate(found)]
     await party.compare_results(sums.transcript, labels, "prediction")
-    return PredictResult(labels, sums.number, sums.values_sent["predict"])
+    return PredictResult(labels, sums.number, sums.values_sent["predict"], rows)

@@ -1,14 +1,15 @@
 """Collaborative k-means on rows that every party sees through its own columns (Protocol 2 from line 7 on).
 
 One masked vector a round carries the distances of all starts that have neither converged nor come to where another
-start has been. Every party computes its own distances and its own means; what must be the same for all is decided by
-the receiver of the sums, or drawn in whole numbers from a seed that all parties know.
+start has been, and what each of them costs: answers give up starts that cannot win any more, and the last one names
+the cheapest. Every party computes its own distances and its own means; what must be the same for all is decided by the
+receiver of the sums, or drawn in whole numbers from a seed that all parties know.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from kcagc.protocol.seeds import draw, random_for
 from kcagc.protocol.sums import SumsOfGroup
 
 PAIRS_LARGEST = 1 << 22  # values of the one vector of all distances: 32 MiB from each party
+STARTS_LARGEST = 1 << 19  # values in a round of all starts of a merge of cells: 4 MiB from each party
+FEWEST_STARTS = 2
 KEPT_LARGEST = 1 << 21  # distances of a start that are kept for its next round: 16 MiB
 
 
@@ -35,6 +38,17 @@ class Counted:
     inertia: int = 0
 
 
+@dataclass(frozen=True)
+class Round:
+    """One iteration of the winning start: nodes that changed their cluster in it.
+
+    `cost` is the joint mean squared distance that it began with, of the start that was the cheapest then.
+    """
+
+    moved: int
+    cost: float | None
+
+
 @dataclass(frozen=True, eq=False)
 class Joint:
     """The winning start: its clusters of the rows, its Lloyd iterations, and what the group summed."""
@@ -44,6 +58,7 @@ class Joint:
     converged: bool
     rounds: int
     sums: Counted
+    history: list[Round]
 
 
 @dataclass(eq=False)
@@ -54,13 +69,15 @@ class _Start:
     moved: Flags  # the centres that are not where the last answer found them
     n_iter: int = 0
     converged: bool = False
-    joined: bool = False  # came to where another start had been
+    joined: int | None = None  # the start that had been where this one came to
+    given_up: bool = False
     values: int = 0
+    history: list[Round] = field(default_factory=list)
     distances: FloatArray | None = None  # of the last answer, to the centres as they were (m × k)
 
     @property
     def done(self) -> bool:
-        return self.converged or self.joined
+        return self.converged or self.given_up or self.joined is not None
 
     def move(self, rows: FloatArray, sizes: IntArray, members: IntArray) -> None:
         """Put each centre at the mean of its members; one that keeps its members stays exactly where it is."""
@@ -105,29 +122,43 @@ async def joint_kmeans(
         if not active:
             break
         await progress(f"{sums.group.title}: iteration", iteration, how.max_iter)
-        found = await _assigned(sums, rows, [every[number] for number in active])
+        found = await _assigned(sums, rows, sizes, {number: every[number] for number in active}, len(every))
+        for number in sums.given_up:
+            every[number].given_up = True
         for number, labels in zip(active, found, strict=True):
             start = every[number]
             start.values += len(rows) * k
+            start.history.append(Round(int(sizes[labels != start.labels].sum()), sums.cost))
             # The 1/9 step's labels are of centres that may have moved since: they end nothing.
             start.converged = start.n_iter > 0 and np.array_equal(labels, start.labels)
             start.n_iter = iteration
             start.labels = labels
-            if not start.converged:
+            if not start.done:
                 filled = refilled(labels, sizes, k, random_for(seed, 1, number, iteration))
                 start.move(rows, sizes, filled)
                 # Where another start has been before, it would go on as that one did (but for empty clusters).
                 owner = visited.setdefault(partition_of(filled), number)
-                start.joined = owner != number and not every[owner].joined
-    winner = await _cheapest(sums, rows, sizes, every)
-    best = every[winner]
+                if owner != number and every[owner].joined is None and not every[owner].given_up:
+                    start.joined = owner
+    best = every[sums.best]
+    while best.joined is not None:
+        best = every[best.joined]
     counted = Counted(
         winning=best.values,
         other_starts=sum(start.values for start in every) - best.values,
         seeding=sums.values_sent.get("seed", 0),
-        inertia=sums.values_sent.get("inertia", 0),
+        inertia=sums.values_sent.get("costs", 0),
     )
-    return Joint(best.labels, best.n_iter, best.converged, sums.number, counted)
+    return Joint(best.labels, best.n_iter, best.converged, sums.number, counted, best.history)
+
+
+def affordable(n_init: int, n_cells: int, k: int) -> int:
+    """Give how many starts a merge has: all that were asked for, unless their distances make a very long vector.
+
+    Many cells and many clusters make many local optima that are all nearly as good, so that restarts gain little just
+    where they cost most.
+    """
+    return max(min(n_init, FEWEST_STARTS), min(n_init, STARTS_LARGEST // (n_cells * k)))
 
 
 def _begun(rows: FloatArray, chosen: IntArray) -> _Start:
@@ -156,32 +187,25 @@ async def _ninth_step(
         start.move(rows, sizes, np.where(sure, labels, -1))
 
 
-async def _assigned(sums: SumsOfGroup, rows: FloatArray, starts: list[_Start]) -> IntArray:
+async def _assigned(
+    sums: SumsOfGroup, rows: FloatArray, sizes: IntArray, active: dict[int, _Start], n_starts: int
+) -> IntArray:
     """Give every row of every start its nearest centre (Protocol 2, lines 22 to 29).
 
     Where neither a row's winner nor another centre has moved, the winner still wins against that other, and what the
     receiver sees in that place need not be true: it would only tell it which row this is.
     """
+    starts = list(active.values())
     settled = np.stack([start.settled() for start in starts])
     before = np.stack([start.labels for start in starts])
-    found, _ = await sums.winners("lloyd", sums.with_fillers(_distances(rows, starts), before, settled))
+    distances = _distances(rows, starts)
+    # A mean, not a sum, so that the bound on values holds for any number of nodes. One start needs no comparison.
+    to_own = np.take_along_axis(distances, before[:, :, None], axis=2)[:, :, 0]
+    own = np.sum(to_own * (sizes / sizes.sum()), axis=1)  # not a matrix product: the same to the last bit every time
+    costs = dict(zip(active, own.tolist(), strict=True)) if n_starts > 1 else {}
+    found, _ = await sums.winners("lloyd", sums.with_fillers(distances, before, settled), costs)
     beaten = np.take_along_axis(settled, found[:, :, None], axis=2)[:, :, 0]
     return np.where(beaten, before, found)
-
-
-async def _cheapest(sums: SumsOfGroup, rows: FloatArray, sizes: IntArray, every: list[_Start]) -> int:
-    """Let the receiver compare the starts by their joint inertia: one more masked value for each."""
-    different = [number for number, start in enumerate(every) if not start.joined]
-    if len(different) == 1:
-        return different[0]
-    shares = sizes / sizes.sum()  # a mean, not a sum, so that the bound on values holds for any number of nodes
-    own = []
-    for start in (every[number] for number in different):
-        # The centres are those that a last iteration would use: the means of the last labels.
-        centers = weighted_means(rows, sizes.astype(float), start.labels, start.centers)
-        away = rows - centers[start.labels]
-        own.append(float(np.sum(shares * np.sum(away * away, axis=1))))
-    return different[await sums.cheapest(np.array(own))]
 
 
 async def _d2_sampling(
@@ -215,7 +239,7 @@ async def _from_all_distances(sums: SumsOfGroup, rows: FloatArray, sizes: IntArr
     found = await sums.labels("pairs", np.concatenate([squared[np.triu_indices(m, 1)], shares]), m, k)
     labels = np.empty(m, dtype=np.int64)
     labels[order] = found
-    return Joint(labels, 0, True, sums.number, Counted(seeding=n_values))
+    return Joint(labels, 0, True, sums.number, Counted(seeding=n_values), [])
 
 
 def partition_of(labels: IntArray) -> bytes:

@@ -14,6 +14,9 @@ from kcagc._types import IntArray
 
 RandomState = np.random.RandomState  # its stream is the same in all versions of NumPy, which parties may not share
 
+_PLACE_BITS = 24  # of 32, for the place of a chosen cell; the number of children needs few
+_PLACE = np.uint32((1 << _PLACE_BITS) - 1)
+
 
 def random_for(seed: int, *purpose: int) -> RandomState:
     """Give a source of choices that every party makes alike."""
@@ -28,53 +31,58 @@ def draw(mass: IntArray, random: RandomState) -> int:
 
 def starts_from_codes(codes: IntArray, sizes: IntArray, k: int, n_starts: int, seed: int) -> IntArray:
     """Give n_starts × k different cells."""
+    columns = np.ascontiguousarray(codes.T)  # a line for each child: cells are compared along memory
     found = []
     for start in range(n_starts):
         random = random_for(seed, 0, start)
-        chosen = _spread(codes, sizes, k, random)
-        found.append(_exchanged(codes, sizes, chosen, k, random) if start % 2 == 0 else chosen)
+        chosen = _spread(columns, sizes, k, random)
+        found.append(_exchanged(columns, sizes, chosen, k, random) if start % 2 == 0 else chosen)
     return np.array(found, dtype=np.int64)
 
 
-def _spread(codes: IntArray, sizes: IntArray, k: int, random: RandomState) -> list[int]:
+def _spread(columns: IntArray, sizes: IntArray, k: int, random: RandomState) -> list[int]:
     chosen = [draw(sizes, random)]
-    nearest = _differences(codes, chosen[0])
+    nearest = _differences(columns, chosen[0])
     while len(chosen) < k:
         chosen.append(draw(sizes * nearest, random))  # different codes differ somewhere, so mass is left
-        nearest = np.minimum(nearest, _differences(codes, chosen[-1]))
+        np.minimum(nearest, _differences(columns, chosen[-1]), out=nearest)
     return chosen
 
 
-def _exchanged(codes: IntArray, sizes: IntArray, chosen: list[int], n_swaps: int, random: RandomState) -> list[int]:
+def _exchanged(columns: IntArray, sizes: IntArray, chosen: list[int], n_swaps: int, random: RandomState) -> list[int]:
     """Exchange one chosen cell for a drawn one wherever that lowers the cost (as `kcagc.cluster.seeding` does)."""
-    # One byte holds a number of children, and rows of one chosen cell each are compared many cells at a time.
-    away = np.stack([_differences(codes, cell) for cell in chosen]).astype(np.uint8)
-    every = np.arange(len(codes))
+    # Differences to a chosen cell, and below them its place: the least is the nearest, of equals the first.
+    away = np.stack([_differences(columns, cell) for cell in chosen]).astype(np.uint32) << _PLACE_BITS
+    away |= np.arange(len(chosen), dtype=np.uint32)[:, None]
+    every = np.arange(columns.shape[1])
     for _ in range(n_swaps):
-        owner = away.argmin(axis=0)
-        first = away[owner, every]
+        nearest = away.min(axis=0)
+        owner, first = (nearest & _PLACE).astype(np.int64), (nearest >> _PLACE_BITS).astype(np.int64)
         mass = sizes * first
         if not mass.any():
             break
         candidate = draw(mass, random)
-        to_candidate = _differences(codes, candidate)
-        others = away.copy()
-        others[owner, every] = np.iinfo(np.uint8).max
-        second = others.min(axis=0)
+        to_candidate = _differences(columns, candidate)
+        away[owner, every] = np.iinfo(np.uint32).max
+        second = away.min(axis=0) >> _PLACE_BITS
+        away[owner, every] = nearest
         kept = sizes * np.minimum(first, to_candidate)  # cost if the cell's own centre stays
         lost = sizes * np.minimum(second, to_candidate)  # cost if it is the one that leaves
-        extra = np.zeros(len(chosen), dtype=np.int64)
-        np.add.at(extra, owner, lost - kept)
+        # Whole numbers far below 2^53, so that floats add them up exactly in any order.
+        extra = np.bincount(owner, weights=lost - kept, minlength=len(chosen)).astype(np.int64)
         leaving = int(extra.argmin())
         if int(kept.sum()) + int(extra[leaving]) < int(mass.sum()):
             chosen[leaving] = candidate
-            away[leaving] = to_candidate
+            away[leaving] = (to_candidate << _PLACE_BITS) | leaving
     return chosen
 
 
-def _differences(codes: IntArray, cell: int) -> IntArray:
+def _differences(columns: IntArray, cell: int) -> IntArray:
     """Count in how many of the children's clusterings each cell lies in another cluster than this one."""
-    return np.asarray((codes != codes[cell]).sum(axis=1), dtype=np.int64)
+    found = np.zeros(columns.shape[1], dtype=np.int64)
+    for clusters in columns:
+        found += clusters != clusters[cell]
+    return found
 
 
 def distinct(proposal: IntArray, sizes: IntArray, random: RandomState) -> IntArray:

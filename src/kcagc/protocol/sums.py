@@ -7,6 +7,8 @@ every answer the group has had so far, so parties that were told different thing
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -20,14 +22,15 @@ from kcagc.protocol.effects import Use, perform
 from kcagc.protocol.hello import Session
 from kcagc.protocol.messages import Answer, Choice, Finished, Masked, printable
 from kcagc.protocol.packing import unpack, unpack_bits
-from kcagc.secagg.blinding import factors, mixtures, shifts
-from kcagc.secagg.fixed_point import Words, check_bound, encode
+from kcagc.secagg.blinding import factors, mixed, mixtures, shifts
+from kcagc.secagg.fixed_point import Words, check_bound, encode, encode_times
 from kcagc.secagg.framing import digest, framed
 from kcagc.secagg.groups import Group
 from kcagc.secagg.masks import masked, with_check
 from kcagc.secagg.shuffle import Shuffle
 
 R = TypeVar("R", Answer, Choice)
+_NONE: Mapping[int, float] = {}
 
 
 @dataclass(eq=False)
@@ -41,16 +44,31 @@ class SumsOfGroup:
     transcript: bytes = b""
     number: int = 0
     values_sent: dict[str, int] = field(default_factory=dict)
+    best: int = 0  # the start that costs least, as the last answer says
+    cost: float | None = None  # what it costs
+    given_up: frozenset[int] = frozenset()  # the starts that cannot win any more, by the last answer
+    _costed: set[int] = field(default_factory=set)  # the starts whose costs were told
 
-    async def winners(self, stage: str, values: FloatArray) -> tuple[IntArray, Flags]:
+    async def winners(
+        self, stage: str, values: FloatArray, costs: Mapping[int, float] = _NONE
+    ) -> tuple[IntArray, Flags]:
         """Sum s × m × c values; give each row's winning column, and whether it wins by nine (in the 1/9 step).
 
-        The rows of all starts travel as one pool, so that the receiver cannot even tell which belong together.
+        The rows of all starts travel as one pool, so that the receiver cannot even tell which belong together. What
+        each start costs travels with them, in the open: the answer says which start is the cheapest so far.
         """
         starts, rows, columns = values.shape
         n_rows, sender = starts * rows, self.group.receiver
-        shuffle = await self._send(stage, values.reshape(1, n_rows, columns))
+        shuffle = await self._send(stage, values.reshape(1, n_rows, columns), costs)
         answer = await self._receive(Answer)
+        if costs:
+            self._costed |= costs.keys()
+            if answer.best not in self._costed or not math.isfinite(answer.cost):
+                raise PeerError(f"{sender}: names a cheapest start that is none")
+            if answer.best in answer.given_up or not costs.keys() >= set(answer.given_up):
+                raise PeerError(f"{sender}: gives up starts that do not go on, or the cheapest")
+            self.best, self.cost = answer.best, answer.cost
+            self.given_up = frozenset(answer.given_up)
         winning = unpack(answer.winners, n_rows, columns, sender, "winners")
         tied, position = self._ties(answer, n_rows, columns)
         if (len(answer.clear) > 0) != (stage == "ninth"):
@@ -74,11 +92,6 @@ class SumsOfGroup:
             positions = np.take_along_axis(shuffle.rows, positions[:, None], axis=1)[:, 0]
         return positions
 
-    async def cheapest(self, values: FloatArray) -> int:
-        """Sum one value for each start; give the start that the receiver chose. These are not shuffled."""
-        await self._send("inertia", values.reshape(len(values), 1, 1), shuffled=False)
-        return int((await self._positions(1, len(values)))[0])
-
     async def labels(self, stage: str, values: FloatArray, n_rows: int, k: int) -> IntArray:
         """Sum what tells the receiver everything about rows whose order is already hidden; give their clusters."""
         await self._send(stage, values.reshape(1, 1, -1), shuffled=False)
@@ -96,7 +109,9 @@ class SumsOfGroup:
         """Tell the receiver that this group is done."""
         await self.channel.send(self.group.receiver, Finished(self.group.name), stage=self.group.name)
 
-    async def _send(self, stage: str, values: FloatArray, *, shuffled: bool = True) -> Shuffle | None:
+    async def _send(
+        self, stage: str, values: FloatArray, costs: Mapping[int, float] = _NONE, *, shuffled: bool = True
+    ) -> Shuffle | None:
         starts, rows, columns = values.shape
         shape = (starts, rows, columns)
         label, me = self._label(), self.channel.me
@@ -107,6 +122,8 @@ class SumsOfGroup:
                 words = shuffle.apply(self._blinded(stage, values)).ravel()
             else:
                 words = encode(values).ravel()
+            if costs:
+                words = np.concatenate([words, encode(np.array(list(costs.values())))])
         except DataError as error:  # how large a value is says something about data: others are not told
             raise DataError(f"{me}: {error}").telling("aborted") from error
         # Committed before anything under this label may leave: two vectors under one mask give away both.
@@ -116,12 +133,14 @@ class SumsOfGroup:
         else:
             pairs = [self.session.pairs[other] for other in self.group.maskers if other != me]
             covered = masked(words, pairs, self.group.maskers, label, self.transcript)
-        message = Masked(self.group.name, stage, self.number, shape, covered.astype("<u8", copy=False).tobytes())
+        content = covered.astype("<u8", copy=False).tobytes()
+        message = Masked(self.group.name, stage, self.number, shape, content, tuple(costs))
         kind = "plain" if self.group.hides_nothing else "masked"
         await self.channel.send(self.group.receiver, message, stage=self._stage(stage), shape=shape, kind=kind)
         if me != self.group.receiver:  # whose other half records it
-            await self.channel.opened(self.group, stage, self._stage(stage), shape)
-        self.values_sent[stage] = self.values_sent.get(stage, 0) + words.size
+            await self.channel.opened(self.group, stage, self._stage(stage), shape, len(costs))
+        self.values_sent[stage] = self.values_sent.get(stage, 0) + values.size
+        self.values_sent["costs"] = self.values_sent.get("costs", 0) + len(costs)
         return shuffle
 
     def _blinded(self, stage: str, values: FloatArray) -> Words:
@@ -130,7 +149,7 @@ class SumsOfGroup:
         check_bound(values)  # the bound is the same with factors and without
         starts, rows, _ = values.shape
         shape = (starts, 1, 1) if stage == "seed" else (starts, rows, 1)
-        words = encode(values * factors(key, session, label, shape))
+        words = encode_times(values, factors(key, session, label, shape))
         if stage in ("lloyd", "predict") and self.channel.me == self.group.members[0]:  # the 1/9 step compares ratios
             words += shifts(key, session, label, shape)
         return words
@@ -159,16 +178,16 @@ class SumsOfGroup:
         A filler lies above its row's winner by a mixture of what other settled columns lie above theirs: as likely as
         the truth, and never the same twice. Every party mixes alike, so the sums are mixtures of sums.
         """
-        places = np.flatnonzero(settled)
-        if self.group.labelled or len(places) == 0:
+        if self.group.labelled or not settled.any():
             return values
         least = np.take_along_axis(values, winners[:, :, None], axis=2)
-        own = np.broadcast_to(least, values.shape).ravel()[places]
-        above = values.ravel()[places] - own
-        key, session = self.group_key, self.session.id
-        first, second, share = mixtures(key, session, self._label(), len(places), len(places))
+        own = np.broadcast_to(least, values.shape)[settled]
+        above = values[settled]
+        above -= own
+        fillers = mixed(self.group_key, self.session.id, self._label(), above)
+        fillers += own
         filled = values.copy()
-        filled.ravel()[places] = own + share * above[first] + (1 - share) * above[second]
+        filled[settled] = fillers
         return filled
 
     async def _positions(self, count: int, below: int) -> IntArray:

@@ -42,6 +42,7 @@ class Correspondence:
         self.acknowledged = 0  # the last number that is safe at the peer
         self.arrived = 0  # the last number that has come
         self.safe = 0  # the last number of the peer's that is safe here
+        self.bytes_sent = self.bytes_arrived = 0  # of messages, in this process
         self._inbox: deque[Letter] = deque()
         self._waiting_bytes, self._most_waiting_bytes = 0, most_waiting_bytes
         self._digests: dict[int, bytes] = {}
@@ -55,6 +56,7 @@ class Correspondence:
         """Let a message leave, now that it is safe here."""
         self.outbox[number] = payload
         self.sent = number
+        self.bytes_sent += len(payload)
 
     def note_acknowledged(self, number: int) -> None:
         """Forget what is safe at the peer."""
@@ -78,6 +80,7 @@ class Correspondence:
         if len(self._inbox) >= MOST_WAITING or (self._inbox and waiting > self._most_waiting_bytes):
             raise PeerError(f"{self.peer}: sent more messages than anybody asked for")
         self.arrived, self._waiting_bytes = number, waiting
+        self.bytes_arrived += len(payload)
         self._digests[number] = digest
         self._inbox.append(Letter(number, digest, payload))
         return True

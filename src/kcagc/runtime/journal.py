@@ -24,6 +24,7 @@ from kcagc.ledger import Entry
 
 FORMAT = "1"
 LARGEST = 900_000_000  # bytes of one message: SQLite takes no more than a thousand million in one place
+MADE_AGAIN = b""  # in place of a message's bytes: a replay makes them anew
 Status = Literal["new", "running", "finished", "failed"]
 
 _TABLES = """
@@ -157,8 +158,11 @@ class Journal:
         row = (peer, number, digest, payload)
         self._write("INSERT INTO incoming (peer, number, digest, payload) VALUES (?, ?, ?, ?)", row)
 
-    def keep_outgoing(self, peer: str, number: int, payload: bytes) -> None:
-        """Keep a message that is about to leave; on a replay, make sure that it is the one that left."""
+    def keep_outgoing(self, peer: str, number: int, payload: bytes, *, whole: bool = True) -> None:
+        """Keep a message that is about to leave; on a replay, make sure that it is the one that left.
+
+        Of what is long and comes out the same when it is made again, not the `whole` is kept: its digest will do.
+        """
         if len(payload) > LARGEST:
             raise SessionError(
                 f"{self.path}: a message of {len(payload):,} bytes is longer than can be sent; cluster fewer rows at "
@@ -167,7 +171,8 @@ class Journal:
         digest = hashlib.sha256(payload).digest()
         found = self._value("SELECT digest FROM outgoing WHERE peer = ? AND number = ?", (peer, number))
         if found is None:
-            self._write("INSERT INTO outgoing VALUES (?, ?, ?, ?)", (peer, number, digest, payload))
+            row = (peer, number, digest, payload if whole else MADE_AGAIN)
+            self._write("INSERT INTO outgoing VALUES (?, ?, ?, ?)", row)
         elif found != digest:
             raise SessionError(
                 f"{self.path}: message {number} to {peer} comes out different from the one that was sent before the "

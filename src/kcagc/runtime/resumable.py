@@ -13,9 +13,9 @@ from typing import Any
 from kcagc.errors import AbortedError, KcagcError, PeerError, SessionError
 from kcagc.ledger import Entry, Ledger
 from kcagc.protocol.effects import Role
-from kcagc.protocol.messages import Abort, decode, expect, is_early, printable, tag_of
+from kcagc.protocol.messages import Abort, decode, expect, is_early, is_early_stage, printable, tag_of
 from kcagc.runtime.correspondence import Correspondence, Letter, TwoFacedError
-from kcagc.runtime.journal import Journal
+from kcagc.runtime.journal import MADE_AGAIN, Journal
 from kcagc.runtime.station import Station, Watcher
 
 
@@ -48,7 +48,7 @@ class ResumableRole:
         self.letters, self._hub, self._journal, self._watcher = letters, hub, journal, watcher
         self.on_release: Callable[[], None] = lambda: None  # called when messages can leave in the middle of a step
         self._live = self._complete = self._broken = False
-        self._later: set[str] = set()  # who has sent anything that follows hellos and comparisons
+        self._later: set[str] = set()  # who has sent anything that follows local clusters
         self._numbers = dict.fromkeys(letters, 0)
         self._forgotten = dict.fromkeys(letters, 0)
         self._unsettled: dict[str, list[Letter]] = {peer: [] for peer in letters}
@@ -85,8 +85,8 @@ class ResumableRole:
         return self._station.ledger
 
     def early(self, besides: str = "") -> bool:
-        """Say whether all, besides one, are at their hellos and comparisons, from which to begin anew at no loss."""
-        return self._later <= {besides} and nothing_about_data_has_left(self.ledger)
+        """Say whether all, besides one, have said nothing yet that beginning anew would not say again alike."""
+        return self._later <= {besides} and nothing_more_has_left(self.ledger)
 
     def resume(self) -> None:
         """Begin, or replay the journal: the same messages in give the same messages out, or nothing is sent."""
@@ -107,8 +107,10 @@ class ResumableRole:
             raise self._replay_failed(KcagcError("it asks for other messages than before"))
         self._journal.commit()
         stored = {(one.peer, one.number) for one in sent}
+        made = {(peer, number): payload for peer, number, payload in staged}
         for one in sent:
-            self._restore_sent(one.peer, one.number, one.payload)
+            again = one.payload == MADE_AGAIN
+            self._restore_sent(one.peer, one.number, made[one.peer, one.number] if again else one.payload)
         self._post([(peer, number, payload) for peer, number, payload in staged if (peer, number) not in stored])
         self._live, self._complete = True, self._station.finished
         # Not while replaying: what left in the middle of a step is told apart by its number.
@@ -228,7 +230,9 @@ class ResumableRole:
         staged = []
         for peer, payload in sent:
             self._numbers[peer] += 1
-            self._journal.keep_outgoing(peer, self._numbers[peer], payload)
+            # A masked vector may be many megabytes, in every round.
+            whole = self._hub or tag_of(payload, peer) != "masked"
+            self._journal.keep_outgoing(peer, self._numbers[peer], payload, whole=whole)
             staged.append((peer, self._numbers[peer], payload))
         return staged
 
@@ -265,8 +269,8 @@ class ResumableRole:
             self._watcher(name, progress)
 
 
-def nothing_about_data_has_left(ledger: Ledger) -> bool:
-    """Say whether nothing has left that follows hellos and comparisons."""
+def nothing_more_has_left(ledger: Ledger) -> bool:
+    """Say whether nothing has left that follows hellos, comparisons and local clusters."""
     if ledger.of("inside/confirmation.starts"):  # which lie far apart in somebody's features
         return False
-    return all(entry.stage in ("hello", "confirmation", "abort") for entry in ledger.of("message/"))
+    return all(is_early_stage(entry.stage) for entry in ledger.of("message/"))

@@ -15,6 +15,7 @@ from typing import Any
 
 from kcagc.errors import AbortedError, MissingError, PeerError
 from kcagc.runtime.correspondence import Correspondence
+from kcagc.runtime.glimpse import Glimpse, Look
 from kcagc.runtime.link import Link
 from kcagc.runtime.resumable import ResumableRole
 from kcagc.runtime.worker import Worker
@@ -42,8 +43,18 @@ Log = Callable[[str], None]
 class Runner:
     """Runs one role of one session to its end."""
 
-    def __init__(self, role: ResumableRole, worker: Worker, waiting: Waiting, log: Log, *, hub: bool) -> None:
+    def __init__(
+        self,
+        role: ResumableRole,
+        worker: Worker,
+        waiting: Waiting,
+        log: Log,
+        *,
+        hub: bool,
+        look: Look | None = None,
+    ) -> None:
         self.role, self._worker, self._waiting, self._log, self._hub = role, worker, waiting, log, hub
+        self._look = look
         self.links: dict[str, Link] = {}
         self.ended = False
         self._fatal: BaseException | None = None
@@ -118,6 +129,8 @@ class Runner:
             if self.role.finished and (self.role.error is not None or self._all_settled()):
                 break
             await self._check_time()
+            if self._look is not None:
+                self._look(self.glimpse())
             # Not `wait_for`, which before Python 3.12 forgets that it was cancelled when there is a change as well.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK):
@@ -132,6 +145,13 @@ class Runner:
             raise self.role.error
         self.ended = True
         return self.role.result
+
+    def glimpse(self) -> Glimpse:
+        """Say what can be seen from outside."""
+        wanted = tuple(sorted(peer for peer in self.role.waiting_for if not self.letters[peer].has_letter))
+        missing = self._missing() or self._awaited_elsewhere
+        every = self.letters.values()
+        return Glimpse(wanted, missing, sum(one.bytes_sent for one in every), sum(one.bytes_arrived for one in every))
 
     async def _release(self) -> None:
         """Let go, as the aggregator, every party that has everything, once that is safe here: a party may end then.

@@ -14,6 +14,7 @@ from kcagc.errors import AbortedError, AgreementError, SessionError
 from kcagc.ledger import Entry
 from kcagc.protocol.effects import Role
 from kcagc.runtime.correspondence import Correspondence
+from kcagc.runtime.glimpse import Look
 from kcagc.runtime.handshake import Card
 from kcagc.runtime.resumable import ResumableRole
 from kcagc.runtime.runner import Log, Runner, Waiting
@@ -37,6 +38,7 @@ class Play:
     waiting: Waiting
     log: Log
     watcher: Watcher | None = None
+    look: Look | None = None
 
     @property
     def hub(self) -> str:
@@ -61,7 +63,7 @@ class Stage:
             hub=listens,
             watcher=play.watcher,
         )
-        self.runner = Runner(self.role, worker, play.waiting, play.log, hub=listens)
+        self.runner = Runner(self.role, worker, play.waiting, play.log, hub=listens, look=play.look)
 
     @classmethod
     async def begin(cls, play: Play, worker: Worker) -> Stage:

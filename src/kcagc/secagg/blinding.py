@@ -31,6 +31,21 @@ def shifts(key: bytes, session: bytes, label: bytes, shape: tuple[int, ...]) -> 
     return _words(key, session, "shifts", label, shape) % np.uint64(ROOM_FOR_A_SHIFT)
 
 
+def mixed(key: bytes, session: bytes, label: bytes, values: FloatArray) -> FloatArray:
+    """Give as many mixtures of two values each: of the two at secret distances from each, in secret shares."""
+    count = len(values)
+    first, second = (int(word) % count for word in _words(key, session, "neighbours", label, (2,)))
+    halves = _words(key, session, "shares", label, ((count + 1) // 2,)).view("<u4")
+    shares = halves[:count] * 2.0**-32
+    # Whole arrays move, and nothing is looked up: values may be many millions.
+    found = np.roll(values, second)
+    beginning = np.roll(values, first)
+    found -= beginning
+    found *= shares
+    found += beginning
+    return found
+
+
 def mixtures(key: bytes, session: bytes, label: bytes, count: int, among: int) -> tuple[IntArray, IntArray, FloatArray]:
     """Give pairs of positions below `among`, and shares from 0 to 1: for rows made up from two others."""
     words = _words(key, session, "mixtures", label, (3, count))

@@ -25,14 +25,20 @@ ROOM_FOR_A_SHIFT = 1 << (10 + FRACTION_BITS)  # one party may shift a row by les
 
 def encode(values: FloatArray) -> Words:
     """Round to the nearest multiple of 2^-44; a value out of bounds is refused here, before anything is sent."""
-    values = np.asarray(values, dtype=np.float64)
     check_bound(values)
-    return np.rint(values * ONE).astype(np.int64).view(np.uint64)
+    return encode_times(values, 1.0)
+
+
+def encode_times(values: FloatArray, factors: FloatArray | float) -> Words:
+    """Round values that are within the bound, times factors of at most one."""
+    scaled = values * (np.asarray(factors, dtype=np.float64) * ONE)  # exact: ONE is a power of two
+    return np.rint(scaled, out=scaled).astype(np.int64).view(np.uint64)
 
 
 def check_bound(values: FloatArray) -> None:
     """Refuse values that are too large for the protocol, or not numbers."""
-    if not (np.abs(values) < LARGEST).all():  # also false for what is not a number
+    # The least and the largest of what is not a number are none either, and comparisons with them are false.
+    if values.size and not (float(values.max()) < LARGEST and float(values.min()) > -LARGEST):
         raise DataError(
             f"a value to be summed is not below {LARGEST:g}, the protocol's bound; rows that are not of unit length "
             'need a larger unit (the parameter "unit", common to all parties)'

@@ -20,6 +20,8 @@ COMMON: list[tuple[str, int]] = [
     ("grpc.keepalive_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
+    # How much may be under way before the receiver has said a word: a long message need not stop for it half way.
+    ("grpc.http2.lookahead_bytes", 1 << 23),
 ]
 SERVER: list[tuple[str, int]] = [
     *COMMON,
