@@ -2,11 +2,18 @@
 
 import json
 
+import networkx
 import numpy as np
+import pandas
+import polars
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from foreign.tensors import Data, Tensor
 from kcagc import KCAGC
 from kcagc.datasets import generate, load, split_columns
 from kcagc.errors import DataError, ParameterError, PolicyError
@@ -15,6 +22,7 @@ from kcagc.inputs import local_clusters
 from kcagc.ledger import RISKS
 from kcagc.metrics import accuracy
 from kcagc.protocol.model import PartyModel
+from kcagc.tables import TablePreparation
 
 DEMO = load("demo")
 PARTIES = DEMO.parties()
@@ -75,7 +83,7 @@ def test_further_starts_and_seeding_are_counted_apart():
     cells, iterations = model.cells_, model.n_iter_
     assert model.secure_sums_ == (iterations + 1) * cells * 5
     assert model.further_sums_["seeding"] == 4 * cells * (1 + 2 + 3 + 4)
-    assert 2 <= model.further_sums_["inertia"] <= 4  # starts that come together are compared once
+    assert 4 + 2 <= model.further_sums_["inertia"] <= 4 * (model.rounds_ - 1)  # a cost a round for each start left
     assert model.further_sums_["other starts"] >= 3 * 2 * cells * 5
 
 
@@ -186,36 +194,23 @@ def test_clusters_that_stay_empty_are_spoken_of():
         model.fit(tables, adjacency=DEMO.adjacency)
 
 
-class Frame:
-    """As much of a DataFrame as matters here."""
-
-    def __init__(self, values, index, columns=None):
-        self.values, self.index = np.asarray(values), np.asarray(index)
-        self.columns = columns or list(range(self.values.shape[1]))
-        self.dtypes = [self.values.dtype] * self.values.shape[1]
-
-    def __array__(self, dtype=None, copy=None):
-        return self.values
-
-    def __len__(self):
-        return len(self.values)
-
-
 def test_rows_of_a_frame_follow_its_index():
     names = [f"n{number}" for number in range(600)]
     graph = Graph.from_matrix(DEMO.adjacency, ids=names)
     tables = [table.toarray() for table in PARTIES]
     expected = KCAGC(n_clusters=5, psi=2, random_state=0).fit(tables, adjacency=graph).labels_
     order = np.random.RandomState(0).permutation(600)
-    frames = [tables[0], Frame(tables[1][order], np.array(names)[order]), Frame(tables[2], range(600))]
+    shuffled = pandas.DataFrame(tables[1][order], index=np.array(names, dtype=object)[order])
+    frames = [tables[0], shuffled, pandas.DataFrame(tables[2])]
     model = KCAGC(n_clusters=5, psi=2, random_state=0)
     np.testing.assert_array_equal(model.fit(frames, adjacency=graph).labels_, expected)
     built = [AttributedGraph.build(graph, table) for table in tables]
     np.testing.assert_array_equal(model.fit(built, adjacency=graph).labels_, expected)
+    other = pandas.DataFrame(tables[1], index=[f"m{number}" for number in range(600)])
     with pytest.raises(DataError, match="party-2: ids do not match"):
-        model.fit([tables[0], Frame(tables[1], [f"m{number}" for number in range(600)]), tables[2]], adjacency=graph)
+        model.fit([tables[0], other, tables[2]], adjacency=graph)
     with pytest.raises(DataError, match="party-1: column 'name' holds values of type"):
-        model.fit([Frame(np.array([["a"]] * 600), range(600), ["name"]), *tables[1:]], adjacency=graph)
+        model.fit([pandas.DataFrame({"name": ["a"] * 600}), *tables[1:]], adjacency=graph)
 
 
 def test_a_graph_that_was_forgotten_or_given_as_y_is_missed_in_words():
@@ -245,6 +240,125 @@ def test_it_is_an_estimator():
     model = KCAGC(n_clusters=5, psi=2, n_local_clusters="2k")
     assert clone(model).get_params() == model.get_params()
     assert "n_clusters=5" in repr(model)
+
+
+def test_all_parameters_are_by_name_and_none_is_looked_at_before_a_fit():
+    with pytest.raises(TypeError):
+        KCAGC(5)
+    model = KCAGC(n_clusters="many", method=3, transformers="none", nodes=7)
+    assert model.get_params()["n_clusters"] == "many"
+    assert model.set_params(n_clusters=4) is model
+    assert clone(model).get_params() == model.get_params()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"callbacks": 3}, "^callbacks: must be a function or a list of functions, not 3"),
+        ({"id_column": 3}, "^id_column: must be the name of a column, not 3"),
+        ({"nodes": "some"}, "^nodes: must be 'all', 'intersection' or a list of ids, not 'some'"),
+        ({"transformers": [None]}, "^transformers: 1 for 3 parties"),
+        ({"transformers": "scale"}, "^transformers: party-1: must have fit and transform.*not 'scale'"),
+        ({"accept": "all"}, "^accept: must be a list of names, not 'all'"),
+    ],
+)
+def test_a_parameter_that_means_nothing_is_named_with_what_would_do(changes, said):
+    with pytest.raises(ParameterError, match=said):
+        fitted(**changes)
+
+
+def test_a_single_function_may_be_told_about_progress():
+    seen = []
+    fitted(callbacks=lambda role, step: seen.append((step.stage, step.done, step.total)), n_init=1)
+    assert any(done for _, done, _ in seen)
+
+
+def test_a_prediction_asks_for_a_fit_first():
+    with pytest.raises(NotFittedError, match="KCAGC"):
+        KCAGC(n_clusters=5).predict(PARTIES, adjacency=DEMO.adjacency)
+
+
+def test_a_transformer_is_fitted_by_each_party_alone_and_kept_for_new_rows():
+    tables = [table.toarray() for table in PARTIES]
+    given = StandardScaler()
+    model = KCAGC(n_clusters=5, psi=2, random_state=0, method="basic", transformers=[given, None, given])
+    model.fit(tables, adjacency=DEMO.adjacency)
+    assert not hasattr(given, "mean_")  # what was given stays as it was
+    np.testing.assert_allclose(model.transformers_["party-1"].mean_, tables[0].mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(model.transformers_["party-3"].mean_, tables[2].mean(axis=0), rtol=1e-5)
+    scaled = [StandardScaler().fit_transform(tables[0]), tables[1], StandardScaler().fit_transform(tables[2])]
+    alone = KCAGC(n_clusters=5, psi=2, random_state=0, method="basic").fit(scaled, adjacency=DEMO.adjacency)
+    np.testing.assert_array_equal(model.labels_, alone.labels_)
+    more = [np.vstack([table, 100 + table[:2]]) for table in tables]  # would move the means, were they fitted again
+    graph = sparse.block_diag([DEMO.adjacency, sparse.csr_array((2, 2))])
+    scaled_more = [model.transformers_["party-1"].transform(more[0]), more[1]]
+    scaled_more.append(model.transformers_["party-3"].transform(more[2]))
+    np.testing.assert_array_equal(model.predict(more, adjacency=graph), alone.predict(scaled_more, adjacency=graph))
+
+
+def test_a_column_transformer_makes_numbers_of_words():
+    frames = [pandas.DataFrame(table.toarray()).rename(columns=str) for table in PARTIES]
+    frames[1]["word"] = ["low" if value < 0 else "high" for value in frames[1]["0"]]
+    chosen = ColumnTransformer([("w", OneHotEncoder(), ["word"])], remainder="passthrough")
+    model = KCAGC(n_clusters=5, psi=2, random_state=0, transformers=[None, chosen, None])
+    model.fit(frames, adjacency=DEMO.adjacency)
+    assert model.feature_names_["party-2"][:2] == ["w__word_high", "w__word_low"]
+    assert model.feature_names_["party-1"] == [str(column) for column in range(16)]
+    assert model.n_features_in_ == 16 + 17 + 16
+    strange = [frames[0], frames[1].replace({"word": {"low": "sideways"}}), frames[2]]
+    with pytest.raises(DataError, match=r"^party-2: transformers: .*sideways"):
+        model.predict(strange, adjacency=DEMO.adjacency, nodes=[1])
+
+
+def test_new_nodes_are_known_by_their_ids_wherever_they_stand():
+    names = [f"n{number:03}" for number in range(600)]
+    frames = [pandas.DataFrame(table.toarray(), index=names) for table in PARTIES]
+    graph = Graph.from_matrix(DEMO.adjacency, ids=names)
+    kept = np.array([number for number in range(600) if number % 50])
+    smaller = Graph.from_matrix(DEMO.adjacency[kept][:, kept], ids=[names[number] for number in kept])
+    model = KCAGC(n_clusters=5, psi=2, random_state=0, n_init=2)
+    model.fit([frame.iloc[kept] for frame in frames], adjacency=smaller)
+    shuffled = [frame.sample(frac=1, random_state=seed) for seed, frame in enumerate(frames)]
+    found = model.predict(shuffled, adjacency=graph)
+    assert len(found) == 12
+    np.testing.assert_array_equal(model.predict(frames, adjacency=graph, nodes=names[::50]), found)
+    assert model.predict(frames, adjacency=graph, nodes="n050")[0] == found[1]
+    with pytest.raises(DataError, match="nodes: no node has the id 'x'"):
+        model.predict(frames, adjacency=graph, nodes=["x"])
+    with pytest.raises(DataError, match="made with ids, and these nodes have row numbers"):
+        model.predict(PARTIES, adjacency=DEMO.adjacency)
+    left = [frame.drop(index="n001") for frame in frames]
+    rest = [number for number in range(600) if number != 1]
+    cut = Graph.from_matrix(DEMO.adjacency[rest][:, rest], ids=list(left[0].index))
+    with pytest.raises(DataError, match=r"nodes that were fitted are missing: no node has the id 'n001'"):
+        model.predict(left, adjacency=cut)
+
+
+def test_new_nodes_are_placed_after_a_fit_on_the_nodes_that_all_have():
+    names = [f"n{number:03}" for number in range(600)]
+    frames = [pandas.DataFrame(table.toarray(), index=names).rename(columns=str) for table in PARTIES]
+    graph = Graph.from_matrix(DEMO.adjacency, ids=names)
+    model = KCAGC(n_clusters=5, psi=2, random_state=0, n_init=1, nodes="intersection")
+    model.fit([frames[0][5:], frames[1][:590], frames[2]], adjacency=graph)
+    assert model.node_ids_ == names[5:590]
+    assert len(model.predict([frames[0], frames[1][:595], frames[2]], adjacency=graph)) == 10
+    filling = TablePreparation(default={"missing": "mean"})
+    model.set_params(nodes=names[::2], transformers=filling).fit([frames[0][5:], *frames[1:]], adjacency=graph)
+    assert model.node_ids_ == names[::2]
+    assert len(model.predict([frames[0][5:], *frames[1:]], adjacency=graph)) == 300
+
+
+def test_graphs_and_tables_of_other_libraries_give_the_same_labels():
+    expected = fitted().labels_
+    model = KCAGC(n_clusters=5, psi=2, random_state=0)
+    graph = networkx.from_scipy_sparse_array(DEMO.adjacency)
+    np.testing.assert_array_equal(model.fit(PARTIES, adjacency=graph).labels_, expected)
+    ends = np.vstack(DEMO.adjacency.nonzero())
+    dense = [table.toarray() for table in PARTIES]
+    data = [Data(edge_index=Tensor(ends), num_nodes=600, x=Tensor(table)) for table in dense]
+    np.testing.assert_array_equal(model.fit(data, adjacency=data[0]).labels_, expected)
+    frames = [polars.DataFrame(table) for table in dense]
+    np.testing.assert_array_equal(model.fit(frames, adjacency=graph).labels_, expected)
 
 
 @pytest.mark.parametrize(
@@ -346,7 +460,7 @@ def test_starts_that_meet_are_summed_for_once():
     alone = fitted(n_init=1, n_local_clusters="k")
     per_start = (alone.rounds_ + 1) * model.cells_ * 5
     assert model.further_sums_["other starts"] < 19 * per_start
-    assert model.further_sums_["inertia"] < 20
+    assert model.further_sums_["inertia"] < 20 * (model.rounds_ - 1)
 
 
 def test_a_model_that_is_no_model_is_refused():

@@ -1,20 +1,53 @@
-"""Cluster the nodes of a graph that several organisations share, using features that each holds and none may show."""
+"""Cluster the nodes of a graph that several organisations share, using features that each holds and none may show.
+
+The names below are the public face, together with `__all__` of the modules in `PUBLIC_MODULES`. Whatever else can be
+imported is how it is made, and may change from one version to the next.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kcagc.baselines import AGC, GCC
     from kcagc.estimators import KCAGC
+    from kcagc.graph import AttributedGraph, Graph
     from kcagc.theory import diagnose
 
 __version__ = "0.4.0"
-__all__ = ["KCAGC", "__version__", "diagnose"]
+__all__ = ["AGC", "GCC", "KCAGC", "AttributedGraph", "Graph", "__version__", "diagnose"]
+
+PUBLIC_MODULES = (
+    "kcagc.graph",
+    "kcagc.cluster",
+    "kcagc.baselines",
+    "kcagc.datasets",
+    "kcagc.metrics",
+    "kcagc.ledger",
+    "kcagc.privacy",
+    "kcagc.theory",
+    "kcagc.files",
+    "kcagc.tables",
+    "kcagc.tables",
+    "kcagc.errors",
+)
+
+_HOMES = {
+    "AGC": "kcagc.baselines",
+    "GCC": "kcagc.baselines",
+    "KCAGC": "kcagc.estimators",
+    "AttributedGraph": "kcagc.graph",
+    "Graph": "kcagc.graph",
+    "diagnose": "kcagc.theory",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Import what is heavy when it is first asked for, so that the command line answers at once."""
-    if name == "KCAGC":
-        return import_module("kcagc.estimators").KCAGC
-    if name == "diagnose":
-        return import_module("kcagc.theory").diagnose
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List what is imported lazily, too, for whoever explores."""
+    return sorted({*globals(), *__all__})

@@ -11,33 +11,26 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kcagc._types import Labels, Sparse
+from kcagc._types import Labels
 from kcagc.cluster.projection import Scaling
 from kcagc.errors import DataError, ParameterError
+from kcagc.files.opening import PathLike
 from kcagc.graph.filters import Filter
+from kcagc.graph.ids import NodeIds
 from kcagc.graph.structure import Graph
-from kcagc.inputs import (
-    check_rows,
-    check_tables,
-    filter_of,
-    graphs_of,
-    parameters_of,
-    seeds_of,
-    table_of,
-    wanted_rows,
-)
+from kcagc.inputs import bring, check_tables, filter_of, graphs_of, parameters_of, seeds_of, wanted_rows
 from kcagc.ledger import Ledger, Policy
 from kcagc.ledger.policy import LABELLED_SUMS
 from kcagc.protocol.agreement import Aggregator, Method, Parameters, Seeding, VirtualNodes
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit import MergeReport
-from kcagc.protocol.local import PartyData
 from kcagc.protocol.predict import predict_parameters
+from kcagc.saving import load_estimator, save_estimator
 from kcagc.secagg.groups import TWO_PARTY_SUM
 from kcagc.simulation import simulate_fit, simulate_predict
 
 Callback = Callable[[str, Progress], None]
-Graphs = Graph | Sparse | Sequence[Graph | Sparse]
+Graphs = Any  # a graph, a matrix, a graph of networkx or PyTorch Geometric, or a list with one for each party
 
 
 class KCAGC(ClusterMixin, BaseEstimator):
@@ -62,11 +55,19 @@ class KCAGC(ClusterMixin, BaseEstimator):
     - `max_iter`: Lloyd iterations; `n_init`: starts, run side by side, of which the cheapest is kept.
     - `random_state`: of everything but keys, which come from the operating system.
     - `callbacks`: called as `callback(role, progress)` with `progress.stage`, `.done` and `.total`.
+    - `transformers`: what makes numbers of tables: a scikit-learn transformer, such as `kcagc.tables.TablePreparation`
+      or a `ColumnTransformer`, or a list with one (or None) for each party. Each party has its own, fitted on its rows
+      alone and kept for `predict`.
+    - `id_column`: the column of frames that names the nodes; None: the index of a pandas frame that is more than 0, 1,
+      2, ...
+    - `nodes`: "all": every table has every node; "intersection": those that the graph and all tables have; or a list of
+      ids: one that a table lacks is a row of missing values there, for the party's transformer to fill in.
 
-    After `fit`: `labels_`; `n_iter_` and `converged_` of the last merge; `cells_`, the rows it clustered, and how many
-    of them are one node, `single_node_cells_`; `rounds_`, the sums one after the other; `secure_sums_`, the values
-    summed for the winning start (the paper's count), and apart from it `further_sums_`; `bytes_sent_`,
-    `bytes_by_role_`; `ledger_`; `merges_`; `models_`, each party's share.
+    After `fit`: `labels_`, of the nodes `node_ids_` (None: rows by number); `n_iter_` and `converged_` of the last
+    merge; `cells_`, the rows it clustered, and how many of them are one node, `single_node_cells_`; `rounds_`, the sums
+    one after the other; `secure_sums_`, the values summed for the winning start (the paper's count), and apart from it
+    `further_sums_`; `bytes_sent_`, `bytes_by_role_`; `ledger_`; `merges_`; `n_features_in_`, the columns of all tables;
+    by party `models_`, its share, `transformers_`, and `feature_names_`, the columns that it clustered by.
     """
 
     def __init__(
@@ -88,7 +89,10 @@ class KCAGC(ClusterMixin, BaseEstimator):
         max_iter: int = 100,
         n_init: int = 10,
         random_state: Any = None,
-        callbacks: Iterable[Callback] = (),
+        callbacks: Callback | Iterable[Callback] = (),
+        transformers: Any = None,
+        id_column: str | None = None,
+        nodes: str | Iterable[Any] = "all",
     ) -> None:
         self.n_clusters = n_clusters
         self.n_local_clusters = n_local_clusters
@@ -107,6 +111,9 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self.n_init = n_init
         self.random_state = random_state
         self.callbacks = callbacks
+        self.transformers = transformers
+        self.id_column = id_column
+        self.nodes = nodes
 
     @classmethod
     def paper(cls, *, n_clusters: int, psi: int, **changes: Any) -> Self:
@@ -127,8 +134,10 @@ class KCAGC(ClusterMixin, BaseEstimator):
     def fit(self, X: Sequence[Any], y: Any = None, *, adjacency: Graphs | None = None) -> Self:
         """Cluster: `X` has one table for each party; `adjacency` is the graph they share, or a list with one for each.
 
-        A table is an array, a sparse matrix, a DataFrame or an `AttributedGraph`. Where the graph has ids and a
-        DataFrame has an index of its own, rows are brought into the graph's order by it. `y` is ignored.
+        A table is an array, a SciPy sparse matrix, a frame of pandas or polars, a tensor, the `Data` of PyTorch
+        Geometric, or an `AttributedGraph`; a graph is a matrix, a `Graph`, one of networkx, or such `Data`. Rows are
+        brought into the graph's order by their ids wherever there are ids; ids that do not agree are an error. `y` is
+        ignored.
         """
         check_tables(X, y, adjacency)
         graphs, shared = graphs_of(adjacency, len(X))
@@ -137,19 +146,23 @@ class KCAGC(ClusterMixin, BaseEstimator):
         parameters.check()
         filter_ = filter_of(self.filter, self.psi)
         names = [f"party-{number}" for number in range(1, len(X) + 1)]
-        data = {
-            name: PartyData.build(name, graph, table_of(name, graph, table), filter_)
-            for name, graph, table in zip(names, graphs, X, strict=True)
-        }
-        check_rows(data)
-        if self.n_clusters > graphs[0].n_nodes:
-            raise DataError(f"n_clusters: {self.n_clusters} clusters asked of {graphs[0].n_nodes} nodes")
+        brought = bring(
+            names,
+            graphs,
+            X,
+            filter_,
+            id_column=self.id_column,
+            nodes=self.nodes,
+            transformers=self.transformers,
+        )
+        if self.n_clusters > brought.graph.n_nodes:
+            raise DataError(f"n_clusters: {self.n_clusters} clusters asked of {brought.graph.n_nodes} nodes")
         # One seed for all parties, so that the order in which they are listed changes nothing.
         seed, hub_seed = seeds_of(self.random_state)
         ledger = Ledger()
         results = simulate_fit(
             parameters,
-            data,
+            brought.data,
             policy=policy,
             seeds=dict.fromkeys(names, seed),
             hub_seed=hub_seed,
@@ -174,15 +187,19 @@ class KCAGC(ClusterMixin, BaseEstimator):
         }
         self.bytes_sent_ = self.ledger_.bytes_sent()
         self.bytes_by_role_ = {role: self.ledger_.bytes_sent(role) for role in _senders(self.ledger_)}
-        self.n_features_in_ = sum(table.features.shape[1] for table in data.values())
+        self.n_features_in_ = brought.n_features
+        self.transformers_, self.feature_names_ = brought.transformers, brought.columns
+        ids = brought.graph.ids
+        self.node_ids_ = None if ids is None else ids.values
         self._warn()
         return self
 
     def predict(self, X: Sequence[Any], *, adjacency: Graphs | None = None, nodes: ArrayLike | None = None) -> Labels:
         """Give the nearest cluster of new nodes: `X` and `adjacency` as in `fit`, with rows for the new nodes appended.
 
-        `nodes` are the rows to place, by default all after the training rows. It is a session of its own, with new
-        keys; its record is kept in `prediction_ledger_`, and the number of values summed in `prediction_sums_`.
+        `nodes` are those to place, by default all that were not fitted, in the order of the graph: by their ids where
+        nodes have ids, and otherwise by row number, the training rows being the first. It is a session of its own, with
+        new keys; its record is kept in `prediction_ledger_`, and the number of values summed in `prediction_sums_`.
 
         Training nodes keep `labels_`. Asked for by number they get the nearest centre instead, which after the
         optimized method is another cluster for some per cent of them, because cells move as a whole.
@@ -196,16 +213,21 @@ class KCAGC(ClusterMixin, BaseEstimator):
         model = self.models_[names[0]]
         if shared != (model.parameters.graph == "shared"):
             raise ParameterError("adjacency: must be one graph, or one for each party, as it was for fit")
-        data = {
-            name: PartyData.build(name, graph, table_of(name, graph, table), self.filter_)
-            for name, graph, table in zip(names, graphs, X, strict=True)
-        }
-        check_rows(data)
-        wanted = wanted_rows(nodes, model.n_nodes, data[names[0]].graph.n_nodes)
+        brought = bring(
+            names,
+            graphs,
+            X,
+            self.filter_,
+            id_column=self.id_column,
+            nodes=self._nodes_to_predict(graphs[0]),
+            fitted=self.transformers_,
+        )
+        fitted = None if self.node_ids_ is None else NodeIds(self.node_ids_, where="model")
+        wanted = wanted_rows(nodes, fitted, model.n_nodes, brought.graph)
         self.prediction_ledger_ = Ledger()
         results = simulate_predict(
             predict_parameters(model),
-            data,
+            brought.data,
             self.models_,
             wanted,
             policy=self._policy(),
@@ -215,9 +237,33 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self.prediction_sums_ = results[names[0]].sums
         return results[names[0]].labels.astype(np.intp)
 
+    def save(self, path: PathLike) -> None:
+        """Write the fitted model to a file, for its owner only: it holds every party's share, as plain data.
+
+        `KCAGC.load` reads it, and predicts the same. Callbacks are not kept; a transformer other than
+        `TablePreparation` and a filter made of a function cannot be.
+        """
+        check_is_fitted(self, "models_")
+        save_estimator(self, path)
+
+    @classmethod
+    def load(cls, path: PathLike) -> Self:
+        """Read a model that `save` wrote."""
+        return load_estimator(cls, path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # X is a list of tables
+        tags.input_tags.sparse = tags.input_tags.string = tags.input_tags.allow_nan = True
+        tags.no_validation = True
+        return tags
+
     def _parameters(self, n_parties: int, shared: bool) -> Parameters:
-        if not isinstance(self.callbacks, list | tuple) or not all(map(callable, self.callbacks)):
-            raise ParameterError(f"callbacks: must be a list of functions, not {self.callbacks!r}")
+        if self.id_column is not None and not isinstance(self.id_column, str):
+            raise ParameterError(f"id_column: must be the name of a column, not {self.id_column!r}")
+        callbacks = self._callbacks()
+        if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
+            raise ParameterError(f"callbacks: must be a function or a list of functions, not {self.callbacks!r}")
         return parameters_of(self, n_parties, shared)
 
     def _warn(self) -> None:
@@ -240,8 +286,17 @@ class KCAGC(ClusterMixin, BaseEstimator):
         return Policy(self.accept)
 
     def _watch(self, role: str, progress: Progress) -> None:
-        for callback in self.callbacks:
+        for callback in self._callbacks():
             callback(role, progress)
+
+    def _callbacks(self) -> Iterable[Callback]:
+        return (self.callbacks,) if callable(self.callbacks) else self.callbacks
+
+    def _nodes_to_predict(self, graph: Graph) -> str | Iterable[Any]:
+        """Give which nodes take part in a prediction: after a fit on a list, all of the graph."""
+        if isinstance(self.nodes, str):
+            return self.nodes
+        return range(graph.n_nodes) if graph.ids is None else graph.ids.values
 
 
 def _every_merge(found: Iterable[list[MergeReport]]) -> list[MergeReport]:

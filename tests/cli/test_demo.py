@@ -72,8 +72,9 @@ def test_the_processes_find_what_the_estimator_finds(told):
     assert told[0]["clusterings"][3]["cluster_sizes"] == np.bincount(model.labels_).tolist()
     for party in ROLES[:-1]:
         lines = (told[1] / party / "result" / "labels.csv").read_text().splitlines()
-        assert lines[0] == "id,cluster"
-        assert [int(line.rpartition(",")[2]) for line in lines[1:]] == model.labels_.tolist()
+        assert lines[0] == "id,cluster,confidence"
+        assert [int(line.split(",")[1]) for line in lines[1:]] == model.labels_.tolist()
+        assert all(0 <= float(line.split(",")[2]) <= 1 for line in lines[1:])
 
 
 def test_the_demo_for_scripts_says_who_learned_what_and_where_everything_is(told):

@@ -84,6 +84,25 @@ def refusal(path, look=None):
         (r"(?s)^\[data\].*?(?=^\[)", "", "", "a party needs a section [data]"),
         (r"^features = .*", "", "data", "'features' is missing"),
         (r"^features = ", "feature = ", "data", "no setting called 'feature'; there are features, graph, "),
+        (r"^# columns.age.*", 'columns.age = { mising = "mean" }', "data.columns.age", "no setting called 'mising'"),
+        (r"^# columns.age.*", 'columns.age = { missing = "men" }', "data.columns.age.missing", '"mean", "median"'),
+        (r"^# columns.age.*", 'columns.age = "mean"', "data.columns.age", "must be a section, not text"),
+        (r"^# columns.age.*", 'columns."a b" = { scale = 1 }', "data.columns.a b.scale", "must be text"),
+        (r"^# columns.age.*", "columns.age = { max_levels = 5 }", "data.columns.age: max_levels", "categorical"),
+        (
+            r"^# columns.city.*",
+            'columns.c = { kind = "categorical", scale = "minmax" }',
+            "data.columns.c: scale",
+            "levels",
+        ),
+        (
+            r"^# default = .*",
+            'default = { kind = "categorical", missing = "mean" }',
+            "data.default: missing",
+            "no mean",
+        ),
+        (r"^# default = .*", 'default = { sale = "none" }', "data.default", "no setting called 'sale'; there are kind"),
+        (r"^# \[predict\]", '[predict]\nfeatures = "a"\ngraph = "b"\ndefault = {}', "predict", "called 'default'"),
         (r"^address = .*", "", "network.address", "is missing; it is HOST:PORT"),
         (r"^address = .*", 'address = "localhost"', "network.address", "write host:port"),
         (r"^address = .*", 'address = "https://localhost:1"', "network.address", "write host:port"),
@@ -279,7 +298,7 @@ def test_the_tables_of_a_prediction_are_those_of_predict(command, folders, tmp_p
 
 def test_every_option_of_the_commands_is_looked_at_here():
     """So that an option which is added later comes to be tested, or is found here."""
-    fine = {"--config", "--new-session", "--json", "--model"}
+    fine = {"--config", "--new-session", "--json", "--model", "--report", "--watch"}
     for command in (roles.party, roles.coordinator, roles.predict):
         listed = {option for one in command.params for option in one.opts}
         assert listed - fine <= {row[0] for row in OPTIONS}

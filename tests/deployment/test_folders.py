@@ -12,10 +12,11 @@ from click.testing import CliRunner
 
 from deployment.collaboration import edit, made
 from kcagc.cli.main import cli
-from kcagc.deployment import config as structs
+from kcagc.deployment import sections as structs
 from kcagc.deployment.config import Config
 from kcagc.deployment.folders import Plan
 from kcagc.errors import ParameterError
+from kcagc.tables import ColumnRule
 
 
 def init(folder, *options):
@@ -135,7 +136,8 @@ def test_every_setting_that_a_line_has_without_comment_is_the_default_or_has_non
     for field in msgspec.structs.fields(type(found)):
         if field.required or (section, field.name) in {("session", "psi"), ("data", "id_column")}:
             continue
-        assert getattr(found, field.name) == field.default
+        default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+        assert getattr(found, field.name) == default
 
 
 @pytest.mark.parametrize(("section", "struct"), [
@@ -147,7 +149,7 @@ def test_every_setting_that_exists_is_in_the_file_that_init_writes(tmp_path, sec
     start = re.search(rf"^\[+{section}\]+$", text, flags=re.MULTILINE).end()
     inside = re.split(r"^(?:# )?\[+\w+\]+$", text[start:], maxsplit=1, flags=re.MULTILINE)[0]
     for field in msgspec.structs.fields(struct):
-        assert re.search(rf"^(# )?{field.name} = ", inside, flags=re.MULTILINE), field.name
+        assert re.search(rf"^(# )?{field.name}(\.\w+)? = ", inside, flags=re.MULTILINE), field.name
 
 
 def test_every_setting_of_the_network_is_in_the_file_of_those_whom_it_concerns(tmp_path):
@@ -171,6 +173,15 @@ def test_the_lines_for_a_prediction_hold_when_they_are_uncommented(tmp_path):
     edit(path, r"^# (\[predict\]|features = |graph = \"data|id_column = )", r"\1")
     found = Config.load(path).document.predict
     assert (found.features, found.id_column) == ("data/more-features.csv", "id")
+
+
+def test_the_rules_for_columns_hold_when_they_are_uncommented(tmp_path):
+    path = made(tmp_path, data=False)["alice"]
+    edit(path, r"^# (columns\.|default = |node_list = )", r"\1")
+    found = Config.load(path).document.data
+    assert (found.node_list, found.default) == ("data/nodes.csv", ColumnRule())
+    assert found.columns["age"] == ColumnRule(missing="median", scale="standard")
+    assert {rule.kind for rule in found.columns.values()} == {"number", "categorical", "drop"}
 
 
 @pytest.mark.parametrize("n_parties", [2, 3])

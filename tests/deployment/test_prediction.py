@@ -111,14 +111,11 @@ def test_processes_find_the_labels_of_the_estimator_for_fitted_and_for_new_nodes
 def test_a_prediction_leaves_its_files_and_those_of_the_fit_stay(runs):
     for name, path in runs[0].items():
         result = path.parent / "result"
-        mine = {"labels.parquet" if name == "bob" else "labels.csv"} if name in PARTIES else set()
-        assert {one.name for one in result.iterdir()} == {
-            "ledger.jsonl",
-            "model.kcagc",
-            "run.json",
-            "prediction",
-        } | mine
-        assert {one.name for one in (result / "prediction").iterdir()} == {"ledger.jsonl", "run.json"} | mine
+        labels = "labels.parquet" if name == "bob" else "labels.csv"
+        mine = {labels, "clusters.json"} if name in PARTIES else set()
+        always = {"ledger.jsonl", "run.json", "report.html"}
+        assert {one.name for one in result.iterdir()} == always | {"model.kcagc", "prediction"} | mine
+        assert {one.name for one in (result / "prediction").iterdir()} == always | mine
 
 
 @pytest.mark.parametrize("kind", ["fit", "predict"])
@@ -203,7 +200,10 @@ def test_asked_again_a_finished_prediction_is_reported(runs, capfd):
     path = runs[0]["coordinator"]
     model = path.parent / "result" / "model.kcagc"
     arguments = ["predict", "--config", str(path), "--model", str(model)]
+    page = path.parent / "result" / "prediction" / "report.html"
+    page.unlink()
     done = CliRunner().invoke(cli, [*arguments, "--json"])
     assert done.exit_code == 0
     assert json.loads(done.stdout) == runs[2]["coordinator"]
     assert "this run has finished already" in capfd.readouterr().err
+    assert page.exists()  # as after a process that was killed before it wrote it

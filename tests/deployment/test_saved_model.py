@@ -84,6 +84,27 @@ def test_the_model_of_another_role_is_refused(model, tmp_path):
         SavedModel.load(tmp_path / "m", "bob")
 
 
+def test_a_model_of_the_first_form_is_read_and_one_of_the_future_is_refused(model, tmp_path):
+    content = msgspec.msgpack.decode(msgspec.msgpack.encode(model, enc_hook=int))
+    del content["table"]  # which the first form did not have
+    (tmp_path / "m").write_bytes(msgspec.msgpack.encode(content | {"format": "kcagc model 1"}))
+    found = SavedModel.load(tmp_path / "m", "alice")
+    assert (found.table, found.share) == (None, model.share)
+    (tmp_path / "m").write_bytes(msgspec.msgpack.encode(content | {"format": "kcagc model 9", "new": 1}))
+    with pytest.raises(
+        DataError, match=r"^alice: .*m: is written as 'kcagc model 9', and this version of kcagc reads "
+    ):
+        SavedModel.load(tmp_path / "m", "alice")
+
+
+def test_how_the_table_became_numbers_is_read_back(fitted, tmp_path):
+    tasks, results = fitted
+    kept = tasks["alice"].input.kept
+    SavedModel.of_party(results["alice"].model, tasks["alice"].graph, kept).save(tmp_path / "m")
+    assert SavedModel.load(tmp_path / "m", "alice").table == kept
+    assert kept.names() == ["f0", "f1", "f2"]
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ParameterError, match=r"^alice: .*nowhere: No such file or directory$"):
         SavedModel.load(tmp_path / "nowhere", "alice")

@@ -11,6 +11,7 @@ from numpy.testing import assert_array_equal
 from files.tables import refused
 from kcagc.files import delimited, read_features
 from kcagc.files.opening import TABLES, InputFile
+from kcagc.files.table import Columns
 
 
 def read(tmp_path, text, id_column="id", name="a.csv"):
@@ -153,10 +154,10 @@ def test_the_quick_reader_gives_up_or_agrees_with_the_careful_one(tmp_path_facto
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delimited, "_AT_ONCE", block)
         try:
-            quick = delimited._quick(file, ["id"], ["x", "y"], as_text=False)
+            quick = delimited._quick(file, Columns(["id"], ["x", "y"]), as_text=False)
         except ValueError:
             return
-    careful = delimited._careful(file, ["id"], ["x", "y"], as_text=False)
+    careful = delimited._careful(file, Columns(["id"], ["x", "y"]), as_text=False)
     assert_array_equal(quick.names["id"], careful.names["id"])
     assert_array_equal(quick.numbers, careful.numbers)
     assert [quick.place(row) for row in range(quick.n_rows)] == [careful.place(row) for row in range(careful.n_rows)]

@@ -33,6 +33,18 @@ def test_the_csv_form_is_as_plain_as_can_be(tmp_path):
     assert (tmp_path / "a.csv").read_bytes() == b"id,cluster\n0,4\n1,0\n2,2\n"
 
 
+def test_confidences_are_a_third_column_with_four_digits_in_both_forms(tmp_path):
+    ids, sure = NodeIds.of(["b", "a"], where=""), np.array([1.0, 0.123456])
+    for form in ("csv", "parquet"):
+        write_labels(tmp_path / f"a.{form}", ids, [0, 1], confidence=sure)
+        back = read_features(tmp_path / f"a.{form}", party="bank", id_column="id")
+        assert back.columns == ["cluster", "confidence"]
+        assert back.values.tolist() == [[1.0, 0.1235], [0.0, 1.0]]
+    assert (tmp_path / "a.csv").read_bytes() == b"id,cluster,confidence\na,1,0.1235\nb,0,1.0000\n"
+    with pytest.raises(DataError, match="1 confidences for 2 labels"):
+        write_labels(tmp_path / "a.csv", ids, [0, 1], confidence=sure[:1])
+
+
 @pytest.mark.parametrize(("ids", "kind"), [(["7", "12"], "string"), ([7, 12], "int64")])
 def test_the_parquet_form_keeps_the_kind_of_the_ids(tmp_path, ids, kind):
     write_labels(tmp_path / "a.parquet", NodeIds.of(ids, where=""), [0, 1])

@@ -44,9 +44,8 @@ def demo(folder: Path | None, as_json: bool) -> None:
     results = [*alone[:-1], _together(dataset, graph, where), alone[-1]]
     learned = _learned(where, list(trial.configs))
     if as_json:
-        screen.print_json(
-            {"clusterings": results, "learned": learned, "folder": str(where), "seconds": round(seconds, 1)}
-        )
+        told = {"clusterings": results, "learned": learned, "folder": str(where), "seconds": round(seconds, 1)}
+        screen.print_json({**told, "reports": {name: str(_page(where, name)) for name in trial.configs}})
     else:
         _report(results, learned, where, seconds)
 
@@ -130,7 +129,7 @@ def _together(dataset: Dataset, graph: Any, where: Path) -> dict[str, Any]:
     import numpy as np
 
     lines = (where / _PARTIES[0] / "result" / "labels.csv").read_text(encoding="utf-8").splitlines()[1:]
-    found = np.array([int(line.rpartition(",")[2]) for line in lines])
+    found = np.array([int(line.split(",")[1]) for line in lines])
     return _judged("together", dataset.features.shape[1], dataset, graph, found)
 
 
@@ -159,6 +158,10 @@ def _learned(where: Path, names: list[str]) -> list[dict[str, Any]]:
                 words = entry["learns"].partition(":")[0].partition(";")[0]
                 learned[entry["receiver"]][words.replace("the sender's", "each other party's")] = None
     return [{"role": name, "bytes_sent": sent[name], "learned": sorted(learned[name])} for name in names]
+
+
+def _page(where: Path, name: str) -> Path:
+    return where / name / "result" / "report.html"
 
 
 def _report(results: list[dict[str, Any]], learned: list[dict[str, Any]], where: Path, seconds: float) -> None:
@@ -197,7 +200,9 @@ def _report(results: list[dict[str, Any]], learned: list[dict[str, Any]], where:
         grid.add_row(", ".join(roles), f"sent {screen.size(max(sent[role] for role in roles))}{each}", words)
     console.print(grid)
     console.print(
-        f"\nFour processes, mutual TLS, {seconds:.1f} s. Each role's configuration, keys, labels, model and ledger are "
-        "in its own folder under"
+        f"\nFour processes, mutual TLS, {seconds:.1f} s. Each role's configuration, keys, labels, model, ledger and "
+        "report are in its own folder under"
     )
     console.print(f"[bold]{where}[/]", soft_wrap=True)
+    console.print(f"\nThe report of the {_PARTIES[0]}, for a browser:")
+    console.print(f"[bold]{_page(where, _PARTIES[0])}[/]", soft_wrap=True)

@@ -10,11 +10,14 @@ from kcagc import __version__
 from kcagc.cli import screen
 from kcagc.cli.baselines import baselines
 from kcagc.cli.check import check
+from kcagc.cli.completion import completion
 from kcagc.cli.datasets import datasets
 from kcagc.cli.demo import demo
 from kcagc.cli.diagnose import diagnose
 from kcagc.cli.forget import forget
 from kcagc.cli.init import identity, init
+from kcagc.cli.nodes import nodes
+from kcagc.cli.report import report
 from kcagc.cli.roles import coordinator, party, predict
 from kcagc.cli.simulate import simulate
 from kcagc.errors import KcagcError
@@ -32,15 +35,18 @@ for command in (
     demo,
     init,
     identity,
+    nodes,
     check,
     party,
     coordinator,
     predict,
     forget,
+    report,
     simulate,
     diagnose,
     datasets,
     baselines,
+    completion,
 ):
     cli.add_command(command)
 

@@ -13,7 +13,7 @@ from kcagc.cli.watching import Watching
 
 
 @click.command()
-@options(*WITH_DATA, "new_session", "as_json")
+@options(*WITH_DATA, "new_session", "watch", "report", "as_json")
 def party(config: Path, **given: Any) -> None:
     """Run a data party: connect to the aggregator, cluster with the others, write results.
 
@@ -23,14 +23,14 @@ def party(config: Path, **given: Any) -> None:
 
 
 @click.command()
-@options(*WITHOUT_DATA, "new_session", "as_json")
+@options(*WITHOUT_DATA, "new_session", "watch", "report", "as_json")
 def coordinator(config: Path, **given: Any) -> None:
     """Run the coordinator: listen for the parties, pass their boxes on, add up what they mask."""
     _run("coordinator", config, None, **given)
 
 
 @click.command()
-@options(*WITH_DATA, "model", "new_session", "as_json")
+@options(*WITH_DATA, "model", "new_session", "watch", "report", "as_json")
 def predict(config: Path, model: Path, **given: Any) -> None:
     """Place new nodes, as any role: every role of the fit runs this with its own model.
 
@@ -39,7 +39,17 @@ def predict(config: Path, model: Path, **given: Any) -> None:
     _run("predict", config, model, **given)
 
 
-def _run(command: str, path: Path, model: Path | None, *, new_session: bool, as_json: bool, **changes: Any) -> None:
+def _run(
+    command: str,
+    path: Path,
+    model: Path | None,
+    *,
+    new_session: bool,
+    watch: bool,
+    report: bool,
+    as_json: bool,
+    **changes: Any,
+) -> None:
     from kcagc.deployment.running import run
     from kcagc.deployment.task import Task
     from kcagc.errors import ParameterError
@@ -58,9 +68,16 @@ def _run(command: str, path: Path, model: Path | None, *, new_session: bool, as_
         if config.listens and said:
             said[0].log(words)
 
-    with plain_refusals(refused), Watching(config.me).shown() as watching:
+    with plain_refusals(refused), Watching(config.me, in_full=watch).shown() as watching:
         said.append(watching)
-        summary = run(task, new_session=new_session, log=watching.log, watcher=watching.watch)
+        summary = run(
+            task,
+            new_session=new_session,
+            log=watching.log,
+            watcher=watching.watch,
+            look=watching.look if watch else None,
+            report=report,
+        )
     if as_json:
         screen.print_json(summary)
     else:
@@ -77,6 +94,9 @@ def _show(folder: Path, summary: dict[str, Any]) -> None:
     console.print(f"{sent}. What left, and what was learned from it: {escape(str(folder / 'ledger.jsonl'))}")
     files = ", ".join(summary["files"].values())
     console.print(f"In {escape(str(folder))}: {files}, run.json", soft_wrap=True)
+    page = folder / "report.html"
+    if page.exists():
+        console.print(f"All of it on one page: [bold]{escape(str(page))}[/]", soft_wrap=True)
 
 
 def _found(task: str, nodes: int, sizes: list[int]) -> str:

@@ -31,6 +31,10 @@ _OPTIONS = {
         "--model", type=FILE, required=True, envvar="KCAGC_MODEL", help="What the fit left: model.kcagc."
     ),
     "new_session": click.option("--new-session", is_flag=True, help="Forget what the journal has, and begin anew."),
+    "report": click.option(
+        "--report/--no-report", default=True, envvar="KCAGC_REPORT", help="Write report.html at the end  [default: do]."
+    ),
+    "watch": click.option("--watch", is_flag=True, envvar="KCAGC_WATCH", help="Show the run as it goes on, in full."),
     "as_json": click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
 }
 _PLACES = {

@@ -1,4 +1,4 @@
-"""What a person sees of a role at work: a line that moves while somebody watches, plain lines where nobody does."""
+"""What a person sees of a role at work: a line that moves, or with --watch a board; plain lines where nobody does."""
 
 from __future__ import annotations
 
@@ -9,25 +9,38 @@ from collections.abc import Iterator
 from typing import Any
 
 from kcagc.cli import screen
+from kcagc.cli.board import Board
+
+_SAY_AFTER = 2.0  # seconds to the first line about all that can be seen, where there is no terminal
+_SAY_AGAIN = 5.0  # and from one to the next
 
 
 class Watching:
-    """Says what happens, on stderr."""
+    """Says what happens, on stderr; `in_full` shows the board."""
 
-    def __init__(self, name: str) -> None:
-        self._name, self._stage = name, ""
+    def __init__(self, name: str, *, in_full: bool = False) -> None:
+        self._name, self._stage, self._in_full = name, "", in_full
         self._console = screen.messages()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._status: Any = None
+        self._board = Board(name)
+        self._say_at = time.monotonic() + _SAY_AFTER
+        self._said_line = ""
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[Watching]:
-        """Show the moving line as long as this lasts."""
+        """Show what moves as long as this lasts; the board stays as it was at the end."""
         if not self._console.is_terminal:
             yield self
-            return
-        with self._console.status(f"{self._name}: starting", spinner="dots") as self._status:
-            yield self
+        elif self._in_full:
+            from rich.live import Live
+
+            with Live(console=self._console, get_renderable=self._board.table, refresh_per_second=4):
+                yield self
+                self._board.end()
+        else:
+            with self._console.status(f"{self._name}: starting", spinner="dots") as self._status:
+                yield self
 
     def log(self, words: str) -> None:
         """Say something that stays."""
@@ -39,10 +52,23 @@ class Watching:
             self._console.print(f"{clock} {self._name}: {said}", markup=False, soft_wrap=not self._console.is_terminal)
 
     def watch(self, _: str, step: Any) -> None:
-        """Say how far the role is."""
+        """Take in how far the role is, and say so."""
+        self._board.step(step)
         if self._status is not None:
             count = f" {step.done}" + (f" of {step.total}" if step.total else "") if step.done else ""
             self._status.update(f"{self._name}: {step.stage}{count}")
+        elif self._console.is_terminal:
+            return  # the board shows it
         elif step.stage != self._stage:
             self._stage = step.stage
             self.log(step.stage)
+
+    def look(self, seen: Any) -> None:
+        """Take in what can be seen of the role from outside; without a terminal, say it now and then."""
+        self._board.glimpse(seen)
+        if self._console.is_terminal or time.monotonic() < self._say_at:
+            return
+        self._say_at, line = time.monotonic() + _SAY_AGAIN, self._board.line()
+        if line != self._said_line:
+            self._said_line = line
+            self.log(line)

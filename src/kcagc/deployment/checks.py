@@ -99,7 +99,24 @@ def _data(task: Task) -> tuple[str, tuple[str, ...]]:
     ids = "called by their row number" if data.graph.ids is None else f"whose ids are {data.graph.ids.kind}"
     alone = int((data.graph.adjacency.indptr[1:] == data.graph.adjacency.indptr[:-1]).sum())
     warnings = (f"{alone:,} nodes have no edge: they are clustered by their features alone",) if alone else ()
-    return f"{nodes:,} nodes {ids}, {columns:,} columns, {data.graph.n_edges:,} edges", warnings
+    words, notes = _prepared(task, columns)
+    return f"{nodes:,} nodes {ids}, {words}, {data.graph.n_edges:,} edges", (*notes, *warnings)
+
+
+def _prepared(task: Task, columns: int) -> tuple[str, tuple[str, ...]]:
+    """Say what became of the columns, and which nodes take part."""
+    found = {} if task.input is None else task.input.told()
+    read = found.get("columns_read", columns)
+    words = f"{columns:,} columns" if read == columns else f"{read:,} columns that became {columns:,}"
+    if found.get("nodes") != "list":
+        return words, ()
+    left, filled, edges = (found[name] for name in ("rows_left_out", "rows_filled_in", "edges_left_out"))
+    told = (
+        (left, f"{left:,} rows of other nodes than those of node_list are left out"),
+        (filled, f"{filled:,} nodes of node_list have no row here: everything about them counts as missing"),
+        (edges, f"{edges:,} edges to other nodes than those of node_list are left out"),
+    )
+    return words, tuple(line for count, line in told if count)
 
 
 def _reach(task: Task) -> tuple[str, tuple[str, ...]]:

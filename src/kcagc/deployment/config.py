@@ -1,137 +1,28 @@
-"""The configuration file of one role: what it may say, and a clear word about what it may not."""
+"""The configuration of one role: read, checked, and turned into what a run is made of."""
 
 from __future__ import annotations
 
-import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import msgspec
 
-from kcagc.cluster.projection import Scaling
+from kcagc.deployment.sections import Document
+from kcagc.deployment.wording import said
 from kcagc.errors import ParameterError
 from kcagc.files.labels import check_labels_path
 from kcagc.inputs import parameters_of
 from kcagc.ledger import Policy
-from kcagc.protocol.agreement import (
-    Aggregator,
-    Agreement,
-    GraphSharing,
-    Parameters,
-    RoleName,
-    Seat,
-    Seeding,
-    VirtualNodes,
-)
+from kcagc.protocol.agreement import Agreement, Parameters, RoleName, Seat
 from kcagc.protocol.plan import check_enough_cells
 from kcagc.runtime.journal import LARGEST
 from kcagc.runtime.runner import Waiting
 from kcagc.secagg.identity import Identity
+from kcagc.tables.rules import ColumnRule
 from kcagc.transport.address import split_address
 from kcagc.transport.certificates import Credentials
-
-
-class _Section(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A part of the file; a word that it does not know is an error, because it would have no effect."""
-
-
-class Me(_Section):
-    """Who this role is."""
-
-    name: str
-    identity: str  # file
-    random_state: int | None = None
-
-
-class SessionSettings(_Section):
-    """What all roles must say alike. The names are those of the estimator."""
-
-    n_clusters: int
-    n_local_clusters: int | str | None = None
-    method: str = "auto"
-    psi: int = 5
-    filter: str = "half"
-    n_components: int | None = None
-    scaling: Scaling = "unit"
-    unit: float = 1.0
-    virtual_nodes: VirtualNodes = "cell"
-    seeding: Seeding = "common"
-    fan_in: int = 4
-    aggregator: Aggregator = "coordinator"
-    max_iter: int = 100
-    n_init: int = 10
-    graph: GraphSharing = "shared"
-
-
-class RoleEntry(_Section):
-    """One role of the roster, as all others know it."""
-
-    name: str
-    role: RoleName
-    identity: str  # its public key, in hexadecimal
-    tls_name: str  # the name in its certificate
-
-
-class Network(_Section):
-    """Where the aggregator is, and what proves who one is to TLS."""
-
-    ca: str
-    certificate: str
-    key: str
-    address: str = ""  # of the aggregator, for those who connect
-    listen: str = ""  # for the aggregator itself
-
-
-class Data(_Section):
-    """A party's table and the shared graph."""
-
-    features: str
-    graph: str
-    id_column: str | None = None
-    feature_ids: str | None = None
-    source: str = "source"
-    target: str = "target"
-    weight: str | None = None
-    graph_ids: str | None = None
-
-
-class PolicySection(_Section):
-    """What the operator accepts beyond the default, by name."""
-
-    accept: list[str] = []
-
-
-class Output(_Section):
-    """Where results go, and where the journal lies."""
-
-    folder: str = "result"
-    labels: str = "labels.csv"
-    state: str = "state"
-
-
-class WaitingSection(_Section):
-    """How long to wait, in seconds, and how long a message may be, in bytes."""
-
-    missing: float = 600.0
-    silent: float = 3600.0
-    largest_message: int = 1 << 28
-
-
-class Document(_Section):
-    """The whole file."""
-
-    me: Me
-    session: SessionSettings
-    roles: list[RoleEntry]
-    network: Network
-    data: Data | None = None
-    predict: Data | None = None
-    policy: PolicySection = msgspec.field(default_factory=PolicySection)
-    output: Output = msgspec.field(default_factory=Output)
-    waiting: WaitingSection = msgspec.field(default_factory=WaitingSection)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,10 +44,11 @@ class Config:
         for name, value in (changes or {}).items():
             if value is not None:
                 _put(content, name, value)
+        _check_columns(path, content)
         try:
             document = msgspec.convert(content, type=Document)
         except msgspec.ValidationError as error:
-            raise ParameterError(f"{path}: {_said(str(error))}") from error
+            raise ParameterError(f"{path}: {said(str(error))}") from error
         config = cls(path, document)
         config.check()
         return config
@@ -183,6 +75,8 @@ class Config:
             if document.waiting.largest_message > LARGEST:
                 raise ParameterError(f"waiting.largest_message: must be at most {LARGEST:,} bytes")
             self._check_labels()
+            if document.data is not None:
+                document.data.rules().checked("data.")
             if not 0 <= (document.me.random_state or 0) < 2**32:
                 raise ParameterError("me.random_state: must be a whole number from 0 to 2^32 - 1")
         except ParameterError as error:
@@ -282,8 +176,8 @@ class Config:
 
     def waiting(self) -> Waiting:
         """Give how long to wait."""
-        said = self.document.waiting
-        return Waiting(said.missing, said.silent, said.largest_message)
+        limits = self.document.waiting
+        return Waiting(limits.missing, limits.silent, limits.largest_message)
 
     def file(self, name: str) -> Path:
         """Give a file that the configuration names, relative to where the configuration is."""
@@ -297,43 +191,13 @@ def _put(content: dict[str, Any], name: str, value: Any) -> None:
         inner[key] = value
 
 
-_KINDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "str": 'text in quotes ("...")',
-    "bool": "true or false",
-    "array": "a list in brackets ([...])",
-    "object": "a section",
-    "null": "left out",
-}
-
-
-def _said(message: str) -> str:
-    """Say what is wrong, and where, in the words of people who write such files rather than those of programmers."""
-    found = re.fullmatch(r"(?s)(.*?)(?: - at `\$\.?(.*)`)?", message)
-    what, where = (found.group(1), found.group(2) or "") if found else (message, "")
-    known = _type_at(where)
-    name = re.fullmatch(r"Object (contains unknown|missing required) field `(.*)`", what)
-    kinds = re.fullmatch(r"Expected `(.*)`, got `(.*)`", what)
-    if name:
-        thing = "setting" if where else "section"
-        what = f"there is no {thing} called {name[2]!r}" if name[1] == "contains unknown" else f"{name[2]!r} is missing"
-        if name[1] == "contains unknown":
-            what += f"; there are {', '.join(get_type_hints(known))}"
-    elif kinds:
-        wanted = [_KINDS.get(kind, kind) for kind in kinds[1].split(" | ") if kind != "null"]
-        what = f"must be {' or '.join(wanted)}, not {_KINDS.get(kinds[2], kinds[2])}"
-    elif what.startswith("Invalid enum value") and get_origin(known) is Literal:
-        listed = [f'"{choice}"' for choice in get_args(known)]
-        what = f"must be {', '.join(listed[:-1])} or {listed[-1]}, not {what.removeprefix('Invalid enum value ')}"
-    return f"{where}: {what}" if where else what
-
-
-def _type_at(where: str) -> Any:
-    """Give the type of what stands at a place of the file, as "roles[0].role"."""
-    known: Any = Document
-    for part in re.findall(r"[^.\[\]]+", where):
-        known = get_args(known)[0] if get_origin(known) is list else get_type_hints(known)[part]
-        if get_origin(known) in (Union, UnionType):  # what may be left out
-            known = next(one for one in get_args(known) if one is not type(None))
-    return known
+def _check_columns(path: Path, content: dict[str, Any]) -> None:
+    """Look at the rules of columns one by one: an error about all of them would not say which column it means."""
+    data = content.get("data")
+    columns = data.get("columns") if isinstance(data, dict) else None
+    for name, rule in (columns if isinstance(columns, dict) else {}).items():
+        try:
+            msgspec.convert(rule, type=ColumnRule)
+        except msgspec.ValidationError as error:
+            told = said(str(error), root=ColumnRule, inside=f"data.columns.{name}")
+            raise ParameterError(f"{path}: {told}") from error

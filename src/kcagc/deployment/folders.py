@@ -191,7 +191,7 @@ key = "private/tls-key.pem"
 
 def _data() -> str:
     return """[data]
-# One row a node: .csv, .parquet, or a sparse matrix as .npz or .mtx. Numbers only.
+# One row a node: .csv, .parquet, or a sparse matrix as .npz or .mtx.
 features = "data/features.csv"
 # The column that names the node. Rows may be in any order; without a column they are called 0, 1, 2, ...
 id_column = "id"
@@ -202,8 +202,23 @@ source = "source"
 target = "target"
 # weight = "weight"
 # graph_ids = "data/ids.csv"
+# Where organisations do not have the same nodes: a file of ids, one a line below a header, that all agree on and all
+# have here. Rows and edges of other nodes are left out, and a node of the list that has no row here is a row in which
+# everything is missing. `kcagc nodes` makes a list of the nodes that all have: for that, each organisation tells the
+# others which nodes of the graph it has, outside of kcagc, knowingly. A list of all nodes tells nobody anything.
+# node_list = "data/nodes.csv"
+# Every column is a number that is not missing, unless a rule says otherwise. The rules are this organisation's own,
+# nobody else is told, and they are kept in its model for `kcagc predict`. What a rule may say:
+#   kind = "number", "categorical" (a column of 0 and 1 for each level) or "drop"
+#   missing = "error", "mean", "median", "zero", or "indicator": the mean (or a level) and where it was missing
+#   scale = "none", "standard", "minmax" or "log1p", for numbers; a sparse matrix is divided only, not centred
+#   max_levels = 50, for categorical columns: the most frequent are kept, the rest become one, "other"
+# default = {}                  # columns that are not named, as { missing = "mean", scale = "standard" }
+# columns.age = { missing = "median", scale = "standard" }
+# columns.city = { kind = "categorical", missing = "indicator", max_levels = 50 }
+# columns.note = { kind = "drop" }
 
-# For `kcagc predict`: the same, with rows and edges of new nodes added to those of the fit.
+# For `kcagc predict`: the same files, with rows and edges of new nodes added to those of the fit.
 # [predict]
 # features = "data/more-features.csv"
 # graph = "data/more-edges.csv"

@@ -1,4 +1,4 @@
-"""What a role leaves in its folder when a run has ended: labels, model, ledger, and a summary."""
+"""What a role leaves in its folder when a run has ended: labels, model, ledger, a summary, and a report of them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from kcagc._types import IntArray
+from kcagc._types import FloatArray, IntArray
 from kcagc.deployment.fingerprints import versions
+from kcagc.deployment.party_input import PartyInput
 from kcagc.deployment.saved_model import SavedModel
 from kcagc.files.atomic import PRIVATE, write_text
 from kcagc.files.labels import write_labels
@@ -25,6 +26,7 @@ from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.fit import FitResult, MergeReport
 from kcagc.protocol.hub import HubResult
 from kcagc.protocol.predict import PredictResult
+from kcagc.report.folder import CLUSTERS, QUALITY, REPORT
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,18 @@ class Places:
         """Give the file that says which node is in which cluster."""
         return self.folder / self.labels
 
+    def clusters(self) -> Path:
+        """Give the file that says what a party can tell about the clusters."""
+        return self.folder / CLUSTERS
+
+    def quality(self) -> Path:
+        """Give the file that compares the clusters with known labels."""
+        return self.folder / QUALITY
+
+    def report(self) -> Path:
+        """Give the page that shows it all."""
+        return self.folder / REPORT
+
 
 def write_results(
     places: Places,
@@ -59,19 +73,24 @@ def write_results(
     disclosed: list[tuple[float, Entry]],
     graph: Graph | None,
     rows: IntArray | None,
+    confidence: FloatArray | None = None,
+    brought: PartyInput | None = None,
 ) -> dict[str, Any]:
     """Write all files of a finished run and give its summary; each appears whole or not at all."""
     places.folder.mkdir(parents=True, exist_ok=True)
     summary = summary_of(name, agreement, result, disclosed)
+    if brought is not None:
+        summary["data"] = brought.told()
     files = {"ledger": places.ledger()}
     write_ledger(places, disclosed)
     if isinstance(result, FitResult) and graph is not None:
-        write_labels(places.labels_file(), graph.ids, result.labels, mode=PRIVATE)
-        SavedModel.of_party(result.model, graph).save(places.model())
+        write_labels(places.labels_file(), graph.ids, result.labels, confidence=confidence, mode=PRIVATE)
+        table = None if brought is None else brought.kept
+        SavedModel.of_party(result.model, graph, table).save(places.model())
         files |= {"labels": places.labels_file(), "model": places.model()}
     elif isinstance(result, PredictResult) and graph is not None and rows is not None:
         ids = NodeIds(rows, where=name) if graph.ids is None else picked(graph.ids, rows)
-        write_labels(places.labels_file(), ids, result.labels, mode=PRIVATE)
+        write_labels(places.labels_file(), ids, result.labels, confidence=confidence, mode=PRIVATE)
         files |= {"labels": places.labels_file()}
     elif isinstance(result, HubResult) and agreement.parameters.task == "fit":
         SavedModel.of_coordinator(name, result.session, agreement.parameters).save(places.model())
@@ -83,9 +102,9 @@ def write_results(
 
 def set_aside(places: Places) -> None:
     """Make room for the results of another session: those that are there go into a folder named by when they came."""
-    there = [
-        path for path in (places.ledger(), places.labels_file(), places.model(), places.summary()) if path.exists()
-    ]
+    all_of_them = (places.ledger(), places.labels_file(), places.model(), places.summary())
+    shown = (places.clusters(), places.quality(), places.report())
+    there = [path for path in (*all_of_them, *shown) if path.exists()]
     if there:
         moment = datetime.fromtimestamp(min(path.stat().st_mtime for path in there), UTC)
         aside = places.folder / "earlier" / f"{moment:%Y-%m-%dT%H-%M-%S}"
@@ -140,6 +159,7 @@ def summary_of(name: str, agreement: Agreement, result: Any, disclosed: list[tup
             "nodes": len(result.labels),
             "cluster_sizes": np.bincount(result.labels, minlength=agreement.parameters.n_clusters).tolist(),
             "rounds": sum(one.rounds for one in result.merges),
+            "delays": result.delays,
             "merges": [_merge(one) for one in result.merges],
         }
     elif isinstance(result, PredictResult):
@@ -162,4 +182,8 @@ def _merge(report: MergeReport) -> dict[str, Any]:
         "converged": report.converged,
         "rounds": report.rounds,
         "sums": report.sums.winning,
+        "history": [
+            {"round": number, "moved": one.moved, "inertia": one.cost}
+            for number, one in enumerate(report.history, start=1)
+        ],
     }

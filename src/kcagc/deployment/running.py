@@ -7,16 +7,19 @@ import contextlib
 import json
 import signal
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from kcagc.deployment.reporting import confidence_of, leave_page, leave_report
 from kcagc.deployment.results import set_aside, write_ledger, write_results
 from kcagc.deployment.task import Task
 from kcagc.errors import KcagcError, SessionError
 from kcagc.ledger import Entry
 from kcagc.runtime.connector import Connector
 from kcagc.runtime.farewell import say_farewell
+from kcagc.runtime.glimpse import Look
 from kcagc.runtime.handshake import Place
 from kcagc.runtime.journal import DamagedError, Journal, remove
 from kcagc.runtime.listener import Listener
@@ -40,18 +43,33 @@ class End(msgspec.Struct, frozen=True):
     made_from: dict[str, bytes]
 
 
-def run(task: Task, *, new_session: bool, log: Log, watcher: Watcher | None = None) -> dict[str, Any]:
-    """Run to the end and give the summary. Where the run has ended already, give what was kept of it."""
+def run(
+    task: Task,
+    *,
+    new_session: bool,
+    log: Log,
+    watcher: Watcher | None = None,
+    look: Look | None = None,
+    report: bool = False,
+) -> dict[str, Any]:
+    """Run to the end and give the summary. Where the run has ended already, give what was kept of it.
+
+    `report` writes the page about it, too, after all roles have parted: nobody waits for it.
+    """
+    ended: list[Any] = []
     journal = _opened(task, new_session)
     try:
         if journal.status == "finished":
-            return _finished(task, journal, log)
+            summary = _finished(task, journal, log)
+            if report and not task.places.report().exists():  # the process was killed before it came to that
+                leave_page(task, log)
+            return summary
         if journal.status == "failed":
             log(f"the last run ended with: {journal.why}. This is a new session")
         task.check()
         if journal.status == "new":
             set_aside(task.places)
-        play = _play(task, journal, log, watcher)
+        play = replace(_play(task, journal, log, watcher, ended), look=look)
         try:
             if asyncio.run(_until_stopped(_role(task, play))):
                 _note_goodbye(journal)
@@ -59,9 +77,12 @@ def run(task: Task, *, new_session: bool, log: Log, watcher: Watcher | None = No
             # What left is worth knowing after a run that failed or was interrupted, too.
             with contextlib.suppress(Exception):
                 write_ledger(task.places, journal.ledger())
-        return _summary(journal)
+        summary = _summary(journal)
     finally:
         journal.close()
+    if report and ended:
+        leave_report(task, ended[0], log)
+    return summary
 
 
 def _opened(task: Task, new_session: bool) -> Journal:
@@ -99,11 +120,13 @@ async def _role(task: Task, play: Play) -> bool:
     return await Connector(play, network.address).run()
 
 
-def _play(task: Task, journal: Journal, log: Log, watcher: Watcher | None) -> Play:
+def _play(task: Task, journal: Journal, log: Log, watcher: Watcher | None, ended: list[Any]) -> Play:
     def finish(session: Session, result: Any, role: ResumableRole) -> None:
+        disclosed, sure = journal.ledger(), confidence_of(task, result)
         summary = write_results(
-            task.places, task.config.me, task.agreement, result, journal.ledger(), task.graph, task.new_rows
+            task.places, task.config.me, task.agreement, result, disclosed, task.graph, task.new_rows, sure, task.input
         )
+        ended.append(result)
         hub = task.agreement.hub
         letters = role.letters.get(hub)
         end = End(

@@ -15,10 +15,17 @@ from kcagc.graph.ids import NodeIds
 from kcagc.graph.structure import Graph
 from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.model import PartyModel
+from kcagc.tables.kept import KeptTable
+
+FORMAT = "kcagc model 2"
+READABLE = ("kcagc model 1", FORMAT)  # the first had no `table`
 
 
 class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which session it was and what it agreed on; a party's share and its ids, where the role has data."""
+    """Which session it was and what it agreed on; where the role has data, a party's share, its ids and its `table`.
+
+    `table` is how the party's table became numbers; a prediction does the same again.
+    """
 
     format: str
     role: str
@@ -26,17 +33,18 @@ class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parameters: Parameters
     share: PartyModel | None = None
     ids: list[str | int] | None = None
+    table: KeptTable | None = None
 
     @classmethod
-    def of_party(cls, model: PartyModel, graph: Graph) -> Self:
-        """Keep a party's share, and which nodes it was made from."""
+    def of_party(cls, model: PartyModel, graph: Graph, table: KeptTable | None = None) -> Self:
+        """Keep a party's share, which nodes it was made from, and how its table became numbers."""
         ids = None if graph.ids is None else list(graph.ids.values)
-        return cls("kcagc model 1", model.party, model.session, model.parameters, model, ids)
+        return cls(FORMAT, model.party, model.session, model.parameters, model, ids, table)
 
     @classmethod
     def of_coordinator(cls, name: str, session: bytes, parameters: Parameters) -> Self:
         """Keep which session it was."""
-        return cls("kcagc model 1", name, session.hex(), parameters)
+        return cls(FORMAT, name, session.hex(), parameters)
 
     def save(self, path: Path) -> None:
         """Write it, for its owner only."""
@@ -46,7 +54,9 @@ class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def load(cls, path: Path, role: str) -> Self:
         """Read a model of this role."""
         try:
-            model = msgspec.msgpack.decode(path.read_bytes(), type=cls)
+            content = path.read_bytes()
+            _check_format(content, f"{role}: {path}")
+            model = msgspec.msgpack.decode(content, type=cls)
         except OSError as error:
             raise ParameterError(f"{role}: {path}: {error.strerror or error}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -76,3 +86,15 @@ class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if rows.size == 0:
             raise DataError(f"{where}: has no node beside the {n_fitted} that were fitted: append the new rows to them")
         return rows
+
+
+class _Format(msgspec.Struct):
+    """As much of a model as says whether we can read it."""
+
+    format: str
+
+
+def _check_format(content: bytes, where: str) -> None:
+    found = msgspec.msgpack.decode(content, type=_Format).format
+    if found not in READABLE:
+        raise DataError(f"{where}: is written as {found!r}, and this version of kcagc reads {', '.join(READABLE)}")

@@ -11,13 +11,13 @@ import msgspec
 
 from kcagc._types import IntArray
 from kcagc.deployment import fingerprints
-from kcagc.deployment.config import Config, Data
+from kcagc.deployment.config import Config
+from kcagc.deployment.party_input import PartyInput, read_input
 from kcagc.deployment.results import Places
 from kcagc.deployment.saved_model import SavedModel
 from kcagc.errors import DataError, ParameterError
-from kcagc.files.party import read_party
 from kcagc.graph.structure import Graph
-from kcagc.inputs import filter_of, seeds_of
+from kcagc.inputs import seeds_of
 from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.effects import Role, beside
 from kcagc.protocol.fit import fit_party
@@ -96,40 +96,29 @@ class Task:
         """Where results go."""
         return places_of(self.config, self.kind)
 
-    @cached_property
+    @property
     def data(self) -> PartyData | None:
         """A party's table and graph, read and checked; a coordinator has none."""
-        section = self.config.document.data if self.model is None else self.config.document.predict
+        return None if self.input is None else self.input.data
+
+    @property
+    def columns(self) -> list[str] | None:
+        """What the columns of a party's table are called."""
+        return None if self.input is None else self.input.columns
+
+    @cached_property
+    def input(self) -> PartyInput | None:
+        """A party's files, read, checked and made into numbers; a coordinator has none."""
+        document = self.config.document
+        section = document.data if self.model is None else document.predict
         if self.config.role != "party" or section is None:
             return None
-        return self._read(section)
-
-    def _read(self, section: Data) -> PartyData:
+        if self.model is None:
+            return read_input(self.config, section)
         try:
-            return self._read_files(section)
+            return read_input(self.config, section, self.model.table)
         except DataError as error:
-            if self.model is None:
-                raise
             raise DataError(f"{error} (for a prediction, both files have what was fitted and what is new)") from error
-
-    def _read_files(self, section: Data) -> PartyData:
-        config, settings = self.config, self.config.document.session
-
-        def where(name: str | None) -> Path | None:
-            return None if name is None else config.file(name)
-
-        files = read_party(
-            config.file(section.features),
-            config.file(section.graph),
-            party=config.me,
-            id_column=section.id_column,
-            feature_ids=where(section.feature_ids),
-            source=section.source,
-            target=section.target,
-            weight=section.weight,
-            graph_ids=where(section.graph_ids),
-        )
-        return PartyData.build(config.me, files.graph, files.values, filter_of(settings.filter, settings.psi))
 
     @property
     def graph(self) -> Graph | None:
@@ -176,7 +165,12 @@ class Task:
 
     def open_session(self, journal: Journal) -> Session:
         """Begin a session, or take up the one in the journal."""
-        return open_session(journal, self.made_from, seeds_of(self.config.document.me.random_state))
+        return open_session(journal, self.made_from, self.seeds)
+
+    @cached_property
+    def seeds(self) -> tuple[int, int]:
+        """The seeds of all that is not secret, drawn once: a session that begins anew tells the same local clusters."""
+        return seeds_of(self.config.document.me.random_state)
 
     def role(self, drawn: Drawn) -> Role[Any]:
         """Make the coroutine of this role."""

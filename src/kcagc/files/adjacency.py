@@ -18,8 +18,11 @@ from kcagc.graph.structure import Graph
 _LISTED = 3  # ids that a message names
 
 
-def matrix_of(file: InputFile, known: Known, ids: PathLike | None) -> Sparse:
-    """Give the adjacency in a file; it must have a row for every node and no other."""
+def matrix_of(file: InputFile, known: Known, ids: PathLike | None) -> tuple[Sparse, int]:
+    """Give the adjacency in a file, which must have a row for every node, and how many edges were left out.
+
+    A row for another node is an error, unless only some nodes are wanted.
+    """
     matrix = read_matrix(file)
     try:
         adjacency = Graph.from_matrix(matrix).adjacency
@@ -37,10 +40,10 @@ def matrix_of(file: InputFile, known: Known, ids: PathLike | None) -> Sparse:
     _check_same(about, names, known)
     order = names.positions(known.ids.values, where=str(file.path))
     if np.array_equal(order, np.arange(n_rows)):
-        return adjacency
+        return adjacency, 0
     ordered = adjacency[order][:, order]
     ordered.sort_indices()
-    return ordered
+    return ordered, _edges(adjacency) - _edges(ordered)
 
 
 def _check_same(about: InputFile, names: NodeIds, known: Known) -> None:
@@ -48,11 +51,19 @@ def _check_same(about: InputFile, names: NodeIds, known: Known) -> None:
     problems = [
         f"{what} {', '.join(map(shown, sorted(found)[:_LISTED]))}"
         + (f" and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
-        for found, what in ((ours - theirs, "there is no row for"), (theirs - ours, "there are no features for"))
+        for found, what in (
+            (ours - theirs, "there is no row for"),
+            (set() if known.only else theirs - ours, "there are no features for"),
+        )
         if found
     ]
     if problems:
         raise about.error(f"rows do not match the nodes of the features: {'; '.join(problems)} ({known.said})")
+
+
+def _edges(adjacency: Sparse) -> int:
+    """Count edges, loops included."""
+    return (int(adjacency.nnz) + int(np.count_nonzero(adjacency.diagonal()))) // 2
 
 
 def _listed(ids: NodeIds) -> list[Any]:

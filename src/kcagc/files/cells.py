@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from array import array
 
@@ -10,7 +11,7 @@ import numpy as np
 from kcagc._types import IntArray
 from kcagc.errors import DataError
 from kcagc.files.opening import InputFile, shown
-from kcagc.files.table import Names, Table
+from kcagc.files.table import FINITE, Names, Table, Texts
 
 _MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}
 _TRUTH = {"true": 1.0, "false": 0.0}
@@ -70,20 +71,26 @@ def whole_numbers(cells: list[str]) -> IntArray | None:
 
 
 class Numbers:
-    """Numbers that arrive row by row; the first cell that is none ends it, with its line and column."""
+    """Numbers that arrive row by row; the first cell that is none ends it, with its line and column.
 
-    def __init__(self, file: InputFile, columns: list[tuple[int, str]]) -> None:
+    In the columns of `gaps` a cell may be missing, which makes it NaN.
+    """
+
+    def __init__(self, file: InputFile, columns: list[tuple[int, str]], gaps: frozenset[str] = frozenset()) -> None:
         self.values = array("d")
         self._file = file
         self._columns = columns
+        self._gaps = gaps
         self._truth: set[str] = set()  # columns of true and false
-        self._first = 0  # the line of the first row
+        self._begun: set[str] = set()  # columns that have had a value
 
     def add(self, line: int, cells: list[str]) -> None:
         """Take the cells of one line."""
-        self._first = self._first or line
         for place, name in self._columns:
             text = cells[place].strip()
+            if name in self._gaps and text.lower() in _MISSING:
+                self.values.append(math.nan)
+                continue
             try:
                 # as numpy's reader has it: Python's float would also take 1_000 and digits of other scripts
                 if "_" in text or not text.isascii():
@@ -95,6 +102,7 @@ class Numbers:
                 raise
             except ValueError:
                 value = self._word(line, name, text)
+            self._begun.add(name)
             self.values.append(value)
 
     def _word(self, line: int, name: str, text: str) -> float:
@@ -103,8 +111,8 @@ class Numbers:
             problem = "the value is missing" + (f" ({shown(text)})" if text else "")
             if text.lower() not in _MISSING:
                 problem = f"{shown(text)} is not a number" + self._hint(name, text)
-            raise self._file.error(f"line {line}, column {name!r}: {problem}; every cell needs a finite number")
-        if line == self._first:
+            raise self._file.error(f"line {line}, column {name!r}: {problem}; {FINITE}")
+        if name not in self._begun:
             self._truth.add(name)
         elif name not in self._truth:
             raise self._mixed(line, name, text)
@@ -115,10 +123,20 @@ class Numbers:
             return f" (write {text.replace(',', '.')})"
         if (0, name) in self._columns:
             return " (if this column names the nodes, set id_column to it)"
-        return ""
+        return ' (a column of words needs a rule, kind = "categorical" or "drop")'
 
     def _mixed(self, line: int, name: str, text: str) -> DataError:
         return self._file.error(
             f"line {line}, column {name!r}: {shown(text)} in a column that begins with "
             f"{'true or false' if name in self._truth else 'numbers'}; write 1 and 0 for true and false"
         )
+
+
+def texts_of(cells: list[str]) -> Texts:
+    """Give text as it is written; only a cell without a letter is missing, because "NA" may be Namibia."""
+    return [None if not cell or cell.isspace() else cell for cell in cells]
+
+
+def quoted(text: str) -> str:
+    """Write a text as a cell of a CSV file, in quotes where it needs them."""
+    return '"' + text.replace('"', '""') + '"' if re.search(r'[,"\r\n]', text) else text

@@ -16,9 +16,9 @@ from typing import IO
 import numpy as np
 
 from kcagc._types import FloatArray, IntArray
-from kcagc.files.cells import IdColumn, Numbers
+from kcagc.files.cells import IdColumn, Numbers, texts_of
 from kcagc.files.opening import InputFile, shown
-from kcagc.files.table import Names, Table, Wanted, checked, columns_of
+from kcagc.files.table import Columns, Names, Table, Texts, Wanted, checked, columns_of
 
 _SEPARATOR = {"csv": ",", "tsv": "\t"}
 _AT_ONCE = 20_000  # rows: few enough to stay small as text, many enough for numpy's start not to count
@@ -32,12 +32,12 @@ def read_delimited(file: InputFile, wanted: Wanted) -> Table:
     """Read the columns `wanted`; a header in the first line gives their names."""
     with file.text() as stream:
         header, _ = _header(file, stream)
-        names, numbers = columns_of(file, header, wanted)
+        columns = columns_of(file, header, wanted)
     try:
-        table = _quick(file, names, numbers, as_text=wanted.as_text)
+        table = _quick(file, columns, as_text=wanted.as_text)
     except ValueError:  # numpy's too; none is for the user yet, because only the careful reader knows the place
-        table = _careful(file, names, numbers, as_text=wanted.as_text)
-    return checked(table)
+        table = _careful(file, columns, as_text=wanted.as_text)
+    return checked(table, columns.gaps)
 
 
 def read_lines(file: InputFile) -> Table:
@@ -79,7 +79,10 @@ def _is_data(header: list[str]) -> bool:
     return not counted
 
 
-def _quick(file: InputFile, names: list[str], numbers: list[str], *, as_text: bool) -> Table:
+def _quick(file: InputFile, columns: Columns, *, as_text: bool) -> Table:
+    if columns.texts:
+        raise _UnusualError
+    names, numbers = columns.names, columns.numbers
     ids = {name: IdColumn(as_text=as_text) for name in names}
     blocks: list[FloatArray] = []
     fields = [("ids", object, (len(names),))] if names else []
@@ -97,7 +100,7 @@ def _quick(file: InputFile, names: list[str], numbers: list[str], *, as_text: bo
                 ids[name].add(block["ids"][:, place].tolist())
             blocks.append(np.ascontiguousarray(block["numbers"]) if numbers else np.empty((len(block), 0)))
     values = np.concatenate(blocks) if blocks else np.empty((0, len(numbers)))
-    return _table(file, ids, numbers, values, 2)
+    return _table(file, ids, numbers, values, 2, {})
 
 
 def _plain_lines(stream: IO[str], separator: str, width: int) -> Iterator[str]:
@@ -112,25 +115,26 @@ def _plain_lines(stream: IO[str], separator: str, width: int) -> Iterator[str]:
         yield line
 
 
-def _careful(file: InputFile, names: list[str], numbers: list[str], *, as_text: bool) -> Table:
-    ids = {name: IdColumn(as_text=as_text) for name in names}
+def _careful(file: InputFile, columns: Columns, *, as_text: bool) -> Table:
+    ids = {name: IdColumn(as_text=as_text) for name in columns.names}
     with file.text() as stream:
         header, last = _header(file, stream)
-        name_places = [header.index(name) for name in names]
-        texts: list[list[str]] = [[] for _ in names]
-        parser = Numbers(file, [(header.index(name), name) for name in numbers])
+        kept: dict[str, list[str]] = {name: [] for name in (*columns.names, *columns.texts)}
+        places = [(kept[name], header.index(name)) for name in kept]
+        parser = Numbers(file, [(header.index(name), name) for name in columns.numbers], columns.gaps)
         lines = array("q")
         for line, cells in _records(file, stream, last):
             if len(cells) != len(header):
                 raise file.error(f"line {line}: there are {len(cells)} cells, but the header has {len(header)}")
-            for text, place in zip(texts, name_places, strict=True):
-                text.append(cells[place])
+            for found, place in places:
+                found.append(cells[place])
             parser.add(line, cells)
             lines.append(line)
-    for name, text in zip(names, texts, strict=True):
-        ids[name].add(text)
-    values = np.asarray(parser.values, dtype=np.float64).reshape(len(lines), len(numbers))
-    return _table(file, ids, numbers, values, np.asarray(lines, dtype=np.int64))
+    for name, column in ids.items():
+        column.add(kept[name])
+    values = np.asarray(parser.values, dtype=np.float64).reshape(len(lines), len(columns.numbers))
+    texts = {name: texts_of(kept[name]) for name in columns.texts}
+    return _table(file, ids, columns.numbers, values, np.asarray(lines, dtype=np.int64), texts)
 
 
 def _records(file: InputFile, stream: IO[str], last: int) -> Iterator[tuple[int, list[str]]]:
@@ -154,10 +158,15 @@ def _records(file: InputFile, stream: IO[str], last: int) -> Iterator[tuple[int,
 
 
 def _table(
-    file: InputFile, ids: dict[str, IdColumn], numbers: list[str], values: FloatArray, lines: IntArray | int
+    file: InputFile,
+    ids: dict[str, IdColumn],
+    numbers: list[str],
+    values: FloatArray,
+    lines: IntArray | int,
+    texts: dict[str, Texts],
 ) -> Table:
     names: dict[str, Names] = {name: column.values() for name, column in ids.items()}
-    table = Table(file, names, numbers, values, lines, "line")
+    table = Table(file, names, numbers, values, lines, "line", texts)
     for name, column in ids.items():
         column.check(table, name)
     return table

@@ -27,15 +27,22 @@ def node_ids(table: Table, column: str) -> NodeIds:
 def read_ids(path: PathLike, party: str, matrix: InputFile, n_rows: int) -> NodeIds:
     """Read the names of a matrix's rows: one column with a header, or plain text with an id on each line."""
     file = InputFile.named(path, party, LISTS)
-    if file.kind == "txt":
-        table, column = read_lines(file), "id"
-    else:
-        read = read_parquet if file.kind == "parquet" else read_delimited
-        table = read(file, Wanted(names=None))
-        (column,) = table.names
+    table = _one_column(file)
     if table.n_rows != n_rows:
         raise file.error(f"there are {table.n_rows} ids, but {matrix.path} has {n_rows} rows")
-    return node_ids(table, column)
+    return node_ids(table, *table.names)
+
+
+def read_id_list(path: PathLike, party: str) -> NodeIds:
+    """Read ids that stand alone: one column with a header, or plain text with an id on each line."""
+    table = _one_column(InputFile.named(path, party, LISTS))
+    return node_ids(table, *table.names)
+
+
+def _one_column(file: InputFile) -> Table:
+    if file.kind == "txt":
+        return read_lines(file)
+    return (read_parquet if file.kind == "parquet" else read_delimited)(file, Wanted(names=None))
 
 
 def kind_and_example(values: Names) -> str:

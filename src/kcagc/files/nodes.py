@@ -1,4 +1,4 @@
-"""The nodes that a graph file may name: those that the features have."""
+"""The nodes that a graph file may name: those that the features have, or those of an agreed list."""
 
 from __future__ import annotations
 
@@ -17,10 +17,14 @@ from kcagc.parameters import check_count
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """The nodes that edges may name; without names they are called 0, 1, 2, ..."""
+    """The nodes that edges may name; without names they are called 0, 1, 2, ...
+
+    Another node in a graph file is an error, or with `only` is left out with all its edges.
+    """
 
     ids: NodeIds
     said: str  # what they are called, in words
+    only: bool = False
 
     @classmethod
     def of(cls, nodes: NodeIds | int) -> Known:
@@ -32,6 +36,11 @@ class Known:
         check_count("nodes", nodes)
         numbered = f"the features have no ids, so that nodes are called 0 to {nodes - 1}"
         return cls(NodeIds(np.arange(nodes, dtype=np.int64), where="nodes"), numbered)
+
+    @classmethod
+    def listed(cls, nodes: NodeIds) -> Known:
+        """Take the ids of an agreed list; what else a graph file names is left out."""
+        return cls(nodes, f"the ids of the node list are {kind_and_example(nodes.values)}", only=True)
 
     @property
     def are_text(self) -> bool:

@@ -21,6 +21,7 @@ Kind = Literal["csv", "tsv", "txt", "parquet", "npz", "mtx"]
 TABLES: tuple[Kind, ...] = ("csv", "tsv", "parquet")
 MATRICES: tuple[Kind, ...] = ("npz", "mtx")
 LISTS: tuple[Kind, ...] = ("csv", "tsv", "parquet", "txt")
+KINDS: tuple[Kind, ...] = (*LISTS, *MATRICES)
 
 _PACKED: tuple[Kind, ...] = ("csv", "tsv", "txt", "mtx")  # these may end in .gz
 _SHOWN = 60  # characters of a value that a message repeats

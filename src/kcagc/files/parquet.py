@@ -9,7 +9,7 @@ import numpy as np
 from kcagc._types import FloatArray
 from kcagc.errors import ParameterError
 from kcagc.files.opening import InputFile, PathLike
-from kcagc.files.table import Names, Table, Wanted, checked, columns_of
+from kcagc.files.table import Names, Table, Texts, Wanted, checked, columns_of
 
 _LARGEST = np.iinfo(np.int64).max
 
@@ -33,20 +33,23 @@ def read_parquet(file: InputFile, wanted: Wanted) -> Table:
             schema = source.schema_arrow
         except (arrow.ArrowException, OSError) as error:
             raise file.error(f"not a Parquet file, or a damaged one ({_first_line(error)})") from error
-        names, numbers = columns_of(file, schema.names, wanted)
-        for column in names:
+        columns = columns_of(file, schema.names, wanted)
+        for column in columns.names:
             _check_id_type(arrow, file, column, schema.field(column).type)
-        for column in numbers:
+        for column in columns.numbers:
             _check_number_type(arrow, file, column, schema.field(column).type)
+        for column in columns.texts:
+            _check_text_type(arrow, file, column, schema.field(column).type)
         try:
-            content = source.read(columns=[*names, *numbers])
+            content = source.read(columns=[*columns.names, *columns.numbers, *columns.texts])
         except (arrow.ArrowException, OSError) as error:
             raise file.error(f"a damaged Parquet file ({_first_line(error)})") from error
     # the ids last: their errors name rows by the table
-    table = Table(file, {}, numbers, _numbers(arrow, content, numbers), 1, "row")
-    for column in names:
+    texts = {column: _texts(arrow, _plain(arrow, content.column(column))) for column in columns.texts}
+    table = Table(file, {}, columns.numbers, _numbers(arrow, content, columns.numbers), 1, "row", texts)
+    for column in columns.names:
         table.names[column] = _ids(arrow, table, column, _plain(arrow, content.column(column)))
-    return checked(table)
+    return checked(table, columns.gaps)
 
 
 def _numbers(arrow: Any, content: Any, columns: list[str]) -> FloatArray:
@@ -55,6 +58,12 @@ def _numbers(arrow: Any, content: Any, columns: list[str]) -> FloatArray:
         numbers = _plain(arrow, content.column(column)).cast(arrow.float64(), safe=False)
         values[:, place] = numbers.to_numpy(zero_copy_only=False)
     return values
+
+
+def _texts(arrow: Any, values: Any) -> Texts:
+    """Give levels as text; an empty one is as good as missing, as in a CSV file."""
+    found: list[str | None] = values.cast(arrow.string()).to_pylist()
+    return [None if text is None or not text or text.isspace() else text for text in found]
 
 
 def _ids(arrow: Any, table: Table, column: str, values: Any) -> Names:
@@ -83,7 +92,14 @@ def _check_number_type(arrow: Any, file: InputFile, column: str, kind: Any) -> N
     meant, types = _meant(arrow, kind), arrow.types
     sound = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
     if not any(test(meant) for test in sound):  # a column of nulls alone is named by its first row later
-        raise file.error(f"column {column!r}: values must be numbers, but their type is {kind}")
+        hint = ' (a rule with kind = "categorical" or "drop" is needed)' if _is_text(arrow, meant) else ""
+        raise file.error(f"column {column!r}: values must be numbers, but their type is {kind}{hint}")
+
+
+def _check_text_type(arrow: Any, file: InputFile, column: str, kind: Any) -> None:
+    meant, types = _meant(arrow, kind), arrow.types
+    if not (_is_text(arrow, meant) or types.is_integer(meant) or types.is_boolean(meant) or types.is_null(meant)):
+        raise file.error(f"column {column!r}: levels must be strings or whole numbers, but their type is {kind}")
 
 
 def _is_text(arrow: Any, kind: Any) -> bool:

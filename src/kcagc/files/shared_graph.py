@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kcagc._types import Sparse
 from kcagc.errors import ParameterError
 from kcagc.files.adjacency import matrix_of
 from kcagc.files.edges import edges_of
@@ -27,8 +28,16 @@ def read_graph(
     `Graph.from_edges` has it. A matrix (`.npz`, `.mtx`) has a row for each node, named by the one-column file `ids` or
     else called 0, 1, 2, ...
     """
-    file = InputFile.named(path, party, (*TABLES, *MATRICES))
     known = Known.of(nodes)
+    adjacency, _ = read_adjacency(path, party=party, known=known, source=source, target=target, weight=weight, ids=ids)
+    return Graph(adjacency, nodes if isinstance(nodes, NodeIds) else None)
+
+
+def read_adjacency(
+    path: PathLike, *, party: str, known: Known, source: str, target: str, weight: str | None, ids: PathLike | None
+) -> tuple[Sparse, int]:
+    """Read the edges between the nodes that are `known`, and count those that were left out."""
+    file = InputFile.named(path, party, (*TABLES, *MATRICES))
     if file.kind in MATRICES:
         adjacency = matrix_of(file, known, ids)
     else:
@@ -37,4 +46,4 @@ def read_graph(
         if source == target or weight in (source, target):
             raise ParameterError(f"source, target, weight: must be different columns, not {[source, target, weight]}")
         adjacency = edges_of(file, known, source, target, weight)
-    return Graph(adjacency, nodes if isinstance(nodes, NodeIds) else None)
+    return adjacency

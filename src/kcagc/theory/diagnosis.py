@@ -11,16 +11,7 @@ from numpy.typing import ArrayLike
 
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.structure import Graph
-from kcagc.inputs import (
-    Settings,
-    check_rows,
-    check_tables,
-    filter_of,
-    graphs_of,
-    parameters_of,
-    seeds_of,
-    table_of,
-)
+from kcagc.inputs import Settings, bring, check_tables, filter_of, graphs_of, parameters_of, seeds_of
 from kcagc.protocol.local import PartyData
 from kcagc.theory.bound import ENOUGH, Bound, bound, common_c
 from kcagc.theory.clusters import Around, Clusters
@@ -118,7 +109,7 @@ def diagnose(
     called = _names(names, len(X))
     given = _one_each("local_labels", local_labels, called)
     data = _data(model, X, graphs, called)
-    n_nodes = graphs[0].n_nodes
+    n_nodes = data[called[0]].graph.n_nodes
     wanted = Clusters.of(_target(model, target), n_nodes, "target")
     seed, _ = seeds_of(getattr(model, "random_state", None))
     own: dict[str, Around] = {}
@@ -155,13 +146,9 @@ def _one_each(what: str, given: Sequence[ArrayLike] | None, names: list[str]) ->
 
 
 def _data(model: Settings, X: Sequence[Any], graphs: list[Graph], names: list[str]) -> dict[str, PartyData]:
-    filter_ = filter_of(model.filter, model.psi)
-    data = {
-        name: PartyData.build(name, graph, table_of(name, graph, table), filter_)
-        for name, graph, table in zip(names, graphs, X, strict=True)
-    }
-    check_rows(data)
-    return data
+    """Make rows of the tables as the model does."""
+    asked = {name: getattr(model, name) for name in ("id_column", "nodes", "transformers") if hasattr(model, name)}
+    return bring(names, graphs, X, filter_of(model.filter, model.psi), **asked).data
 
 
 def _target(model: Settings, target: ArrayLike | None) -> ArrayLike:

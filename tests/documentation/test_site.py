@@ -1,0 +1,150 @@
+"""The site builds without a warning, asks nobody for anything, and its tables have all that the code has."""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from importlib import import_module
+
+import pytest
+
+from documentation.pages import DOCS, pages
+
+sys.path.append(str(DOCS / "_ext"))
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-n", "-q", str(DOCS), str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+def test_every_page_is_built_and_can_be_reached_from_the_first(site):
+    first = (site / "index.html").read_text()
+    for name in pages():
+        assert (site / f"{name}.html").exists()
+        assert name == "index" or f'href="{name}.html"' in first, name
+
+
+class _Requests(HTMLParser):
+    """Collects what a browser would fetch to show a page; links that a person may follow are not among it."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        if tag in ("script", "img", "iframe", "source", "video", "audio", "embed"):
+            self.found.append(given.get("src"))
+        if tag == "link" and given.get("rel") not in ("canonical", "search", "next", "prev", "index", "genindex"):
+            self.found.append(given.get("href"))
+
+
+def test_no_page_asks_another_server_for_anything(site):
+    for page in site.rglob("*.html"):
+        requests = _Requests()
+        requests.feed(page.read_text())
+        outside = [one for one in requests.found if one and re.match(r"(https?:)?//", one)]
+        assert not outside, f"{page.name}: {outside}"
+    for style in site.rglob("*.css"):
+        assert not re.search(r"(url\(|@import)\s*[\"']?(https?:)?//", style.read_text()), style.name
+
+
+def test_the_page_of_commands_has_every_command_and_option(site):
+    import click
+
+    from kcagc.cli.main import cli
+
+    page = _text(site / "reference" / "cli.html")
+
+    def walk(command, name):
+        for option in command.params:
+            if isinstance(option, click.Option) and not option.hidden:
+                assert option.opts[0] in page
+        for inner, one in getattr(command, "commands", {}).items():
+            assert f"{name} {inner}" in page
+            walk(one, f"{name} {inner}")
+
+    walk(cli, "kcagc")
+
+
+def test_the_threat_model_has_every_line_of_the_ledger_and_every_risk(site):
+    from kcagc.ledger.lines import LINES
+    from kcagc.ledger.policy import RISKS
+
+    page = _text(site / "threat-model.html")
+    for kind, line in LINES.items():
+        assert kind in page
+        assert _plain(line.learns) in _plain(page), kind
+    assert all(name in page for name in RISKS)
+
+
+def test_the_wire_format_has_every_message_frame_and_constant(site):
+    from typing import get_args
+
+    import msgspec
+
+    from kcagc.protocol import messages
+    from kcagc.protocol.agreement import PROTOCOL
+    from kcagc.secagg import fixed_point, masks
+    from kcagc.transport import frames, grpc_options
+
+    page = _text(site / "reference" / "wire-format.html")
+    for kind in (*get_args(messages.AnyMessage), *get_args(messages.BoxContent), *get_args(frames.AnyFrame)):
+        assert msgspec.inspect.type_info(kind).tag in page
+        assert all(field in page for field in kind.__struct_fields__)
+    for said in (PROTOCOL, frames.LINK, grpc_options.PATH, f"{frames.PART_BYTES // 1024} KiB"):
+        assert said in page
+    raised = str(fixed_point.FRACTION_BITS).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    assert f"2{raised})" in page
+    assert ("two check words" in page) == (masks.CHECK_WORDS == 2)
+
+
+def test_the_reference_has_every_public_name(site):
+    from tables_of_code import public_names
+
+    import kcagc
+
+    page = (site / "reference" / "api.html").read_text()
+    for module in kcagc.PUBLIC_MODULES:
+        for name in public_names(module):
+            assert name in page
+            if isinstance(getattr(import_module(module), name), type):
+                assert re.search(rf'id="kcagc\.[\w.]*{name}"', page), f"{module}.{name} is listed and not described"
+
+
+def test_the_settings_of_a_role_are_all_listed(site):
+    import msgspec
+
+    from kcagc.deployment.config import Document
+
+    page = _text(site / "reference" / "configuration.html")
+    for section in msgspec.structs.fields(Document):
+        assert f"[{section.name}]" in page
+    for name in ("n_local_clusters", "id_column", "tls_name", "largest_message"):
+        assert name in page
+
+
+def test_what_the_map_of_the_paper_names_exists():
+    text = (DOCS / "concepts" / "paper-map.md").read_text()
+    named = re.findall(r"`(\w+/\w+\.py)`", text)
+    assert len(named) > 20
+    assert [one for one in named if not (DOCS.parent / "src" / "kcagc" / one).exists()] == []
+
+
+def _text(path):
+    return re.sub(r"<[^>]+>", "", path.read_text()).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+def _plain(words):
+    """Forget about quotation marks, which the site makes round, and white space."""
+    straight = words.translate(str.maketrans("“”‘’", "\"\"''")).replace("&quot;", '"').replace("&#39;", "'")
+    return re.sub(r"\s+", " ", straight)

@@ -1,0 +1,90 @@
+"""Every example runs in its small form, and says what it is there to say."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(name, *words):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / name), *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 25
+    assert max(len(line) for line in lines) <= 140
+    return done.stdout
+
+
+def percentages(text):
+    return [float(found) for found in re.findall(r"([\d.]+)%", text)]
+
+
+def test_together_is_better_than_anybody_alone_and_not_far_from_pooled():
+    *alone, together, basic, pooled = percentages(run("pooled_against_collaborative.py", "600"))
+    assert len(alone) == 3
+    assert max(alone) < min(together, basic)
+    assert together > pooled - 8
+
+
+def test_three_organisations_end_with_the_same_labels(tmp_path):
+    printed = run("three_organisations.py", str(tmp_path / "trial"))
+    assert "all parties have the same clusters: True" in printed
+    assert "opened/distances.shuffled" in printed
+    assert "labelled" not in printed
+
+
+def test_new_nodes_are_placed_about_as_well_as_those_of_the_fit():
+    fit, predicted = percentages(run("predict_new_nodes.py"))
+    assert predicted > fit - 10
+
+
+def test_more_local_clusters_make_more_cells():
+    rows = re.findall(r"^ *(\d?k|basic) +[\d.]+% +(\d+)", run("choosing_local_clusters.py"), flags=re.MULTILINE)
+    cells = [int(count) for _, count in rows]
+    assert [name for name, _ in rows] == ["k", "2k", "4k", "8k", "basic"]
+    assert cells == sorted(cells)
+
+
+def test_between_two_parties_the_others_distances_come_out_and_kcagc_refuses():
+    printed = run("what_two_parties_leak.py")
+    for recovered, true in re.findall(r"recovered ([\d.]+), true ([\d.]+)", printed):
+        assert recovered == true
+    assert float(re.search(r"largest error (\S+)", printed)[1]) < 1e-12
+    assert 'refused: "two-party-sum"' in printed
+    assert "weaker than the default: none" in printed
+
+
+def test_the_notebook_runs_from_top_to_bottom(tmp_path):
+    notebook = json.loads((EXAMPLES / "first_steps.ipynb").read_text(encoding="utf-8"))
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert notebook["nbformat"] == 4
+    assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"])
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+    script = tmp_path / "notebook.py"
+    script.write_text("\n".join("".join(cell["source"]) for cell in code), encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert percentages(done.stdout)[-1] > 80
+
+
+def test_the_files_of_the_tutorial_are_the_same_every_time(tmp_path):
+    for folder in ("one", "two"):
+        run("tutorial_data.py", str(tmp_path / folder))
+    first = {path.name: path.read_bytes() for path in (tmp_path / "one").iterdir()}
+    assert first == {path.name: path.read_bytes() for path in (tmp_path / "two").iterdir()}
+    assert len(first) == 9
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_an_example_is_listed_on_the_page_of_examples_and_says_how_to_run_it(path):
+    page = (EXAMPLES.parent / "docs" / "examples.md").read_text()
+    assert f"`{path.name}`" in page
+    assert f"python examples/{path.name}" in path.read_text()

@@ -1,0 +1,123 @@
+"""Graphs of networkx and PyTorch Geometric become ours, or are refused with a word about why."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import networkx
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import kcagc
+from foreign.tensors import Data, Tensor
+from kcagc.errors import DataError
+from kcagc.foreign import graph_of
+from kcagc.graph import AttributedGraph, Graph
+
+
+def test_names_of_nodes_are_ids_and_weights_are_weights():
+    given = networkx.Graph()
+    given.add_nodes_from(["z", "a", "m"])
+    given.add_edge("a", "z", weight=2.5)
+    given.add_edge("m", "m")
+    found = graph_of(given)
+    assert found.ids.values == ["z", "a", "m"]
+    assert_array_equal(found.adjacency.toarray(), [[0, 2.5, 0], [2.5, 0, 0], [0, 0, 1]])
+
+
+def test_numbers_from_0_on_are_rows_whatever_the_order_they_came_in():
+    given = networkx.Graph()
+    given.add_edges_from([(3, 1), (0, 2)])
+    found = graph_of(given)
+    assert found.ids is None
+    assert_array_equal(found.adjacency.toarray(), networkx.to_numpy_array(given, nodelist=range(4)))
+    other = networkx.relabel_nodes(given, {0: 70})
+    assert sorted(graph_of(other).ids.values) == [1, 2, 3, 70]
+
+
+def test_parallel_edges_add_up_as_they_do_there():
+    given = networkx.MultiGraph([(0, 1), (0, 1), (1, 2)])
+    assert_array_equal(graph_of(given).adjacency.toarray(), networkx.to_numpy_array(given))
+
+
+def test_a_directed_graph_is_taken_only_where_both_directions_are_there():
+    given = networkx.DiGraph([("a", "b"), ("b", "a")])
+    assert graph_of(given).n_edges == 1
+    given.add_edge("b", "c")
+    with pytest.raises(DataError, match=r"must be symmetric.*The graph is directed; graph.to_undirected\(\)"):
+        graph_of(given)
+
+
+@pytest.mark.parametrize(
+    ("edges", "said"),
+    [
+        ([((0, 1), (0, 2), 1)], "has no usable id .*convert_node_labels_to_integers"),
+        ([("a", 1, 1)], "ids must be all numbers or all strings"),
+        ([("a", "b", "heavy")], "a weight is not a number"),
+        ([("a", "b", -1)], "negative"),
+    ],
+)
+def test_what_makes_no_graph_is_said(edges, said):
+    given = networkx.Graph()
+    given.add_weighted_edges_from(edges)
+    with pytest.raises(DataError, match=said):
+        graph_of(given)
+    with pytest.raises(DataError, match="adjacency: the graph has no nodes"):
+        graph_of(networkx.Graph())
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("name", [None, "edge_weight", "edge_attr"])
+def test_edges_of_geometric_data_are_undirected_in_one_direction_or_both(both, name):
+    ends = np.array([[0, 1], [2, 2]])
+    weights = np.array([0.5, 2.0])
+    if both:
+        ends, weights = np.hstack([ends, ends[::-1]]), np.tile(weights, 2)
+    more = {} if name is None else {name: Tensor(weights[:, None] if name == "edge_attr" else weights)}
+    found = graph_of(Data(edge_index=Tensor(ends), num_nodes=4, **more))
+    one, two = (1, 1) if name is None else (0.5, 2)
+    assert_array_equal(found.adjacency.toarray(), [[0, 0, one, 0], [0, 0, two, 0], [one, two, 0, 0], [0, 0, 0, 0]])
+
+
+def test_wrong_geometric_data_are_named_by_field():
+    with pytest.raises(DataError, match=r"edge_index: must be whole numbers of shape \(2, edges\)"):
+        graph_of(Data(edge_index=Tensor(np.ones((3, 2))), num_nodes=3))
+    index = Tensor(np.array([[0], [1]]))
+    with pytest.raises(DataError, match=r"edge_attr: has shape \(1, 2\); one weight for each edge"):
+        graph_of(Data(edge_index=index, num_nodes=2, edge_attr=Tensor(np.ones((1, 2)))))
+    with pytest.raises(DataError, match="edges: target: row 0 is 1, and nodes are 0 to 0"):
+        graph_of(Data(edge_index=index, num_nodes=1))
+
+
+def test_graphs_of_ours_are_taken_as_they_are():
+    graph = Graph.from_edges([0], [1])
+    assert graph_of(graph) is graph
+    assert graph_of(AttributedGraph.build(graph, np.eye(2))) is graph
+
+
+def test_none_of_these_libraries_is_needed_by_ours():
+    """scikit-learn imports pandas where it is installed, so it is shut out: all must go without."""
+    code = (
+        "import sys\n"
+        "class Shut:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name.split('.')[0] in ('pandas', 'polars', 'networkx', 'torch', 'torch_geometric', 'pyarrow'):\n"
+        "            raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Shut())\n"
+        "import kcagc.foreign, kcagc.tables\n"
+        "from kcagc import AGC, KCAGC\n"
+        "from kcagc.datasets import load\n"
+        "data = load('demo')\n"
+        "model = KCAGC(n_clusters=5, psi=2, n_init=1, random_state=0).fit(data.parties(), adjacency=data.adjacency)\n"
+        "print(len(model.labels_))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("600\n", "")
+
+
+def test_our_sources_never_import_them():
+    imports = re.compile(r"^\s*(import|from) (pandas|polars|networkx|torch)", flags=re.MULTILINE)
+    sources = Path(kcagc.__file__).parent.rglob("*.py")
+    assert [path for path in sources if imports.search(path.read_text())] == []

@@ -1,0 +1,31 @@
+import pytest
+
+from report.folders import SEVEN, as_prediction, run_in
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory):
+    """Three parties and a coordinator."""
+    return run_in(tmp_path_factory.mktemp("three"))
+
+
+@pytest.fixture(scope="session")
+def pages(run, tmp_path_factory):
+    """The page of every kind of role and run, by what it is."""
+    two = run_in(
+        tmp_path_factory.mktemp("two"),
+        ("alice", "bob"),
+        aggregator="bob",
+        accept='["two-party-sum", "labelled-sums"]',
+    )
+    tree = run_in(tmp_path_factory.mktemp("tree"), SEVEN)
+    predicted = as_prediction(run, tmp_path_factory.mktemp("predicted") / "prediction")
+    folders = {
+        "party": run.tasks["alice"].places.folder,
+        "coordinator": run.tasks["coordinator"].places.folder,
+        "party that sums": two.tasks["bob"].places.folder,
+        "one of two": two.tasks["alice"].places.folder,
+        "tree": tree.tasks["party-0"].places.folder,
+        "prediction": predicted,
+    }
+    return {name: (folder / "report.html").read_text() for name, folder in folders.items()}

@@ -1,0 +1,244 @@
+"""The page of every kind of run: well made, readable by everybody, quiet on the network, and harmless."""
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import stat
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from deployment.collaboration import names_of, table_of
+from kcagc.deployment import reporting
+from kcagc.report.folder import RunFolder
+from kcagc.report.markup import tag, text_of
+from kcagc.report.numerals import count, percent, signed, size
+from kcagc.report.page import page_of, write_page
+from report.reading import read
+
+KINDS = ["party", "coordinator", "party that sums", "one of two", "tree", "prediction"]
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@every_kind
+def test_the_page_is_well_made_and_no_id_comes_twice(pages, kind):
+    html = read(pages[kind])
+    ids = [one.attributes["id"] for one in html.every() if "id" in one.attributes]
+    assert len(ids) == len(set(ids))
+    named = " ".join(one.attributes.get("aria-labelledby", "") for one in html.every()).split()
+    linked = [one.attributes["href"][1:] for one in html.every("a")]
+    assert set(named) | set(linked) <= set(ids)
+    assert html.attributes["lang"] == "en"
+    assert [len(list(html.every(name))) for name in ("header", "nav", "main", "footer", "h1")] == [1] * 5
+
+
+@every_kind
+def test_headings_go_down_one_step_at_a_time(pages, kind):
+    levels = [int(one.name[1]) for one in read(pages[kind]).every("h1", "h2", "h3", "h4", "h5", "h6")]
+    assert levels[0] == 1
+    assert all(later <= earlier + 1 for earlier, later in pairwise(levels))
+
+
+@every_kind
+def test_every_figure_and_every_table_can_be_read_without_seeing_it(pages, kind):
+    html = read(pages[kind])
+    for table in html.every("table"):
+        assert next(table.every("caption")).text
+        assert all(one.attributes.get("scope") in ("col", "row") for one in table.every("th"))
+    for drawing in html.every("svg"):
+        hidden = drawing.attributes.get("aria-hidden") == "true"
+        described = [next(drawing.every(part), None) for part in ("title", "desc")]
+        assert hidden or (all(described) and drawing.attributes["role"] == "img")
+    for one in html.every("figure"):
+        assert list(one.every("figcaption"))
+        assert list(one.every("table"))  # the numbers behind it
+    for one in html.every("div"):
+        if one.attributes.get("role") == "region":
+            assert one.attributes["tabindex"] == "0"
+            assert one.attributes["aria-label"]
+
+
+@every_kind
+def test_the_page_asks_nothing_of_anybody_and_its_own_policy_forbids_it(pages, kind):
+    page = pages[kind]
+    assert not re.search(r"https?:|//\w|url\(|@import|<script|javascript:|\bsrc=|\bon\w+=|\bstyle=", page)
+    html = read(page)
+    (policy,) = [one.attributes["content"] for one in html.every("meta") if "http-equiv" in one.attributes]
+    style = re.search(r"<style>(.*?)</style>", page, flags=re.DOTALL).group(1)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert policy.startswith("default-src 'none'; ")
+    assert f"style-src 'sha256-{digest}'" in policy
+
+
+def test_the_numbers_on_the_page_are_those_of_the_folder(run, pages):
+    folder = run.tasks["alice"].places.folder
+    summary = json.loads((folder / "run.json").read_text())
+    clusters = json.loads((folder / "clusters.json").read_text())
+    html = read(pages["party"])
+    (sizes,) = [one for one in html.every("table") if "sizes" in (one.attributes.get("class") or "")]
+    shown = [[cell.text for cell in row.every("th", "td")] for row in sizes.every("tr")][1:]
+    for cluster, row in enumerate(shown):
+        number = summary["cluster_sizes"][cluster]
+        told = clusters["clusters"][cluster]
+        assert row[:3] == [f"Cluster {cluster}", count(number), percent(number / 24).replace("\u202f", " ")]
+        assert row[4] == f"{told['confidence']['mean']:.2f}"
+        assert told["size"] == number
+    effects = [one.text for one in html.every("span") if one.attributes.get("class") == "effect"]
+    assert effects == [signed(mark["effect"]) for one in clusters["clusters"] for mark in one["marks"][:5]]
+    values = [one.text for one in html.every("dd") if one.attributes.get("class") == "value"]
+    assert size(summary["bytes_sent"]).replace("\u202f", " ") in values
+    assert count(summary["rounds"]) in values
+    assert f"{clusters['quality']['modularity']:.2f}" in values
+    for value in summary["parameters"].values():
+        assert str(value) in html.text or isinstance(value, float)
+
+
+def test_the_words_of_the_ledger_are_all_there(run, pages):
+    folder = run.tasks["alice"].places.folder
+    lines = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
+    words = " ".join(read(pages["party"]).text.split())
+    for learns in {line["learns"] for line in lines}:
+        assert learns[1:] in words
+
+
+def test_the_map_has_every_node_once_in_the_colour_of_its_cluster(run, pages):
+    paths = [one for one in read(pages["party"]).every("path") if "points" in (one.attributes.get("class") or "")]
+    drawn = {one.attributes["class"].split()[-1]: one.attributes["d"].count("M") for one in paths}
+    counted = np.bincount(run.results["alice"].labels, minlength=3).tolist()
+    assert drawn == {f"c{cluster}": number for cluster, number in enumerate(counted)}
+
+
+def test_rounds_are_drawn_where_they_are_told(run, pages):
+    merges = json.loads((run.tasks["alice"].places.folder / "run.json").read_text())["merges"]
+    assert merges[0]["history"]
+    assert "Nodes that changed cluster" in pages["party"]
+
+
+def test_without_a_history_or_a_description_the_page_does_without(run, tmp_path):
+    folder = shutil.copytree(run.tasks["alice"].places.folder, tmp_path / "old")
+    summary = json.loads((folder / "run.json").read_text())
+    for merge in summary["merges"]:
+        merge.pop("history")
+    summary.pop("delays", None)
+    (folder / "run.json").write_text(json.dumps(summary))
+    (folder / "clusters.json").unlink()
+    page = write_page(folder).read_text()
+    text = read(page).text
+    assert "Nodes that changed cluster" not in text
+    assert "This folder has no map" in text
+    assert "Converged" in text
+
+
+def test_a_coordinator_has_no_map_and_says_why(pages):
+    text = read(pages["coordinator"]).text
+    assert "holds no data, no labels and no ids" in text
+    assert "Cluster 0" not in text
+
+
+def test_what_is_weaker_than_the_default_is_marked(pages):
+    assert "more than the default" in read(pages["party that sums"]).text
+    assert "opened to bob" in read(pages["party that sums"]).text
+    assert "Nothing opened more than the default mode does" in read(pages["party"]).text
+
+
+def test_a_tree_shows_every_merge_of_its_party(pages):
+    headers = [one.text for one in read(pages["tree"]).every("th") if one.attributes["scope"] == "row"]
+    assert [one for one in headers if re.fullmatch(r"\d\.\d", one)] == ["1.1", "2.1"]
+
+
+def test_a_prediction_speaks_of_new_nodes(pages):
+    text = read(pages["prediction"]).text
+    assert "8 new nodes placed" in text
+    assert "Links between clusters" not in text
+
+
+def test_no_page_has_a_value_of_another_party_or_the_name_of_a_node(run):
+    for name in ("alice", "bob", "carol", "coordinator"):
+        page = (run.tasks[name].places.folder / "report.html").read_text()
+        kept = [path.read_text() for path in run.tasks[name].places.folder.glob("*.json")]
+        for seed, other in enumerate(("alice", "bob", "carol")):
+            if other == name:
+                continue
+            values = [f"{abs(value):.4f}"[:6] for value in table_of(seed).ravel()]
+            assert not [value for value in values for text in kept if value in text and name == "coordinator"]
+            centers = [f"{abs(value):.5f}" for value in np.ravel(run.results[other].model.centers)]
+            assert not [value for value in centers if any(value in text for text in (page, *kept))]
+        assert not [node for node in names_of() if node in page]
+
+
+def test_the_effects_of_a_party_are_those_of_its_own_table(run):
+    for seed, name in enumerate(("alice", "bob", "carol")):
+        table, labels = table_of(seed), run.results[name].labels
+        told = json.loads((run.tasks[name].places.folder / "clusters.json").read_text())
+        for one in told["clusters"]:
+            inside = labels == one["cluster"]
+            for mark in one["marks"]:
+                values = table[:, int(mark["feature"][1:])]
+                expected = (values[inside].mean() - values[~inside].mean()) / values.std()
+                assert mark["effect"] == pytest.approx(expected, abs=1e-6)
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "a' onfocus='b",
+    "</style><b>",
+    "\u202egnp.exe",
+    "&lt;i&gt;",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_shown_and_does_nothing(run, tmp_path, name):
+    source = run.tasks["alice"].places.folder
+    folder = shutil.copytree(source, tmp_path / "hostile")
+    for file in ("run.json", "ledger.jsonl", "clusters.json"):
+        text = (folder / file).read_text()
+        lines = [json.loads(line) for line in ([text] if file != "ledger.jsonl" else text.splitlines())]
+        told = "\n".join(
+            json.dumps(_renamed(line, {"alice": name, "bob": f"{name}2", "f0": f"{name}3"})) for line in lines
+        )
+        (folder / file).write_text(told)
+    before, after = read((source / "report.html").read_text()), read(write_page(folder).read_text())
+    assert [one.name for one in after.every()] == [one.name for one in before.every()]
+    changed = [list(one.attributes) for one in after.every()]
+    assert changed == [list(one.attributes) for one in before.every()]
+    assert " ".join(name.replace("\u202e", "\ufffd").split()) in after.text
+    assert "\u202e" not in after.text
+
+
+def _renamed(value, names):
+    if isinstance(value, dict):
+        return {key: _renamed(one, names) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_renamed(one, names) for one in value]
+    return names.get(value, value) if isinstance(value, str) else value
+
+
+def test_text_is_escaped_and_markup_is_not():
+    assert tag("p", "<b>", tag("b", "&"), title='"') == '<p title="&quot;">&lt;b&gt;<b>&amp;</b></p>'
+    assert text_of(["a", None, ["<", 3]]) == "a&lt;3"
+
+
+def test_the_same_folder_gives_the_same_page_for_its_owner_only(run):
+    folder = run.tasks["alice"].places.folder
+    before = (folder / "report.html").read_bytes()
+    assert page_of(RunFolder.read(folder)).encode() == before
+    for file in ("report.html", "clusters.json"):
+        assert stat.S_IMODE((folder / file).stat().st_mode) == 0o600
+
+
+def test_a_report_that_fails_is_a_line_in_the_log_and_nothing_else(run, monkeypatch):
+    said = []
+
+    def broken(*_):
+        raise RuntimeError("no disk left")
+
+    monkeypatch.setattr(reporting, "render", broken)
+    reporting.leave_report(run.tasks["alice"], run.results["alice"], said.append)
+    assert said[-1].startswith(
+        "the report could not be written: no disk left. The results are there; try: kcagc report"
+    )
