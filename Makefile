@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTHON := $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup setup-graphsage test test-kill lint format demo reproduce bench bench-processes accuracy lock build clean check-python check-venv
+.PHONY: help setup setup-graphsage setup-peers test test-kill lint format demo reproduce bench accuracy lock build clean check-python check-venv
 
 help: ## Show this help
 	@echo "make TARGET, where TARGET is one of:"
@@ -46,6 +46,15 @@ setup-graphsage: check-python ## Install PyTorch for the GraphSAGE baseline, in 
 	@.venv-graphsage/bin/python -m pip --disable-pip-version-check install --quiet -c requirements.lock '$(TORCH)' \
 		--editable '.[datasets,graphsage]'
 
+# Other systems that do the same k-means, each with versions of its own; for `make bench NAME=peers` only.
+SPU := spu==0.9.5
+MPYC := mpyc==0.11 numpy==2.4.6 gmpy2==2.3.2
+setup-peers: check-python ## Install SPU and MPyC, in .venv-spu and .venv-mpyc (1 GB)
+	@'$(PYTHON)' -m venv --clear .venv-spu
+	@.venv-spu/bin/python -m pip --disable-pip-version-check install --quiet $(SPU)
+	@'$(PYTHON)' -m venv --clear .venv-mpyc
+	@.venv-mpyc/bin/python -m pip --disable-pip-version-check install --quiet $(MPYC)
+
 test: $(READY) ## Run the tests
 	@$(BIN)/python -m pytest
 
@@ -66,17 +75,14 @@ demo: $(READY) ## Three organisations and a coordinator cluster together, as fou
 
 accuracy: $(READY) ## The baselines on the four public graphs and the protocols on Cora, beside the paper's figures (5 minutes)
 	@$(BIN)/kcagc baselines
-	@$(BIN)/python benchmarks/collaboration.py
+	@$(BIN)/python -m benchmarks.collaboration
 
 reproduce: $(READY) ## Every table and figure of the paper, or NAME=...; QUICK=1, DATASETS=cora,wiki, SEEDS=5 (hours; resumes)
 	@$(BIN)/python -m experiments.paper $(or $(NAME),all) $(if $(QUICK),--quick) \
 		$(if $(DATASETS),--datasets $(DATASETS)) $(if $(SEEDS),--seeds $(SEEDS))
 
-bench-processes: $(READY) ## Sixteen parties as sixteen processes on Cora; keeps the figures (1 minute; needs KCAGC_DATA or a download)
-	@$(BIN)/python benchmarks/processes.py --keep
-
-bench: $(READY) ## Time and memory up to 1,000,000 nodes; keeps the figures in benchmarks/results (3 minutes)
-	@$(BIN)/python benchmarks/foundation.py
+bench: $(READY) ## Every benchmark, or NAME=...; QUICK=1, MISSING=1 goes on after an interruption (an hour; renders docs/performance.md)
+	@$(BIN)/python -m benchmarks $(or $(NAME),all) $(if $(QUICK),--quick) $(if $(MISSING),--missing)
 
 lock: check-python ## Resolve the newest versions anew and pin them in requirements.lock
 	@rm -rf .venv-lock && '$(PYTHON)' -m venv .venv-lock
@@ -89,4 +95,4 @@ build: $(READY) ## Build the wheel and the source archive in dist/
 	@$(BIN)/python -m build --no-isolation
 
 clean: check-venv ## Remove the environment and everything that was built
-	@rm -rf '$(VENV)' .venv-graphsage dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf '$(VENV)' .venv-graphsage .venv-spu .venv-mpyc dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

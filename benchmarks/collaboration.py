@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import time
 from pathlib import Path
 
 import numpy as np
 
-import kcagc
-from foundation import git_commit
+from experiments.paper.store import provenance
 from kcagc import KCAGC
 from kcagc.datasets import load
 from kcagc.datasets.catalog import entry
@@ -73,9 +71,7 @@ def main() -> None:
     RESULTS.write_text(
         json.dumps(
             {
-                "commit": git_commit(),
-                "version": kcagc.__version__,
-                "python": platform.python_version(),
+                **provenance(),
                 "seeds": len(seeds),
                 "rows": rows,
                 "held_back": {"fit": fitted, "predicted": new, "share": 0.1},

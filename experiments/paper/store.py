@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -20,6 +20,7 @@ from kcagc.files.atomic import write_text
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "experiments" / "results"
+_CODE = ("src", "experiments/paper")  # what results of the experiments depend on
 _PACKAGES = ("kcagc", "numpy", "scipy", "scikit-learn", "cryptography", "grpcio")
 
 
@@ -33,10 +34,10 @@ class Stat:
 
 
 class Records:
-    """The finished cells of one experiment."""
+    """The finished cells of one experiment; `about` says what computes them."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, about: Callable[[], dict[str, Any]] | None = None) -> None:
+        self.path, self._about = path, about or provenance
         kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"runs": {}, "cells": []}
         self.runs: dict[str, Any] = kept["runs"]
         self._cells: dict[str, dict[str, Any]] = {_key(cell["config"]): cell for cell in kept["cells"]}
@@ -49,7 +50,7 @@ class Records:
 
     def add(self, config: Config, result: Result, seconds: float) -> None:
         """Keep a finished cell, in the file before anything else happens."""
-        run = provenance()
+        run = self._about()
         number = next((name for name, known in self.runs.items() if _but_when(known) == _but_when(run)), None)
         if number is None:
             number = f"run-{len(self.runs) + 1}"
@@ -59,6 +60,10 @@ class Records:
         runs = ",\n".join(f"{json.dumps(name)}: {json.dumps(known)}" for name, known in self.runs.items())
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_text(self.path, f'{{"runs": {{\n{runs}\n}}, "cells": [\n{cells}\n]}}\n')
+
+    def clear(self) -> None:
+        """Forget all cells, to compute them anew; the file stays until the first is there."""
+        self.runs, self._cells = {}, {}
 
     def all(self, **wanted: Any) -> Iterator[tuple[Config, Result]]:
         """Give the cells whose configuration has these values."""
@@ -84,20 +89,20 @@ class Records:
 class Book:
     """The results of all experiments, by name."""
 
-    def __init__(self, folder: Path = RESULTS) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path = RESULTS, about: Callable[[], dict[str, Any]] | None = None) -> None:
+        self.folder, self._about = folder, about
         self._opened: dict[str, Records] = {}
 
     def __getitem__(self, name: str) -> Records:
         if name not in self._opened:
-            self._opened[name] = Records(self.folder / f"{name}.json")
+            self._opened[name] = Records(self.folder / f"{name}.json", self._about)
         return self._opened[name]
 
 
-def provenance() -> dict[str, Any]:
-    """Say what computes: commit, versions, machine, day."""
+def provenance(*code: str) -> dict[str, Any]:
+    """Say what computes: commit (of which `code` matters), versions, machine, day."""
     return {
-        "commit": _commit(),
+        "commit": _commit(*(code or _CODE)),
         "python": platform.python_version(),
         "versions": {name: version(name) for name in _PACKAGES},
         "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
@@ -105,10 +110,10 @@ def provenance() -> dict[str, Any]:
     }
 
 
-def _commit() -> str:
+def _commit(*code: str) -> str:
     """Give the commit, marked where what is computed with has changed since."""
     head = _git("rev-parse", "--short=10", "HEAD")
-    changed = _git("status", "--porcelain", "--", "src", "experiments/paper")
+    changed = _git("status", "--porcelain", "--", *code)
     return head + ("+changes" if changed else "") if head else "unknown"
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from experiments.paper.network.critical_path import critical_path, summed_up, table
 from experiments.paper.network.relay import Network
-from experiments.paper.network.roles import Played, Roles, warmed
+from experiments.paper.network.roles import PLAY, Played, Roles, warmed
 from experiments.paper.network.zygote import Zygote
 from kcagc.datasets import load
 from kcagc.datasets.catalog import EMBEDDED, entry
@@ -57,6 +57,7 @@ def measure(
     zygote: Zygote | None = None,
     trace: bool = False,
     patience: float = _PATIENCE,
+    play: str = PLAY,
 ) -> dict[str, Any]:
     """Run all roles as processes on links of a network (None: without a relay) and give the figures.
 
@@ -67,27 +68,45 @@ def measure(
     """
     if zygote is None:
         with warmed() as own:
-            return measure(dataset, n_parties, settings, network, zygote=own, trace=trace, patience=patience)
+            return measure(dataset, n_parties, settings, network, zygote=own, trace=trace, patience=patience, play=play)
     data = load(dataset) if isinstance(dataset, str) else dataset
-    chosen = {"n_clusters": data.n_classes, **settings}
-    if "psi" not in chosen:
-        chosen["psi"] = 2 if data.name == EMBEDDED else entry(data.name).paper.psi
+    chosen = complete(data, settings)
     with tempfile.TemporaryDirectory() as folder:
-        played = Roles(Path(folder), data, n_parties, chosen).run(zygote, network, patience)
-    parties = [one for one in played if one.labels is not None]
-    labels = common_labels(parties)
-    begun, ended = interval(played)
-    steps = critical_path(played, begun)
+        played = Roles(Path(folder), data, n_parties, chosen, play=play).run(zygote, network, patience)
     figures: dict[str, Any] = {
         "dataset": data.name,
         "parties": n_parties,
         "network": "none" if network is None else network.name,
         "settings": chosen,
+        "accuracy": round(accuracy(data.labels, common_labels(parties_of(played))), 4),
+        **figures_of(played),
+    }
+    if trace:
+        begun, _ = interval(played)
+        figures["path"] = table(critical_path(played, begun))
+        figures["trace"] = {
+            one.name: [[round(at - begun, 5), what, detail] for at, what, detail in one.events] for one in played
+        }
+    return figures
+
+
+def complete(data: Dataset, settings: dict[str, Any]) -> dict[str, Any]:
+    """Add to settings what comes with a dataset: its number of clusters and its ψ."""
+    chosen = {"n_clusters": data.n_classes, **settings}
+    if "psi" not in chosen:
+        chosen["psi"] = 2 if data.name == EMBEDDED else entry(data.name).paper.psi
+    return chosen
+
+
+def figures_of(played: list[Played]) -> dict[str, Any]:
+    """Give what can be said of a run from the moments of its roles and from what they left."""
+    parties = parties_of(played)
+    begun, ended = interval(played)
+    return {
         "seconds": round(ended - begun, 4),
         "rounds": sequential_rounds(parties),
-        "sums": sum(merge["rounds"] for merge in _merges(parties).values()),
-        "accuracy": round(accuracy(data.labels, labels), 4),
-        "critical_path": summed_up(steps),
+        "sums": sum(merge["rounds"] for merge in merges_of(parties).values()),
+        "critical_path": summed_up(critical_path(played, begun)),
         "bytes_sent": {one.name: one.summary["bytes_sent"] for one in played},
         "bytes_on_link": {one.name: [count.passed for count in one.link] for one in played if one.link},
         "local_seconds": {one.name: round(_spent(one, "local"), 4) for one in parties},
@@ -98,12 +117,11 @@ def measure(
         "cpu_seconds": {one.name: round(one.cpu, 3) for one in played},
         "peak_megabytes": {one.name: round(one.peak / 1e6, 1) for one in played},
     }
-    if trace:
-        figures["path"] = table(steps)
-        figures["trace"] = {
-            one.name: [[round(at - begun, 5), what, detail] for at, what, detail in one.events] for one in played
-        }
-    return figures
+
+
+def parties_of(played: list[Played]) -> list[Played]:
+    """Give those that have data."""
+    return [one for one in played if one.labels is not None]
 
 
 def common_labels(parties: list[Played]) -> np.ndarray:
@@ -130,12 +148,13 @@ def interval(played: list[Played]) -> tuple[float, float]:
 def sequential_rounds(parties: list[Played]) -> int:
     """Count rounds that wait for each other: merges of one layer run side by side, layers one after the other."""
     longest: dict[int, int] = {}
-    for merge in _merges(parties).values():
+    for merge in merges_of(parties).values():
         longest[merge["layer"]] = max(longest.get(merge["layer"], 0), merge["rounds"])
     return sum(longest.values())
 
 
-def _merges(parties: list[Played]) -> dict[str, dict[str, Any]]:
+def merges_of(parties: list[Played]) -> dict[str, dict[str, Any]]:
+    """Give every merge of a run once, by its group."""
     return {merge["group"]: merge for one in parties for merge in one.summary["merges"]}
 
 

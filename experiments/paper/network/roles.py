@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,24 @@ from experiments.paper.network.zygote import Zygote
 from kcagc.datasets.model import Dataset
 from kcagc.deployment.folders import Plan, write_folders
 
-_PLAY = "experiments.paper.network.stopwatch:play"
+PLAY = "experiments.paper.network.stopwatch:play"
 _WARM = ("grpc.aio", "rich.status", "sklearn.cluster", "kcagc.cli.main", "kcagc.deployment.running")
 _ELSEWHERE = {"n_clusters", "psi", "aggregator", "accept", "random_state"}  # where the folders have a line already
 _LISTENING = 120.0  # seconds for the aggregator to read its files
 
 
-def warmed() -> Zygote:
+def warmed(*modules: str) -> Zygote:
     """Give a process to fork roles from. Each has one thread for its mathematics: there are more roles than cores."""
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return Zygote(*_WARM, _PLAY.partition(":")[0], environment=one)
+    return Zygote(*_WARM, PLAY.partition(":")[0], *modules, environment={**one, "KCAGC_REPORT": "0"})
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where a party finds its table and the graph: paths from its configuration, or from anywhere."""
+
+    features: str = "data/features.npz"
+    graph: str = "data/graph.npz"
 
 
 @dataclass(frozen=True)
@@ -49,9 +57,17 @@ class Played:
 
 
 class Roles:
-    """The folders of one run, the aggregator's last."""
+    """The folders of one run, the aggregator's last; `play` is what a role's process is fitted with and runs."""
 
-    def __init__(self, folder: Path, dataset: Dataset, n_parties: int, settings: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        data: Dataset | Sequence[Files],
+        n_parties: int,
+        settings: dict[str, Any],
+        *,
+        play: str = PLAY,
+    ) -> None:
         self.parties = [f"party-{number:02}" for number in range(1, n_parties + 1)]
         plan = Plan.of(
             self.parties,
@@ -61,15 +77,18 @@ class Roles:
             n_clusters=settings["n_clusters"],
             psi=settings["psi"],
         )
-        self._folder, self._configs = folder, write_folders(folder, plan)
+        self._folder, self._configs, self._play = folder, write_folders(folder, plan), play
         self.hub = plan.roles[-1]
+        given = [Files()] * n_parties if isinstance(data, Dataset) else data
+        files = dict(zip(self.parties, given, strict=True))
         for name, path in self._configs.items():
-            path.write_text(_configured(path.read_text(), settings, party=name in self.parties), encoding="utf-8")
-        graph = sparse.csr_array(dataset.adjacency)
-        for name, table in zip(self.parties, dataset.parties(n_parties), strict=True):
-            data = self._configs[name].parent / "data"
-            sparse.save_npz(data / "features.npz", sparse.csr_array(table), compressed=False)
-            sparse.save_npz(data / "graph.npz", graph, compressed=False)
+            path.write_text(_configured(path.read_text(), settings, files.get(name)), encoding="utf-8")
+        if isinstance(data, Dataset):
+            graph = sparse.csr_array(data.adjacency)
+            for name, table in zip(self.parties, data.parties(n_parties), strict=True):
+                own = self._configs[name].parent
+                _save(own / Files.features, table)
+                _save(own / Files.graph, graph)
 
     def run(self, zygote: Zygote, network: Network | None, seconds: float) -> list[Played]:
         """Start all roles, see them through to the end, and give what they left."""
@@ -100,7 +119,7 @@ class Roles:
     def _start(self, zygote: Zygote, name: str, *place: str) -> int:
         command = "party" if name in self.parties else "coordinator"
         arguments = [command, "--config", str(self._configs[name]), *place, "--json"]
-        return zygote.start(_PLAY, {"arguments": arguments, "notes": str(self._notes(name))}, self._log(name))
+        return zygote.start(self._play, {"arguments": arguments, "notes": str(self._notes(name))}, self._log(name))
 
     def _listening(self, zygote: Zygote, running: dict[int, str]) -> int:
         end = time.monotonic() + _LISTENING
@@ -127,7 +146,7 @@ class Roles:
         summary = json.loads((result / "run.json").read_text(encoding="utf-8"))
         labels = None
         if name in self.parties:
-            rows = np.loadtxt(result / "labels.csv", delimiter=",", skiprows=1, dtype=np.int64)
+            rows = np.loadtxt(result / "labels.csv", delimiter=",", skiprows=1, usecols=(0, 1), dtype=np.int64)
             labels = rows[np.argsort(rows[:, 0]), 1]
         events = [tuple(event) for event in noted["events"]]
         return Played(name, summary, labels, events, noted["peak"], noted["cpu"], link)
@@ -142,19 +161,26 @@ class Roles:
         return self._log(name).read_text(encoding="utf-8") if self._log(name).exists() else ""
 
 
-def _configured(text: str, settings: dict[str, Any], *, party: bool) -> str:
-    """Write settings into a configuration as it comes from the template."""
+def _save(path: Path, matrix: Any) -> None:
+    if sparse.issparse(matrix):
+        sparse.save_npz(path, sparse.csr_array(matrix), compressed=False)
+    else:
+        np.savez(path, values=matrix)
+
+
+def _configured(text: str, settings: dict[str, Any], files: Files | None) -> str:
+    """Write settings, and where a party's files are, into a configuration as it comes from the template."""
     chosen = {name: value for name, value in settings.items() if name not in _ELSEWHERE and value is not None}
     lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in chosen.items())  # TOML writes them alike
     changes = [("[session]\n", f"[session]\n{lines}")]
     if settings.get("random_state") is not None:
         changes.append(("# random_state = 0\n", f"random_state = {settings['random_state']}\n"))
-    if party:
+    if files is not None:
         changes += [
             ("accept = []\n", f"accept = {json.dumps(list(settings.get('accept', ())))}\n"),
-            ('features = "data/features.csv"\n', 'features = "data/features.npz"\n'),
+            ('features = "data/features.csv"\n', f"features = {json.dumps(files.features)}\n"),
             ('\nid_column = "id"\n', "\n"),
-            ('graph = "data/edges.csv"\n', 'graph = "data/graph.npz"\n'),
+            ('graph = "data/edges.csv"\n', f"graph = {json.dumps(files.graph)}\n"),
         ]
     for before, after in changes:
         if text.count(before) != 1:

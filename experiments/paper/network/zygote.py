@@ -48,7 +48,7 @@ class Zygote:
         self._changed, self._calls = threading.Condition(), itertools.count()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self._pids.get(timeout=_STARTING)
+        self._next_pid()
 
     def __enter__(self) -> Zygote:
         return self
@@ -77,6 +77,13 @@ class Zygote:
                     self._changed.notify_all()
             else:
                 self._pids.put(words["pid"])
+        self._pids.put(-1)  # nobody need wait for one
+
+    def _next_pid(self) -> int:
+        found = self._pids.get(timeout=_STARTING)
+        if found < 0:
+            raise RuntimeError("the process to fork from has ended; what it said is above")
+        return found
 
     def start(self, function: str, plan: dict[str, Any], log: Path) -> int:
         """Call `module:function` with a plan in a process of its own; give the number under which it is known here."""
@@ -84,7 +91,7 @@ class Zygote:
         asked = {"call": call, "function": function, "plan": plan, "log": str(log)}
         self._input.write((json.dumps(asked) + "\n").encode())
         self._input.flush()
-        self._started[call] = self._pids.get(timeout=_STARTING)
+        self._started[call] = self._next_pid()
         return call
 
     def ended(self, calls: Iterable[int], seconds: float) -> dict[int, int]:

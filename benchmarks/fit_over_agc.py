@@ -1,0 +1,166 @@
+"""What collaboration costs: a fit between processes over TLS, divided by the same computation with all data pooled."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Any
+
+from benchmarks.harness import CONFIGURATIONS, alone, medians, played, settings_of, turns
+from benchmarks.targets import Target, targets_table
+from experiments.paper.configurations import SHOWN, dataset
+from experiments.paper.experiment import PUBLIC, Config, Experiment, Options, Result
+from experiments.paper.network.measure import common_labels, figures_of, parties_of
+from experiments.paper.plots import COLOURS, Figures
+from experiments.paper.store import Book, Records
+from experiments.paper.tables import table
+from kcagc.metrics import accuracy
+
+LIMIT = 2.0
+_SHAPES = ((2, "k"), (2, "8k"), (16, "k"), (16, "8k"))
+_SCALING = {"default": "unit", "paper": "U"}
+_BESIDE = {(2, "k"): "centralised AGC", (2, "8k"): "the slower party's local work"}
+_SUM = "the sum of all local work"
+
+
+def cells(options: Options) -> list[Config]:
+    """Give every public graph, in both configurations, for two and for sixteen parties."""
+    return [
+        {"dataset": name, "configuration": one, "parties": parties, "local": local, "turns": 2 if options.quick else 5}
+        for name in (options.pick(*PUBLIC) if options.datasets or not options.quick else ("cora",))
+        for parties, local in options.thinned(((2, "k"), (2, "8k"), (4, "k")), _SHAPES)
+        for one in options.thinned(("default",), CONFIGURATIONS)
+    ]
+
+
+def compute(cell: Config) -> Result:
+    """Take turns: a collaborative fit, centralised AGC, every party's local work alone."""
+    name, n_parties = cell["dataset"], cell["parties"]
+    data = dataset(name)
+    settings = settings_of(cell["configuration"], name, cell["local"])
+    last: dict[str, Any] = {}
+
+    def turn() -> dict[str, float]:
+        runs = played(data, n_parties, settings)
+        last.update(figures_of(runs), labels=common_labels(parties_of(runs)))
+        pooled = alone("agc", name=name, scaling=_SCALING[cell["configuration"]], seed=0)
+        local = alone("local_work", all_cores=False, name=name, n_parties=n_parties, settings=settings)
+        return {"fit": last["seconds"], "agc": pooled, "slower": max(local), "sum": sum(local)}
+
+    found = turns(turn, least=min(3, cell["turns"]), most=cell["turns"], seconds=40.0)
+    return {
+        **medians(found),
+        "ratio_to_agc": _ratio(found, "agc"),
+        "ratio_to_slower": _ratio(found, "slower"),
+        "ratio_to_sum": _ratio(found, "sum"),
+        "turns": found,
+        "accuracy": round(100 * accuracy(data.labels, last["labels"]), 2),
+        "rounds": last["rounds"],
+        "local_in_run": max(last["local_seconds"].values()),
+        "megabytes_sent": round(max(last["bytes_sent"].values()) / 1e6, 3),
+        "peak_megabytes": max(last["peak_megabytes"].values()),
+    }
+
+
+def _ratio(found: dict[str, list[float]], below: str) -> float:
+    """Give the middle of the ratios of each turn."""
+    return round(median(fit / other for fit, other in zip(found["fit"], found[below], strict=True)), 3)
+
+
+def beside(config: Config) -> tuple[str, str]:
+    """Say what a cell is divided by: the name of its ratio, and words."""
+    words = _BESIDE.get((config["parties"], config["local"]), _SUM)
+    return {_SUM: "sum", "centralised AGC": "agc"}.get(words, "slower"), words
+
+
+def worst(records: Records, configuration: str) -> list[Target]:
+    """Give the largest ratio of each shape."""
+    found: dict[str, tuple[float, str]] = {}
+    for config, result in _in_order(records):
+        if config["configuration"] == configuration:
+            below, words = beside(config)
+            shape = f"`{SHOWN[configuration]}` L={config['parties']}, k̂={config['local']} ÷ {words}"
+            one = (result[f"ratio_to_{below}"], config["dataset"])
+            found[shape] = max(found.get(shape, one), one)
+    return [Target(f"{shape}, worst of all ({name})", ratio, LIMIT, "×") for shape, (ratio, name) in found.items()]
+
+
+def render(book: Book, figures: Figures) -> str:
+    """Give the targets, and every cell."""
+    records = book["fit-over-agc"]
+    return (
+        "Seconds from the moment all roles are connected until every party has the labels, all roles as processes with "
+        "mutual TLS and a journal on this machine, against centralised AGC on the pooled columns (same filter, same "
+        "scaling of the projection, k-means with ten starts; all cores) and against the parties' own local work, each "
+        "party alone on the machine. Medians of turns that take one of each; ratios are medians of the turns' ratios. "
+        "MB sent and held are those of the role that sends and holds most.\n\n"
+        + targets_table(target for one in CONFIGURATIONS for target in worst(records, one))
+        + "\n"
+        + table(_HEADER, [_row(config, result) for config, result in _in_order(records)], left=3)
+        + "\n"
+        + _plot(records, figures)
+    )
+
+
+_HEADER = ["", "graph", "", "fit, s", "AGC, s", "slower party, s", "all parties, s", "ratio"]
+_HEADER += ["rounds", "MB sent", "MB held"]
+
+
+def _row(config: Config, result: Result) -> list[str]:
+    below, words = beside(config)
+    ratio = result[f"ratio_to_{below}"]
+    return [
+        f"L={config['parties']}, k̂={config['local']}",
+        config["dataset"],
+        f"`{SHOWN[config['configuration']]}`",
+        *(f"{result[field]:.3f}" for field in ("fit", "agc", "slower", "sum")),
+        f"{ratio:.2f}× {words}" if ratio <= LIMIT else f"**{ratio:.2f}×** {words}",
+        str(result["rounds"]),
+        f"{result['megabytes_sent']:.2f}",
+        f"{result['peak_megabytes']:.0f}",
+    ]
+
+
+def _in_order(records: Records) -> list[tuple[Config, Result]]:
+    """Give cells by parties, k̂, graph as in the paper, and configuration."""
+    names = records.values("dataset")
+    return sorted(
+        records.all(),
+        key=lambda one: (_shape(one[0]), names.index(one[0]["dataset"]), CONFIGURATIONS.index(one[0]["configuration"])),
+    )
+
+
+def _shape(config: Config) -> tuple[int, int]:
+    return config["parties"], int(config["local"].removesuffix("k") or 1)
+
+
+def _plot(records: Records, figures: Figures) -> str:
+    names, found = records.values("dataset"), _in_order(records)
+    with figures.figure("fit-over-agc", size=(8.6, 3.6)) as (_, axes):
+        place, before = 0.0, None
+        ticks: dict[str, list[float]] = {}
+        for config, result in found:
+            shape = f"L={config['parties']}, k̂={config['local']}"
+            place += 2.2 if before not in (None, shape) else 1.0
+            before = shape
+            ticks.setdefault(shape, []).append(place)
+            hatch = {"hatch": "///", "alpha": 0.75} if config["configuration"] == "paper" else {}
+            colour = COLOURS[names.index(config["dataset"])]
+            ratio = result[f"ratio_to_{beside(config)[0]}"]
+            axes.bar(place, ratio, 0.9, color=colour, edgecolor="white", lw=0.5, **hatch)
+        axes.axhline(LIMIT, c="#555555", ls="--", lw=1, label="target")
+        for number, name in enumerate(names):
+            axes.bar([1], [0], color=COLOURS[number], label=name)
+        if any(config["configuration"] == "paper" for config, _ in found):
+            axes.bar([1], [0], color="#aaaaaa", hatch="///", edgecolor="white", label=SHOWN["paper"])
+        axes.set_xticks([sum(places) / len(places) for places in ticks.values()], list(ticks))
+        axes.grid(axis="x", visible=False)
+        axes.set_axisbelow(True)
+        axes.set(ylabel="times as long", ylim=(0, 1.25 * max(axes.get_ylim()[1], LIMIT)))
+        axes.legend(ncols=len(names) + 2, loc="upper left", fontsize=9)
+    words = "How many times as long a collaborative fit takes: as centralised AGC (L=2, k̂=k), as the slower party's "
+    return figures.shown("fit-over-agc", words + "local work (L=2, k̂=8k), as the sum of all local work (L=16).")
+
+
+BENCHMARK = Experiment(
+    "fit-over-agc", "A collaborative fit beside the pooled computation", cells, compute, render, alone=True
+)

@@ -1,0 +1,83 @@
+"""The job by kcagc itself: parties and coordinator as processes over gRPC with mutual TLS, nothing filtered."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from benchmarks.harness import UNLIMITED, played
+from benchmarks.peers.job import Job
+from experiments.paper.network.measure import common_labels, figures_of, parties_of
+from experiments.paper.network.roles import Played
+from experiments.paper.network.stopwatch import Stopwatch
+from kcagc.datasets.model import Dataset
+
+_PLAY = "benchmarks.peers.ours:play"
+
+
+def settings_of(job: Job, method: str, n_parties: int) -> dict[str, Any]:
+    """Give a session that leaves the features as they are: no filter, all directions, lengths kept, one start."""
+    chosen = {
+        "n_clusters": job.n_clusters,
+        "psi": 0,
+        "method": method,
+        "n_components": -(-job.rows.shape[1] // n_parties),
+        "scaling": "US",
+        "unit": 4.0,  # squared distances of one party are at most some thousands
+        "n_init": 1,
+        "max_iter": job.n_iterations,
+        "random_state": 0,
+    }
+    return chosen if method == "basic" else chosen | {"n_local_clusters": "k"}
+
+
+def dataset_of(job: Job) -> Dataset:
+    """Give the job's rows as the nodes of a graph without edges."""
+    n = len(job.rows)
+    return Dataset("job", sparse.csr_array((n, n)), job.rows, np.zeros(n, dtype=np.int64), job.n_clusters)
+
+
+def run(
+    job: Job, method: str, n_parties: int, *, counted: bool = False
+) -> tuple[dict[str, Any], np.ndarray, list[int]]:
+    """Give the figures, the labels, and the rows that all parties agreed to start from (for the basic method)."""
+    settings = settings_of(job, method, n_parties)
+    runs = played(dataset_of(job), n_parties, settings, UNLIMITED if counted else None, play=_PLAY)
+    parties = parties_of(runs)
+    return figures_of(runs), common_labels(parties), _start(parties)
+
+
+def _start(parties: list[Played]) -> list[int]:
+    starts = {tuple(detail) for one in parties for _, what, detail in one.events if what == "start"}
+    if len(starts) > 1:
+        raise RuntimeError("the parties started from different rows")
+    return list(starts.pop()) if starts else []
+
+
+def play(plan: dict[str, Any]) -> int:
+    """Be a role under the stopwatch that also notes the start that was agreed on; give the exit code."""
+    from kcagc.cli.main import main  # noqa: PLC0415
+    from kcagc.protocol import fit  # noqa: PLC0415
+
+    watch = Stopwatch()
+    watch.install()
+    agreed = fit._agreed_starts
+
+    def noted(*values: Any) -> Any:
+        found = agreed(*values)
+        watch.note("start", found[0].tolist())
+        return found
+
+    fit._agreed_starts = noted
+    sys.argv = ["kcagc", *plan["arguments"]]
+    try:
+        main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    finally:
+        watch.write(Path(plan["notes"]))
+    return 0
