@@ -1,0 +1,226 @@
+"""What the code says of itself, in Markdown: ledger, risks, messages, frames, settings, commands, public names."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any, get_args, get_origin
+
+import click
+import msgspec
+
+import kcagc
+from kcagc.cli.main import cli
+from kcagc.deployment.config import Document
+from kcagc.ledger import lines
+from kcagc.ledger.policy import RISKS
+from kcagc.protocol import messages
+from kcagc.transport import frames
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Write a table."""
+    names = list(head)
+    written = [names, ["---"] * len(names), *(list(row) for row in rows)]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in written)
+
+
+def ledger_lines() -> str:
+    """List every kind of disclosure, and what its receiver learns."""
+    titles = {
+        "LINKS": ("link", "When a connection opens"),
+        "MESSAGES": ("message", "Messages, as whoever relays sees them"),
+        "INSIDE_BOXES": ("inside", "Inside sealed boxes, from party to party"),
+        "OPENED": ("opened", "Sums that open to whoever sums"),
+        "OUTPUTS": ("output", "Results"),
+    }
+    parts = []
+    for name, (prefix, title) in titles.items():
+        rows = [
+            (f"`{prefix}/{kind}`" + (" ⚠" if line.weaker else ""), line.learns + ".", line.paper or "–")
+            for kind, line in getattr(lines, name).items()
+        ]
+        parts.append(f"### {title}\n\n" + table(("kind", "what the receiver learns", "in the paper"), rows))
+    return "\n".join(parts)
+
+
+def risks() -> str:
+    """List what must be accepted by name."""
+    return table(("name", "what it opens"), ((f"`{risk.name}`", risk.opens + ".") for risk in RISKS.values()))
+
+
+def message_fields() -> str:
+    """List every message with its fields."""
+    return _structs(get_args(messages.AnyMessage))
+
+
+def box_contents() -> str:
+    """List what travels in boxes."""
+    return _structs(get_args(messages.BoxContent))
+
+
+def frame_fields() -> str:
+    """List every frame with its fields."""
+    return _structs(get_args(frames.AnyFrame))
+
+
+def _structs(kinds: Iterable[Any]) -> str:
+    rows = []
+    for kind in kinds:
+        info = msgspec.inspect.type_info(kind)
+        fields = ", ".join(f"`{field.encode_name}`: {_shape(field.type)}" for field in info.fields) or "–"
+        rows.append((f"`{info.tag}`", fields, _prose(kind)))
+    return table(("kind", "fields", "what it is"), rows)
+
+
+def _prose(one: Any) -> str:
+    """Give a docstring as one line."""
+    return " ".join((inspect.getdoc(one) or "").split())
+
+
+_SIMPLE = {
+    "StrType": "text",
+    "BytesType": "bytes",
+    "IntType": "whole number",
+    "FloatType": "number",
+    "BoolType": "true or false",
+    "NoneType": "nothing",
+}
+
+
+def _shape(kind: Any) -> str:
+    """Say in words what a field holds."""
+    name = type(kind).__name__
+    if name == "Metadata":
+        return _shape(kind.type)
+    limit = getattr(kind, "max_length", None)
+    most = f" ≤ {limit:,}" if limit else ""
+    if name == "VarTupleType":
+        return f"list{most} of {_shape(kind.item_type)}"
+    if name == "TupleType":
+        return f"({', '.join(_shape(item) for item in kind.item_types)})"
+    if name == "DictType":
+        return f"map{most} of {_shape(kind.key_type)} to {_shape(kind.value_type)}"
+    if name == "StructType":
+        return f"`{kind.tag}`" if kind.tag else kind.cls.__name__
+    return _SIMPLE.get(name, name) + most
+
+
+def settings() -> str:
+    """List every setting of a role's configuration file with its default."""
+    parts = []
+    for field in msgspec.structs.fields(Document):
+        section = _section(field.type)
+        title = f"[[{field.name}]]" if get_origin(field.type) is list else f"[{field.name}]"
+        rows = [
+            (f"`{one.name}`", _written(one.type), "–" if one.required else f"`{_toml(_default(one))}`")
+            for one in msgspec.structs.fields(section)
+        ]
+        comments = f"{_prose(section)}\n\n" if section.__doc__ else ""
+        parts.append(f"## `{title}`\n\n{comments}" + table(("setting", "what it takes", "default"), rows))
+    return "\n".join(parts)
+
+
+def _section(kind: Any) -> Any:
+    for inner in get_args(kind):
+        if inner is not types.NoneType:
+            return _section(inner) if get_args(inner) else inner
+    return kind
+
+
+def _default(field: Any) -> Any:
+    return field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+
+
+def _toml(value: Any) -> str:
+    if value is None:
+        return "left out"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and value > 1 << 20:
+        return f"{value:_}"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _written(kind: Any) -> str:
+    """Say in words what a setting takes."""
+    if str(get_origin(kind)) == "typing.Literal":
+        return " or ".join(f'`"{one}"`' for one in get_args(kind))
+    if get_origin(kind) is list:
+        return f"list of {_written(get_args(kind)[0])}"
+    if get_origin(kind) is dict:
+        return f"table of {_written(get_args(kind)[1])}"
+    if get_args(kind):
+        return " or ".join(_written(one) for one in get_args(kind) if one is not types.NoneType)
+    plain = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`"}
+    return plain.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def commands() -> str:
+    """Write what --help says of every command."""
+    return "\n".join(_command(name, command) for name, command in _every(cli, "kcagc"))
+
+
+def _every(command: click.Command, name: str) -> list[tuple[str, click.Command]]:
+    found = [] if name == "kcagc" else [(name, command)]
+    if isinstance(command, click.Group):
+        for inner, one in command.commands.items():
+            found += _every(one, f"{name} {inner}")
+    return found
+
+
+def _command(name: str, command: click.Command) -> str:
+    context = click.Context(command, info_name=name)
+    usage = " ".join([name, *command.collect_usage_pieces(context)])
+    rows: list[tuple[str, ...]] = []
+    for parameter in command.params:
+        if not isinstance(parameter, click.Option):
+            continue
+        record = parameter.get_help_record(context)
+        if record is None:
+            continue
+        words = re.sub(r"\s*\[([^\]]*)\]\.?", lambda found: f" ({found[1]})", record[1] or "")
+        rows.append((f"`{record[0]}`", words, f"`{parameter.envvar}`" if parameter.envvar else ""))
+    said = inspect.cleandoc(command.help or "").replace("<", "&lt;")
+    if not any(row[2] for row in rows):
+        rows = [row[:2] for row in rows]
+    head = ("option", "what it does", "variable")[: len(rows[0]) if rows else 0]
+    options = f"\n{table(head, rows)}" if rows else ""
+    return f"## {name}\n\n```text\n{usage}\n```\n\n{said}\n{options}"
+
+
+def public_names(module: str) -> list[str]:
+    """List what a public module offers: its `__all__`, or what it defines without an underscore."""
+    loaded = import_module(module)
+    if hasattr(loaded, "__all__"):
+        return [name for name in loaded.__all__ if name != "__version__"]
+    return [
+        name
+        for name, one in vars(loaded).items()
+        if not name.startswith("_") and getattr(one, "__module__", None) == module and callable(one)
+    ]
+
+
+def public_api() -> str:
+    """List all public names, by module."""
+    rows = [(f"`{module}`", ", ".join(f"`{name}`" for name in public_names(module))) for module in _modules()]
+    return table(("module", "names"), rows)
+
+
+def _modules() -> tuple[str, ...]:
+    return ("kcagc", *kcagc.PUBLIC_MODULES)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "ledger-lines": ledger_lines,
+    "risks": risks,
+    "messages": message_fields,
+    "box-contents": box_contents,
+    "frames": frame_fields,
+    "settings": settings,
+    "commands": commands,
+    "public-api": public_api,
+}

@@ -1,0 +1,43 @@
+"""How the documentation site is built: `make docs`. Nothing on its pages comes from another server."""
+
+import sys
+from pathlib import Path
+
+import kcagc
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "kcagc"
+author = "The kcagc developers"
+copyright = "The kcagc developers, Apache-2.0"  # noqa: A001 - Sphinx's word
+version = release = kcagc.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "from_code", "drawing", "plain_docstrings"]
+exclude_patterns = ["_build"]
+source_suffix = {".md": "markdown"}
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_typehints = "none"  # signatures carry them already
+autodoc_typehints_format = "short"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+nitpicky = True
+# Types in signatures are those of NumPy, SciPy and scikit-learn, whose sites are not looked up while building.
+nitpick_ignore_regex = [(r"py:.*", r".*")]
+
+html_theme = "furo"
+html_title = f"kcagc {release}"
+html_static_path = ["_static"]
+html_css_files = ["kcagc.css"]
+html_show_sphinx = False
+html_copy_source = False
+html_show_sourcelink = False
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
+highlight_language = "none"
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0b5d7a", "color-brand-content": "#0b5d7a"},
+    "dark_css_variables": {"color-brand-primary": "#7cc7e0", "color-brand-content": "#7cc7e0"},
+}

@@ -1,0 +1,69 @@
+"""Why two parties should not sum between themselves: one subtraction, and the other's geometry is on the table.
+
+    python examples/what_two_parties_leak.py
+
+The paper has the last party sum. With two parties its Protocol 4 adds no mask at all (its loops run over the parties
+but the last), and masks would not help: whoever knows a sum of two and one of the two knows the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kcagc import KCAGC, Graph
+from kcagc.cluster import cluster_locally
+from kcagc.datasets import load
+from kcagc.errors import PolicyError
+from kcagc.graph import HalfFilter
+
+K = 5
+
+
+def main() -> None:
+    """Recover the bank's centre distances as the telecom would, then show what kcagc does about it."""
+    data = load("demo")
+    bank, telecom, _ = data.parties()
+    graph = Graph.from_matrix(data.adjacency)
+
+    # What both do in Protocol 3: cluster alone, exchange cluster numbers, put cells at the centres of local clusters.
+    mine, theirs = (cluster_locally(graph, table, K, filter=HalfFilter(2), random_state=0) for table in (telecom, bank))
+    mine_at, theirs_at = mine.clusters.centers, theirs.clusters.centers
+    cells = np.unique(np.stack([theirs.labels, mine.labels], axis=1), axis=0)
+    starts = cells[:: max(1, len(cells) // K)][:K]
+
+    def distances(centers: np.ndarray, column: int) -> np.ndarray:
+        away = centers[cells[:, column]][:, None] - centers[starts[:, column]][None]
+        return (away**2).sum(axis=2)
+
+    # The telecom receives the sum of both, and takes its own from it.
+    total = distances(theirs_at, 0) + distances(mine_at, 1)
+    recovered = total - distances(mine_at, 1)
+    between = {
+        (int(cell[0]), int(start[0])): recovered[row, column]
+        for row, cell in enumerate(cells)
+        for column, start in enumerate(starts)
+    }
+    true = {pair: float(((theirs_at[pair[0]] - theirs_at[pair[1]]) ** 2).sum()) for pair in between}
+    worst = max(abs(between[pair] - true[pair]) for pair in between)
+    print("The paper's way, two parties: what the telecom computes of the bank's local centres after one round")
+    for pair in sorted(pair for pair in between if pair[0] < pair[1])[:3]:
+        print(f"  centres {pair[0]} and {pair[1]}: recovered {between[pair]:.6f}, true {true[pair]:.6f}")
+    print(f"  {len(between)} distances, largest error {worst:.0e}\n")
+
+    print("What kcagc says to that")
+    try:
+        KCAGC(n_clusters=K, psi=2, aggregator="party").fit([bank, telecom], adjacency=data.adjacency)
+    except PolicyError as error:
+        print(f"  refused: {str(error).partition(': ')[2].partition('; ')[0]}\n")
+
+    model = KCAGC(n_clusters=K, psi=2, random_state=0).fit([bank, telecom], adjacency=data.adjacency)
+    print("The default: a coordinator without data sums, and rows reach it in secret order and times secret factors")
+    for line in model.ledger_.summary():
+        if line.kind.startswith("opened/"):
+            print(f"  {line.kind} × {line.count}, to the {line.receiver}")
+    weaker = [line.kind for line in model.ledger_.summary() if line.weaker]
+    print(f"  lines of the ledger that are weaker than the default: {weaker or 'none'}")
+
+
+if __name__ == "__main__":
+    main()
