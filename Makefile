@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTHON := $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup setup-graphsage setup-peers test test-kill lint format demo reproduce bench accuracy lock build clean check-python check-venv
+.PHONY: help setup setup-graphsage setup-peers test test-report test-wheel test-kill docs lint format demo reproduce bench accuracy lock build clean check-python check-venv
 
 help: ## Show this help
 	@echo "make TARGET, where TARGET is one of:"
@@ -58,6 +58,23 @@ setup-peers: check-python ## Install SPU and MPyC, in .venv-spu and .venv-mpyc (
 test: $(READY) ## Run the tests
 	@$(BIN)/python -m pytest
 
+test-wheel: $(READY) ## Install the wheel in an empty environment and run the demo there (2 minutes)
+	@$(BIN)/python -m pytest tests/package -m wheel
+
+# The browser's driver, beside the environment and not in it: one set of tests needs it.
+PLAYWRIGHT := playwright==1.65.0
+.venv-report/.ready: | $(READY)
+	@$(PIP) install --quiet --upgrade --target .venv-report '$(PLAYWRIGHT)'
+	@touch $@
+
+test-report: $(READY) .venv-report/.ready ## Open the report in a headless Chromium (1 minute; installs what it needs)
+	@[ -n "$$KCAGC_CHROMIUM" ] || command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+		command -v google-chrome >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && \
+			apt-get install -y -qq chromium >/dev/null; } || \
+		{ echo "test-report needs Chromium: install it, or set KCAGC_CHROMIUM to its path" >&2; exit 1; }
+	@PYTHONPATH=.venv-report $(BIN)/python -m pytest tests/browser -m browser
+
 test-kill: $(READY) ## SIGKILL every role at every message boundary, cut links (30 minutes)
 	@$(BIN)/python -m pytest tests/kill -m "kill or not kill"
 
@@ -69,6 +86,10 @@ lint: $(READY) ## Check style (ruff) and types (mypy --strict)
 format: $(READY) ## Rewrite the code in the house style
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+docs: $(READY) ## Build the documentation site in docs/_build/html
+	@$(BIN)/python -m sphinx -b html -W --keep-going -n -q docs docs/_build/html
+	@echo docs/_build/html/index.html
 
 demo: $(READY) ## Three organisations and a coordinator cluster together, as four processes
 	@$(BIN)/kcagc demo
@@ -95,4 +116,4 @@ build: $(READY) ## Build the wheel and the source archive in dist/
 	@$(BIN)/python -m build --no-isolation
 
 clean: check-venv ## Remove the environment and everything that was built
-	@rm -rf '$(VENV)' .venv-graphsage .venv-spu .venv-mpyc dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf '$(VENV)' .venv-graphsage .venv-spu .venv-mpyc .venv-report dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kcagc.graph import AttributedGraph, Graph
     from kcagc.theory import diagnose
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 __all__ = ["AGC", "GCC", "KCAGC", "AttributedGraph", "Graph", "__version__", "diagnose"]
 
 PUBLIC_MODULES = (

@@ -28,7 +28,8 @@ def built(tmp_path_factory):
 
 def test_the_wheel_has_the_package_its_types_its_data_and_its_licence(built):
     names = zipfile.ZipFile(built[0]).namelist()
-    sources = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
+    files = [path for path in (ROOT / "src" / "kcagc").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    sources = {str(path.relative_to(ROOT / "src")) for path in files}
     assert sources <= set(names)
     assert "kcagc/py.typed" in names
     assert any(name.endswith(".npz") for name in names)

@@ -134,7 +134,9 @@ async def joint_kmeans(
             start.n_iter = iteration
             start.labels = labels
             if not start.done:
-                filled = refilled(labels, sizes, k, random_for(seed, 1, number, iteration))
+                filled = labels
+                if not np.bincount(labels, minlength=k).all():
+                    filled = refilled(labels, sizes, k, random_for(seed, 1, number, iteration))
                 start.move(rows, sizes, filled)
                 # Where another start has been before, it would go on as that one did (but for empty clusters).
                 owner = visited.setdefault(partition_of(filled), number)
