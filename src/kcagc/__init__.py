@@ -27,7 +27,6 @@ PUBLIC_MODULES = (
     "kcagc.theory",
     "kcagc.files",
     "kcagc.tables",
-    "kcagc.tables",
     "kcagc.errors",
 )
 

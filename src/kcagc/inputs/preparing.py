@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
 
 from kcagc._types import Features
 from kcagc.errors import DataError, ParameterError
@@ -28,7 +27,13 @@ def transformers_for(asked: Any, names: Sequence[str]) -> dict[str, Any]:
             raise ParameterError(
                 f"transformers: {name}: must have fit and transform, as scikit-learn's do, not {one!r}"
             )
-    return {name: None if one is None else clone(one) for name, one in zip(names, each, strict=True)}
+    return {name: None if one is None else _anew(one) for name, one in zip(names, each, strict=True)}
+
+
+def _anew(transformer: Any) -> Any:
+    from sklearn.base import clone  # noqa: PLC0415 - a role without transformers starts without scikit-learn
+
+    return clone(transformer)
 
 
 def prepared(given: Given, transformer: Any, *, fit: bool) -> tuple[Features, list[str]]:

@@ -6,9 +6,9 @@ import re
 from typing import Any, Protocol, cast
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from kcagc.cluster.projection import Scaling
+from kcagc.cluster.seeding import random_from
 from kcagc.errors import ParameterError
 from kcagc.graph.filters import Filter, HalfFilter, NormFilter
 from kcagc.parameters import check_between, check_choice, check_count
@@ -95,8 +95,5 @@ def filter_of(asked: str | Filter, psi: int) -> Filter:
 
 def seeds_of(random_state: Any) -> tuple[int, int]:
     """Draw the seed of common choices, and that of whoever sums."""
-    try:
-        seed, hub_seed = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=2)
-    except (ValueError, TypeError) as error:
-        raise ParameterError(f"random_state: must be None, a whole number or a RandomState ({error})") from error
+    seed, hub_seed = random_from(random_state).randint(np.iinfo(np.int32).max, size=2)
     return int(seed), int(hub_seed)

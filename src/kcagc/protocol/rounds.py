@@ -23,7 +23,7 @@ from kcagc.protocol.seeds import draw, random_for
 from kcagc.protocol.sums import SumsOfGroup
 
 PAIRS_LARGEST = 1 << 22  # values of the one vector of all distances: 32 MiB from each party
-STARTS_LARGEST = 1 << 19  # values in a round of all starts of a merge of cells: 4 MiB from each party
+STARTS_LARGEST = 1 << 18  # values in a round of all starts of a merge of cells: 2 MiB from each party
 FEWEST_STARTS = 2
 KEPT_LARGEST = 1 << 21  # distances of a start that are kept for its next round: 16 MiB
 
