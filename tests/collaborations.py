@@ -15,7 +15,6 @@ from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.answers import TIE
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.rounds import refilled
-from kcagc.protocol.seeds import random_for
 from kcagc.secagg.fixed_point import ONE
 from kcagc.simulation import simulate_fit
 
@@ -118,7 +117,7 @@ def pooled_kmeans(rows, sizes, k, starts, seed, max_iter):
             if same or number in given_up:
                 ended.add(number)
                 continue
-            filled = refilled(found, sizes, k, random_for(seed, 1, number, iteration))
+            filled = refilled(found, sizes, k, (seed, 1, number, iteration))
             centers[number] = weighted_means(rows, weights, filled, centers[number])
             groups = frozenset(tuple(np.flatnonzero(filled == cluster)) for cluster in np.unique(filled))
             owner = owners.setdefault(groups, number)

@@ -204,7 +204,7 @@ def test_reproducible_distances_are_distances(rows, centers):
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=12), st.integers(0, 100))
 def test_empty_clusters_are_filled_from_those_with_rows_to_spare(labels, seed):
     labels = np.array(labels)
-    filled = refilled(labels, np.ones(len(labels), dtype=np.int64), 5, random_for(seed))
+    filled = refilled(labels, np.ones(len(labels), dtype=np.int64), 5, (seed,))
     assert len(np.unique(filled)) == min(5, len(labels))
     kept = np.unique(labels)
     assert set(kept) <= set(filled.tolist())

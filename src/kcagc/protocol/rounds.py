@@ -134,9 +134,7 @@ async def joint_kmeans(
             start.n_iter = iteration
             start.labels = labels
             if not start.done:
-                filled = labels
-                if not np.bincount(labels, minlength=k).all():
-                    filled = refilled(labels, sizes, k, random_for(seed, 1, number, iteration))
+                filled = refilled(labels, sizes, k, (seed, 1, number, iteration))
                 start.move(rows, sizes, filled)
                 # Where another start has been before, it would go on as that one did (but for empty clusters).
                 owner = visited.setdefault(partition_of(filled), number)
@@ -252,13 +250,15 @@ def partition_of(labels: IntArray) -> bytes:
     return hashlib.sha256(renumbered[clusters].tobytes()).digest()
 
 
-def refilled(labels: IntArray, sizes: IntArray, k: int, random: np.random.RandomState) -> IntArray:
+def refilled(labels: IntArray, sizes: IntArray, k: int, seeds: tuple[int, ...]) -> IntArray:
     """Give each empty cluster a row drawn from those that are not alone in their cluster.
 
     An empty cluster's centre serves no row, so wherever it goes the cost can only fall.
     """
     counts = np.bincount(labels, minlength=k)
-    filled = labels
+    if counts.all():
+        return labels
+    filled, random = labels, random_for(*seeds)
     for cluster in np.flatnonzero(counts == 0):
         mass = np.where(np.bincount(filled, minlength=k)[filled] > 1, sizes, 0)
         if not mass.any():

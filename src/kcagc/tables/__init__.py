@@ -18,3 +18,8 @@ def __getattr__(name: str) -> Any:
     if name == "TablePreparation":
         return import_module("kcagc.tables.preparation").TablePreparation
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List what is imported lazily, too."""
+    return sorted({*globals(), *__all__})
