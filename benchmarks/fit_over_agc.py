@@ -46,7 +46,7 @@ def compute(cell: Config) -> Result:
         local = alone("local_work", all_cores=False, name=name, n_parties=n_parties, settings=settings)
         return {"fit": last["seconds"], "agc": pooled, "slower": max(local), "sum": sum(local)}
 
-    found = turns(turn, least=min(3, cell["turns"]), most=cell["turns"], seconds=40.0)
+    found = turns(turn, least=2 if n_parties > 2 else min(3, cell["turns"]), most=cell["turns"], seconds=15.0)
     return {
         **medians(found),
         "ratio_to_agc": _ratio(found, "agc"),
