@@ -10,6 +10,7 @@ very same basis. Three scalings of the projected rows:
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -29,6 +30,7 @@ _GRAM_LARGEST = 10_000  # sides of the smaller Gram matrix: beyond this it is ne
 _GRAM_ALWAYS = 1_000  # up to this always, and between them where more than a fiftieth of the spectrum is wanted
 _GRAM_FLOOR = 1e-4  # a Gram matrix squares the spectrum: below this share of the largest value its vectors are noise
 _NOISE = 1e-12  # a projected row this much shorter than most is rounding error, not a direction (in float64)
+_MANY = 4e9  # multiplications of a Gram matrix from which on threads are worth it, some tenths of a second
 _SAFE = 1e100  # squares of larger numbers, and of those below its inverse, may leave the range of float64
 
 
@@ -70,10 +72,13 @@ def fit_projection(filtered: AnyFloatArray | Smoothed, n_components: int) -> Pro
     which matters to nobody unless the cut goes through them.
     """
     check_count("n_components", n_components)
-    if isinstance(filtered, Smoothed):
-        wanted = _by_operator(filtered, n_components)
-        return _fit_written(filtered.written_out(), n_components) if wanted is None else _kept(*wanted, filtered)
-    return _fit_written(filtered, n_components)
+    n, m = filtered.shape
+    small = isinstance(filtered, Smoothed) or n * m * min(n, m) < _MANY
+    with one_blas_thread() if small else nullcontext():
+        if isinstance(filtered, Smoothed):
+            wanted = _by_operator(filtered, n_components)
+            return _fit_written(filtered.written_out(), n_components) if wanted is None else _kept(*wanted, filtered)
+        return _fit_written(filtered, n_components)
 
 
 def _fit_written(filtered: AnyFloatArray, n_components: int) -> Projection:
@@ -151,8 +156,7 @@ def _by_operator(filtered: Smoothed, q: int) -> tuple[FloatArray, FloatArray] | 
     start = np.random.default_rng(0).standard_normal(m)
     operator = LinearOperator((m, m), matvec=filtered.normal, dtype=np.float64)
     try:
-        with one_blas_thread():
-            squares, basis = eigsh(operator, k=q, v0=start)
+        squares, basis = eigsh(operator, k=q, v0=start)
     except ArpackNoConvergence:
         return None
     order = np.argsort(squares)[::-1]
