@@ -91,7 +91,8 @@ def render(book: Book, figures: Figures) -> str:
         "Seconds from the moment all roles are connected until every party has the labels, all roles as processes with "
         "mutual TLS and a journal on this machine, against centralised AGC on the pooled columns (same filter, same "
         "scaling of the projection, k-means with ten starts; all cores) and against the parties' own local work, each "
-        "party alone on the machine. Medians of turns that take one of each; ratios are medians of the turns' ratios. "
+        "party alone on the machine. Medians of turns that take one of each; ratios, to the column in brackets, are "
+        "medians of the turns' ratios. "
         "MB sent and held are those of the role that sends and holds most.\n\n"
         + targets_table(target for one in CONFIGURATIONS for target in worst(records, one))
         + "\n"
@@ -106,14 +107,14 @@ _HEADER += ["rounds", "MB sent", "MB held"]
 
 
 def _row(config: Config, result: Result) -> list[str]:
-    below, words = beside(config)
-    ratio = result[f"ratio_to_{below}"]
+    below, _ = beside(config)
+    ratio, column = result[f"ratio_to_{below}"], {"agc": "AGC", "slower": "slower party", "sum": "all parties"}[below]
     return [
         f"L={config['parties']}, k̂={config['local']}",
         config["dataset"],
         f"`{SHOWN[config['configuration']]}`",
         *(f"{result[field]:.3f}" for field in ("fit", "agc", "slower", "sum")),
-        f"{ratio:.2f}× {words}" if ratio <= LIMIT else f"**{ratio:.2f}×** {words}",
+        f"{ratio:.2f} ({column})" if ratio <= LIMIT else f"**{ratio:.2f}** ({column})",
         str(result["rounds"]),
         f"{result['megabytes_sent']:.2f}",
         f"{result['peak_megabytes']:.0f}",
