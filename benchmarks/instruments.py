@@ -14,10 +14,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
-from experiments.paper.network.stopwatch import Stopwatch
+from experiments.paper.network.stopwatch import Stopwatch, play_under
 
 # The first that fits counts; a name may be a package or a module.
 KINDS = {
@@ -147,17 +146,9 @@ def _set_method(holder: type, name: str, timed: Callable[..., Any]) -> None:
 
 def play(plan: dict[str, Any]) -> int:
     """Be a role under the stopwatch and the clock, to its end; give the exit code."""
-    from kcagc.cli.main import main  # noqa: PLC0415
     from kcagc.deployment import running as _  # noqa: F401, PLC0415 - all of a role is there to be fitted
 
     watch = Stopwatch()
     Clock(watch).install()  # first, so that the stopwatch wraps what is clocked
     watch.install()
-    sys.argv = ["kcagc", *plan["arguments"]]
-    try:
-        main()
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0
-    finally:
-        watch.write(Path(plan["notes"]))
-    return 0
+    return play_under(watch, plan)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ from benchmarks.harness import UNLIMITED, played
 from benchmarks.peers.job import Job
 from experiments.paper.network.measure import common_labels, figures_of, parties_of
 from experiments.paper.network.roles import Played
-from experiments.paper.network.stopwatch import Stopwatch
+from experiments.paper.network.stopwatch import Stopwatch, play_under
 from kcagc.datasets.model import Dataset
 
 _PLAY = "benchmarks.peers.ours:play"
@@ -60,7 +58,6 @@ def _start(parties: list[Played]) -> list[int]:
 
 def play(plan: dict[str, Any]) -> int:
     """Be a role under the stopwatch that also notes the start that was agreed on; give the exit code."""
-    from kcagc.cli.main import main  # noqa: PLC0415
     from kcagc.protocol import fit  # noqa: PLC0415
 
     watch = Stopwatch()
@@ -73,11 +70,4 @@ def play(plan: dict[str, Any]) -> int:
         return found
 
     fit._agreed_starts = noted
-    sys.argv = ["kcagc", *plan["arguments"]]
-    try:
-        main()
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0
-    finally:
-        watch.write(Path(plan["notes"]))
-    return 0
+    return play_under(watch, plan)

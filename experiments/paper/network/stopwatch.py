@@ -131,10 +131,15 @@ def _named(payload: bytes) -> str:
 
 def play(plan: dict[str, Any]) -> int:
     """Be a role under the stopwatch, to its end; give the exit code."""
-    from kcagc.cli.main import main  # noqa: PLC0415
-
     watch = Stopwatch()
     watch.install()
+    return play_under(watch, plan)
+
+
+def play_under(watch: Stopwatch, plan: dict[str, Any]) -> int:
+    """Be a role whose stopwatch, and whatever else it is fitted with, is installed already."""
+    from kcagc.cli.main import main  # noqa: PLC0415
+
     sys.argv = ["kcagc", *plan["arguments"]]
     try:
         main()

@@ -55,7 +55,7 @@ class SumsOfGroup:
         """Sum s × m × c values; give each row's winning column, and whether it wins by nine (in the 1/9 step).
 
         The rows of all starts travel as one pool, so that the receiver cannot even tell which belong together. What
-        each start costs travels with them, in the open: the answer says which start is the cheapest so far.
+        each start costs travels with them, masked but in its place: the answer says which start is the cheapest so far.
         """
         starts, rows, columns = values.shape
         n_rows, sender = starts * rows, self.group.receiver
