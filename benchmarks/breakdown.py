@@ -106,12 +106,12 @@ def _in_order(book: Book) -> list[tuple[Config, Result]]:
 def _groups(result: Result) -> list[tuple[str, list[str]]]:
     """Give the roles of a table: each by itself where there are few, else all parties but the one that sums."""
     names = list(result["shares"])
-    hub = next(name for name in names if name not in result["bytes_on_wire"])
-    others = [name for name in names if name != hub]
-    told = hub if hub == "coordinator" else f"{hub}, which sums"
+    aggregator = next(name for name in names if name not in result["bytes_on_wire"])
+    others = [name for name in names if name != aggregator]
+    told = aggregator if aggregator == "coordinator" else f"{aggregator}, which sums"
     if len(others) <= 2:
-        return [*((name, [name]) for name in others), (told, [hub])]
-    return [(f"mean of {len(others)} parties", others), (told, [hub])]
+        return [*((name, [name]) for name in others), (told, [aggregator])]
+    return [(f"mean of {len(others)} parties", others), (told, [aggregator])]
 
 
 def _plot(bars: list[tuple[str, dict[str, float]]], figures: Figures) -> str:

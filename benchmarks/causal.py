@@ -15,7 +15,7 @@ from typing import Any
 
 from experiments.paper.network.roles import Played
 
-ITERATIONS = ("ninth", "lloyd")  # stages of sums that are iterations
+ITERATIONS = ("margin", "lloyd")  # stages of sums that are iterations
 _RECEIPT = "boxes receipt"
 _OWN = "own groups"
 

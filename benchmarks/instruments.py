@@ -22,17 +22,17 @@ from experiments.paper.network.stopwatch import Stopwatch, play_under
 KINDS = {
     "kcagc.secagg.framing": "encoding",
     "kcagc.secagg": "masking",
-    "kcagc.protocol.sums": "masking",
+    "kcagc.protocol.secure_sum": "masking",
     "kcagc.protocol.packing": "encoding",
     "kcagc.protocol.messages": "encoding",
     "kcagc.protocol.arrays": "encoding",
-    "kcagc.runtime.correspondence": "encoding",  # digests of what arrives
+    "kcagc.runtime.peer_queue": "encoding",  # digests of what arrives
     "kcagc.runtime.journal": "journal",
     "kcagc.protocol.cells": "joint work",
     "kcagc.protocol.seeds": "joint work",
     "kcagc.protocol.distances": "joint work",
     "kcagc.protocol.answers": "joint work",
-    "kcagc.protocol.rounds": "joint work",
+    "kcagc.protocol.joint_kmeans": "joint work",
     "kcagc.protocol.local": "local work",
 }
 ORDER = ("local work", "joint work", "masking", "encoding", "journal", "other work", "network", "waiting")
@@ -146,7 +146,7 @@ def _set_method(holder: type, name: str, timed: Callable[..., Any]) -> None:
 
 def play(plan: dict[str, Any]) -> int:
     """Be a role under the stopwatch and the clock, to its end; give the exit code."""
-    from kcagc.deployment import running as _  # noqa: F401, PLC0415 - all of a role is there to be fitted
+    from kcagc.deploy import running as _  # noqa: F401, PLC0415 - all of a role is there to be fitted
 
     watch = Stopwatch()
     Clock(watch).install()  # first, so that the stopwatch wraps what is clocked

@@ -21,7 +21,7 @@ COMMANDS = {
     "kcagc --version": ["-m", "kcagc", "--version"],
     "import kcagc": ["-c", "import kcagc"],
     "from kcagc import KCAGC": ["-c", "from kcagc import KCAGC"],
-    "all that a role imports": ["-c", "import kcagc.cli.roles, kcagc.deployment.running, kcagc.deployment.task"],
+    "all that a role imports": ["-c", "import kcagc.cli.roles, kcagc.deploy.running, kcagc.deploy.task"],
 }
 
 

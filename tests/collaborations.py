@@ -8,13 +8,13 @@ import numpy as np
 from scipy import sparse
 
 from kcagc.cluster.lloyd import weighted_means
+from kcagc.disclosure import RISKS, Ledger, Policy
 from kcagc.graph import Graph, HalfFilter
-from kcagc.ledger import RISKS, Ledger, Policy
 from kcagc.protocol import fit
 from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.answers import TIE
+from kcagc.protocol.joint_kmeans import refilled
 from kcagc.protocol.local import PartyData
-from kcagc.protocol.rounds import refilled
 from kcagc.secagg.fixed_point import ONE
 from kcagc.simulation import simulate_fit
 
@@ -77,7 +77,7 @@ def spied_fit(monkeypatch, chosen, data, *, choose=None, seed=0, policy=EVERYTHI
 def run_fit(chosen, data, *, choose=None, seed=0, policy=EVERYTHING, ledger=None):
     ledger = Ledger() if ledger is None else ledger
     seeds = dict.fromkeys(data, seed)
-    return simulate_fit(chosen, data, policy=policy, seeds=seeds, hub_seed=seed, ledger=ledger, choose=choose)
+    return simulate_fit(chosen, data, policy=policy, seeds=seeds, aggregator_seed=seed, ledger=ledger, choose=choose)
 
 
 def pooled_kmeans(rows, sizes, k, starts, seed, max_iter):

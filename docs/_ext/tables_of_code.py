@@ -14,11 +14,11 @@ import msgspec
 
 import kcagc
 from kcagc.cli.main import cli
-from kcagc.deployment.config import Document
-from kcagc.ledger import lines
-from kcagc.ledger.policy import RISKS
+from kcagc.deploy.config import Document
+from kcagc.disclosure import texts
+from kcagc.disclosure.policy import RISKS
+from kcagc.net import frames
 from kcagc.protocol import messages
-from kcagc.transport import frames
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -41,7 +41,7 @@ def ledger_lines() -> str:
     for name, (prefix, title) in titles.items():
         rows = [
             (f"`{prefix}/{kind}`" + (" ⚠" if line.weaker else ""), line.learns + ".", line.paper or "–")
-            for kind, line in getattr(lines, name).items()
+            for kind, line in getattr(texts, name).items()
         ]
         parts.append(f"### {title}\n\n" + table(("kind", "what the receiver learns", "in the paper"), rows))
     return "\n".join(parts)

@@ -8,10 +8,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kcagc.analysis import diagnose
     from kcagc.baselines import AGC, GCC
-    from kcagc.estimators import KCAGC
+    from kcagc.estimator import KCAGC
     from kcagc.graph import AttributedGraph, Graph
-    from kcagc.theory import diagnose
 
 __version__ = "0.5.0"
 __all__ = ["AGC", "GCC", "KCAGC", "AttributedGraph", "Graph", "__version__", "diagnose"]
@@ -22,9 +22,9 @@ PUBLIC_MODULES = (
     "kcagc.baselines",
     "kcagc.datasets",
     "kcagc.metrics",
-    "kcagc.ledger",
-    "kcagc.privacy",
-    "kcagc.theory",
+    "kcagc.disclosure",
+    "kcagc.analysis.privacy",
+    "kcagc.analysis",
     "kcagc.files",
     "kcagc.tables",
     "kcagc.errors",
@@ -33,10 +33,10 @@ PUBLIC_MODULES = (
 _HOMES = {
     "AGC": "kcagc.baselines",
     "GCC": "kcagc.baselines",
-    "KCAGC": "kcagc.estimators",
+    "KCAGC": "kcagc.estimator",
     "AttributedGraph": "kcagc.graph",
     "Graph": "kcagc.graph",
-    "diagnose": "kcagc.theory",
+    "diagnose": "kcagc.analysis",
 }
 
 

@@ -74,14 +74,14 @@ class MaskReuseError(KcagcError):
     exit_code = 9
 
 
-class MissingError(KcagcError):
+class PeerTimeoutError(KcagcError):
     """A peer that is needed did not come, or went and did not come back, in the time that was set for it."""
 
     exit_code = 10
     told = "a peer is missing"
 
 
-class RefusedError(KcagcError):
+class RejectedError(KcagcError):
     """The aggregator does not let us in: it does not accept our certificate, our name or our identity key."""
 
     exit_code = 11

@@ -16,7 +16,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from kcagc._types import FloatArray, Sparse
 from kcagc.errors import DataError
-from kcagc.graph.structure import Graph, as_graph
+from kcagc.graph.graph import Graph, as_graph
 from kcagc.partition import membership
 
 NAMES = {

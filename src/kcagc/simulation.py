@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcagc._types import IntArray
-from kcagc.ledger import Ledger, Policy
-from kcagc.protocol.agreement import Agreement, Parameters, Seat
+from kcagc.disclosure import Ledger, Policy
+from kcagc.protocol.aggregator import aggregator_of_party, coordinator
+from kcagc.protocol.agreement import Agreement, Parameters, Participant
 from kcagc.protocol.effects import Role, beside
 from kcagc.protocol.fit import FitResult, fit_party
-from kcagc.protocol.hub import coordinator, hub_half
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.model import PartyModel
-from kcagc.protocol.party import Membership
+from kcagc.protocol.party import PartyContext
 from kcagc.protocol.predict import PredictResult, predict_party
+from kcagc.runtime.driver import Driver, Watcher
 from kcagc.runtime.in_process import Chooser, run_together
-from kcagc.runtime.station import Station, Watcher
 from kcagc.secagg.identity import Identity
 from kcagc.secagg.session import Secrets
 
@@ -37,30 +37,34 @@ class Cast:
         names = [*parties, COORDINATOR] if parameters.aggregator == "coordinator" else list(parties)
         identities = {name: Identity.generate() for name in names}
         roster = tuple(
-            Seat(name, "party" if name in parties else "coordinator", identity.public)
+            Participant(name, "party" if name in parties else "coordinator", identity.public)
             for name, identity in identities.items()
         )
-        return cls(Agreement(roster=roster, parameters=parameters), identities)
+        return cls(Agreement(participants=roster, parameters=parameters), identities)
 
-    def membership(self, name: str, policy: Policy) -> Membership:
+    def membership(self, name: str, policy: Policy) -> PartyContext:
         """Give what a party brings, with fresh secrets."""
-        return Membership(name, self.agreement, self.identities[name], Secrets.fresh(), policy)
+        return PartyContext(name, self.agreement, self.identities[name], Secrets.fresh(), policy)
 
     def stations(
-        self, roles: dict[str, Role[Any]], hub_seed: int, ledger: Ledger, watcher: Watcher | None
-    ) -> list[Station]:
-        """Put every party's coroutine in its place; the hub is the coordinator, or the last party's other half."""
-        hub = self.agreement.hub
+        self, roles: dict[str, Role[Any]], aggregator_seed: int, ledger: Ledger, watcher: Watcher | None
+    ) -> list[Driver]:
+        """Put every party's coroutine in its place; the aggregator is the coordinator, or the last party."""
+        aggregator = self.agreement.aggregator
         placed = dict(roles)
-        if hub in roles:
-            placed[hub] = beside(hub_half(hub, self.agreement, seed=hub_seed), roles[hub], hub)
+        if aggregator in roles:
+            placed[aggregator] = beside(
+                aggregator_of_party(aggregator, self.agreement, seed=aggregator_seed), roles[aggregator], aggregator
+            )
         else:
-            placed[hub] = coordinator(hub, self.agreement, self.identities[hub], Secrets.fresh(), seed=hub_seed)
+            placed[aggregator] = coordinator(
+                aggregator, self.agreement, self.identities[aggregator], Secrets.fresh(), seed=aggregator_seed
+            )
         return [
-            Station(
+            Driver(
                 name,
                 role,
-                tuple(other for other in placed if other != hub) if name == hub else (hub,),
+                tuple(other for other in placed if other != aggregator) if name == aggregator else (aggregator,),
                 common=ledger,
                 watcher=watcher,
             )
@@ -74,7 +78,7 @@ def simulate_fit(
     *,
     policy: Policy,
     seeds: dict[str, int],
-    hub_seed: int,
+    aggregator_seed: int,
     ledger: Ledger,
     watcher: Watcher | None = None,
     choose: Chooser | None = None,
@@ -83,7 +87,7 @@ def simulate_fit(
     cast = Cast.of(parameters, tuple(data))
 
     roles = {name: fit_party(cast.membership(name, policy), data[name], seed=seeds[name]) for name in data}
-    return _run(cast, roles, hub_seed, ledger, watcher, choose)
+    return _run(cast, roles, aggregator_seed, ledger, watcher, choose)
 
 
 def simulate_predict(
@@ -106,11 +110,11 @@ def simulate_predict(
 def _run(
     cast: Cast,
     roles: dict[str, Role[Any]],
-    hub_seed: int,
+    aggregator_seed: int,
     ledger: Ledger,
     watcher: Watcher | None,
     choose: Chooser | None,
 ) -> dict[str, Any]:
-    stations = cast.stations(roles, hub_seed, ledger, watcher)
+    stations = cast.stations(roles, aggregator_seed, ledger, watcher)
     results = run_together(stations, choose)
     return {name: results[name] for name in roles}

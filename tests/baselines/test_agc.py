@@ -139,7 +139,7 @@ def test_all_orders_are_clustered_from_one_seed_without_the_ninth_step(planted, 
     )
     assert len(calls) == 4
     assert all(call == calls[0] for call in calls)
-    assert (calls[0]["ninth"], calls[0]["n_init"], calls[0]["max_iter"]) == (False, 2, 17)
+    assert (calls[0]["margin"], calls[0]["n_init"], calls[0]["max_iter"]) == (False, 2, 17)
 
 
 def test_a_choice_that_stopped_at_its_limit_says_so(planted):

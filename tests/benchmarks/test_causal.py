@@ -26,39 +26,57 @@ LABELS = (0.0, "labels", "")
 
 
 def test_a_question_and_its_answer_are_two_delays():
-    party = role("a", sends("hub", "hello"), hears("hub", "hellos"), LABELS)
-    hub = role("hub", hears("a", "hello"), sends("a", "hellos"), party=False)
-    assert delays([party, hub]) == Delays(2, 2)
+    party = role("a", sends("aggregator", "hello"), hears("aggregator", "hellos"), LABELS)
+    aggregator = role("aggregator", hears("a", "hello"), sends("a", "hellos"), party=False)
+    assert delays([party, aggregator]) == Delays(2, 2)
 
 
 def test_receipts_come_after_the_labels_are_known():
-    party = role("a", sends("hub", "hello"), hears("hub", "hellos"), sends("hub", "boxes receipt"),
-                 hears("hub", "delivery receipt"), LABELS)  # fmt: skip
-    hub = role("hub", hears("a", "hello"), sends("a", "hellos"), hears("a", "boxes receipt"),
+    party = role("a", sends("aggregator", "hello"), hears("aggregator", "hellos"), sends("aggregator", "boxes receipt"),
+                 hears("aggregator", "delivery receipt"), LABELS)  # fmt: skip
+    aggregator = role("aggregator", hears("a", "hello"), sends("a", "hellos"), hears("a", "boxes receipt"),
                sends("a", "delivery receipt"), LABELS, party=False)  # fmt: skip
-    assert delays([party, hub]) == Delays(2, 4)
+    assert delays([party, aggregator]) == Delays(2, 4)
 
 
 def test_messages_side_by_side_count_once():
-    one = role("a", sends("hub", "x"), sends("hub", "y"), hears("hub", "z"), LABELS)
-    two = role("b", sends("hub", "x"), hears("hub", "z"), LABELS)
-    hub = role("hub", hears("a", "x"), hears("a", "y"), hears("b", "x"), sends("a", "z"), sends("b", "z"), party=False)
-    assert delays([one, two, hub]).confirmed == 2
+    one = role("a", sends("aggregator", "x"), sends("aggregator", "y"), hears("aggregator", "z"), LABELS)
+    two = role("b", sends("aggregator", "x"), hears("aggregator", "z"), LABELS)
+    aggregator = role(
+        "aggregator", hears("a", "x"), hears("a", "y"), hears("b", "x"), sends("a", "z"), sends("b", "z"), party=False
+    )
+    assert delays([one, two, aggregator]).confirmed == 2
 
 
 def test_one_that_speaks_before_it_hears_does_not_lengthen_the_chain():
-    early = role("a", sends("hub", "1"), sends("hub", "2"), hears("hub", "r1"), hears("hub", "r2"), LABELS)
-    patient = role("a", sends("hub", "1"), hears("hub", "r1"), sends("hub", "2"), hears("hub", "r2"), LABELS)
-    hub = role("hub", hears("a", "1"), sends("a", "r1"), hears("a", "2"), sends("a", "r2"), party=False)
-    assert delays([early, hub]).confirmed == 2
-    assert delays([patient, hub]).confirmed == 4
+    early = role(
+        "a",
+        sends("aggregator", "1"),
+        sends("aggregator", "2"),
+        hears("aggregator", "r1"),
+        hears("aggregator", "r2"),
+        LABELS,
+    )
+    patient = role(
+        "a",
+        sends("aggregator", "1"),
+        hears("aggregator", "r1"),
+        sends("aggregator", "2"),
+        hears("aggregator", "r2"),
+        LABELS,
+    )
+    aggregator = role("aggregator", hears("a", "1"), sends("a", "r1"), hears("a", "2"), sends("a", "r2"), party=False)
+    assert delays([early, aggregator]).confirmed == 2
+    assert delays([patient, aggregator]).confirmed == 4
 
 
 def test_a_chain_through_another_party_is_followed():
-    one = role("a", sends("hub", "to b"), hears("hub", "from b"), LABELS)
-    two = role("b", hears("hub", "from a"), sends("hub", "to a"), LABELS)
-    hub = role("hub", hears("a", "to b"), sends("b", "from a"), hears("b", "to a"), sends("a", "from b"), party=False)
-    assert delays([one, two, hub]).confirmed == 4
+    one = role("a", sends("aggregator", "to b"), hears("aggregator", "from b"), LABELS)
+    two = role("b", hears("aggregator", "from a"), sends("aggregator", "to a"), LABELS)
+    aggregator = role(
+        "aggregator", hears("a", "to b"), sends("b", "from a"), hears("b", "to a"), sends("a", "from b"), party=False
+    )
+    assert delays([one, two, aggregator]).confirmed == 4
 
 
 def test_groups_that_sum_side_by_side_do_not_wait_for_each_other():
@@ -66,7 +84,7 @@ def test_groups_that_sum_side_by_side_do_not_wait_for_each_other():
         return [
             e
             for n in range(3)
-            for e in (sends("hub", f"masked {group} lloyd {n}"), hears("hub", f"answer {group} {n}"))
+            for e in (sends("aggregator", f"masked {group} lloyd {n}"), hears("aggregator", f"answer {group} {n}"))
         ]
 
     def answered(name, group):
@@ -75,23 +93,23 @@ def test_groups_that_sum_side_by_side_do_not_wait_for_each_other():
         ]
 
     one, two = role("a", *asked("1.0"), LABELS), role("b", *asked("1.1"), LABELS)
-    hub = role("hub", *answered("a", "1.0"), *answered("b", "1.1"), party=False)
-    assert delays([one, two, hub]).confirmed == 6
-    same = role("hub", *answered("a", "1.0"), *answered("b", "1.0"), party=False)
+    aggregator = role("aggregator", *answered("a", "1.0"), *answered("b", "1.1"), party=False)
+    assert delays([one, two, aggregator]).confirmed == 6
+    same = role("aggregator", *answered("a", "1.0"), *answered("b", "1.0"), party=False)
     assert delays([one, role("b", *asked("1.0"), LABELS), same]).confirmed == 10  # one group: the second had to wait
 
 
 def test_a_party_that_sums_brings_what_it_knows_from_one_of_its_groups_to_the_next():
-    hub = role(
+    aggregator = role(
         "z", hears("a", "masked 1.0 ninth 0"), sends("a", "answer 1.0 0"),
         hears("b", "boxes labels root"), sends("b", "delivery labels root"), LABELS,
         merges=[("1.0", 1), ("root", 2)],
     )  # fmt: skip
     one = role("a", sends("z", "masked 1.0 ninth 0"), hears("z", "answer 1.0 0"), LABELS)
     two = role("b", sends("z", "boxes labels root"), hears("z", "delivery labels root"), LABELS)
-    assert delays([one, two, hub]).confirmed == 2
+    assert delays([one, two, aggregator]).confirmed == 2
     later = role("b", hears("z", "hellos"), sends("z", "boxes labels root"), hears("z", "delivery labels root"), LABELS)
-    first = role("z", sends("b", "hellos"), *hub.events, merges=[("1.0", 1), ("root", 2)])
+    first = role("z", sends("b", "hellos"), *aggregator.events, merges=[("1.0", 1), ("root", 2)])
     assert delays([one, later, first]).confirmed == 3
 
 
@@ -112,14 +130,14 @@ def test_what_a_message_is_about(words, about):
 
 def test_moments_that_do_not_fit_together_are_refused():
     with pytest.raises(RuntimeError, match="no labels for a"):
-        delays([role("a", hears("hub", "never sent"), LABELS), role("hub", party=False)])
+        delays([role("a", hears("aggregator", "never sent"), LABELS), role("aggregator", party=False)])
 
 
 def test_iterations_are_the_sums_of_the_1_9_step_and_of_lloyd_by_layer():
-    vectors = [sends("hub", f"masked {words}") for words in (
+    vectors = [sends("aggregator", f"masked {words}") for words in (
         "1.0 ninth 0", "1.0 lloyd 1", "1.0 lloyd 2", "1.0 inertia 3", "root ninth 0", "root lloyd 1"
     )]  # fmt: skip
-    one = role("a", *vectors, sends("hub", "finished root"), merges=[("1.0", 1), ("root", 2)])
-    other = role("b", sends("hub", "masked 1.1 ninth 0"), merges=[("1.1", 1)])
+    one = role("a", *vectors, sends("aggregator", "finished root"), merges=[("1.0", 1), ("root", 2)])
+    other = role("b", sends("aggregator", "masked 1.1 ninth 0"), merges=[("1.1", 1)])
     assert iterations([one, other]) == {1: 3, 2: 2}
     assert allowed({1: 3, 2: 2}) == (4 + 6) + (4 + 4)

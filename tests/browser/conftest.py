@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from kcagc.meaning.describe import Description, describe
+from kcagc.report.insights.describe import Description, describe
 from kcagc.report.page import write_page
 from report.folders import SEVEN, as_prediction, run_in
 

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 
 from kcagc import KCAGC
 from kcagc.cli import demo as module
-from kcagc.cli import screen
+from kcagc.cli import terminal
 from kcagc.cli.main import cli
 from kcagc.datasets import load
-from kcagc.deployment.trial import Processes
+from kcagc.deploy.trial import Processes
 from kcagc.errors import KcagcError, ParameterError
 
 PATIENCE = 120.0  # seconds, on a machine that does many other things
@@ -117,7 +117,7 @@ def test_a_narrow_or_plain_terminal_loses_no_names_and_no_figures(told, monkeypa
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     monkeypatch.setattr(sys, "stdout", stream)
     monkeypatch.setenv("COLUMNS", str(columns))
-    screen.speak_plainly()
+    terminal.speak_plainly()
     module._report(result["clusterings"], result["learned"], Path("/here"), 7.0)
     stream.flush()
     printed = stream.buffer.getvalue().decode(encoding)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from deployment.collaboration import edit, made, names_of, task
+from deploy.collaboration import edit, made, names_of, task
+from kcagc.analysis import diagnose_party
 from kcagc.cli.main import cli
 from kcagc.errors import DataError, KcagcError, ParameterError
 from kcagc.files.labels import write_labels
 from kcagc.graph.ids import NodeIds
-from kcagc.theory import diagnose_party
 
 CLASSES = np.arange(24) % 3  # how the tables of the test collaboration are made
 

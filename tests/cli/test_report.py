@@ -6,7 +6,7 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
-from deployment.collaboration import names_of
+from deploy.collaboration import names_of
 from kcagc import metrics
 from kcagc.cli.main import cli
 from report.folders import run_in

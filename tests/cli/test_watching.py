@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from deployment.collaboration import edit, made
+from deploy.collaboration import edit, made
 
 PATIENCE = 120.0
 

@@ -135,10 +135,10 @@ def test_each_part_of_protocol_1_is_used(monkeypatch):
 
         monkeypatch.setattr(kmeans_module, name, wrapper)
 
-    for name in ("plus_plus", "local_search", "ninth_step", "lloyd"):
+    for name in ("plus_plus", "local_search", "margin_step", "lloyd"):
         recorded(name)
     kmeans(rows, 3, n_init=2, random_state=0)
-    assert [name for name, _ in used] == ["plus_plus", "local_search", "ninth_step", "lloyd"] * 2
+    assert [name for name, _ in used] == ["plus_plus", "local_search", "margin_step", "lloyd"] * 2
     assert used[1][1][3] == 3  # as many swaps as clusters
     used.clear()
     kmeans(rows, 3, n_init=1, n_swaps=5, ninth=False, random_state=0)
@@ -246,7 +246,7 @@ def test_data_far_from_the_origin_lose_no_digits():
 
 def test_what_a_role_computes_with_is_imported_without_scikit_learn():
     """It takes longer to import than a role takes to cluster."""
-    script = "import sys, kcagc.deployment.running; print(sorted({'sklearn', 'pandas'} & set(sys.modules)))"
+    script = "import sys, kcagc.deploy.running; print(sorted({'sklearn', 'pandas'} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert found.stdout.strip() == "[]"
 

@@ -8,7 +8,7 @@ from sklearn.cluster import KMeans
 from kcagc.cluster import clear_winners, kmeans, lloyd, weighted_means
 from kcagc.cluster import distances as distances_module
 from kcagc.cluster.distances import squared_distances, squared_norms
-from kcagc.cluster.lloyd import assign, ninth_step
+from kcagc.cluster.lloyd import assign, margin_step
 from kcagc.cluster.rules import fill_empty, nearest
 
 
@@ -85,7 +85,7 @@ def test_the_ninth_step_moves_centres_to_the_means_of_their_clear_winners(seed, 
     rows, weights = problem(seed, dimensions=1)
     centers = rows[:k]
     winners = clear_winners(squared_distances(rows, centers))
-    moved = ninth_step(rows, weights, centers)
+    moved = margin_step(rows, weights, centers)
     for cluster in range(k):
         mine = winners == cluster
         wanted = weights[mine] @ rows[mine] / weights[mine].sum() if mine.any() else centers[cluster]
@@ -94,7 +94,7 @@ def test_the_ninth_step_moves_centres_to_the_means_of_their_clear_winners(seed, 
 
 def test_a_centre_that_wins_nothing_clearly_stays():
     rows = np.array([[0.0], [1.0]])
-    assert_array_equal(ninth_step(rows, np.ones(2), np.array([[0.4], [0.6]])), [[0.4], [0.6]])
+    assert_array_equal(margin_step(rows, np.ones(2), np.array([[0.4], [0.6]])), [[0.4], [0.6]])
 
 
 def test_a_cluster_without_weight_keeps_its_centre():

@@ -85,7 +85,7 @@ def test_every_parameter_arrives(monkeypatch):
         return kmeans(rows, k, **more)
 
     monkeypatch.setattr("kcagc.cluster.local.kmeans", recorded)
-    chosen = {"ninth": False, "n_init": 2, "max_iter": 3, "random_state": 4}
+    chosen = {"margin": False, "n_init": 2, "max_iter": 3, "random_state": 4}
     cluster_locally(data.adjacency, data.features, 5, filter=HalfFilter(1), n_components=6, **chosen)
     assert found == {**chosen, "q": 6}
 

@@ -75,7 +75,7 @@ def toml_blocks():
 def test_a_piece_of_configuration_is_one_that_kcagc_reads(name, text):
     import msgspec
 
-    from kcagc.deployment.config import Document
+    from kcagc.deploy.config import Document
 
     given = tomllib.loads(text)
     sections = {field.name: field.type for field in msgspec.structs.fields(Document)}

@@ -77,8 +77,8 @@ def test_the_page_of_commands_has_every_command_and_option(site):
 
 
 def test_the_threat_model_has_every_line_of_the_ledger_and_every_risk(site):
-    from kcagc.ledger.lines import LINES
-    from kcagc.ledger.policy import RISKS
+    from kcagc.disclosure.policy import RISKS
+    from kcagc.disclosure.texts import LINES
 
     page = _text(site / "threat-model.html")
     for kind, line in LINES.items():
@@ -92,10 +92,10 @@ def test_the_wire_format_has_every_message_frame_and_constant(site):
 
     import msgspec
 
+    from kcagc.net import frames, grpc_options
     from kcagc.protocol import messages
     from kcagc.protocol.agreement import PROTOCOL
     from kcagc.secagg import fixed_point, masks
-    from kcagc.transport import frames, grpc_options
 
     page = _text(site / "reference" / "wire-format.html")
     for kind in (*get_args(messages.AnyMessage), *get_args(messages.BoxContent), *get_args(frames.AnyFrame)):
@@ -124,7 +124,7 @@ def test_the_reference_has_every_public_name(site):
 def test_the_settings_of_a_role_are_all_listed(site):
     import msgspec
 
-    from kcagc.deployment.config import Document
+    from kcagc.deploy.config import Document
 
     page = _text(site / "reference" / "configuration.html")
     for section in msgspec.structs.fields(Document):

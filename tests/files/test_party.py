@@ -12,7 +12,7 @@ from scipy import sparse
 
 from kcagc.errors import DataError
 from kcagc.files import read_party
-from kcagc.protocol.hello import graph_digest, ids_digest
+from kcagc.protocol.handshake import graph_digest, ids_digest
 from random_graphs import attributed
 
 NUMBERS = st.integers(-(2**63) + 1, 2**63 - 1)

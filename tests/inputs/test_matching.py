@@ -14,7 +14,7 @@ from foreign.tensors import Data, Tensor
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph import Graph, HalfFilter
 from kcagc.inputs import bring
-from kcagc.tables import TablePreparation
+from kcagc.tables import TablePreprocessor
 
 NAMES = ["a", "b", "c", "d"]
 LINE = sparse.csr_array(np.diag([1.0, 2.0, 3.0], 1) + np.diag([1.0, 2.0, 3.0], -1))
@@ -104,7 +104,7 @@ def test_the_intersection_is_what_the_graph_and_all_tables_have():
 
 @pytest.mark.parametrize("make", [pandas.DataFrame, polars.DataFrame])
 def test_a_list_takes_its_nodes_and_lets_the_transformer_fill_what_a_table_lacks(make):
-    filling = TablePreparation(default={"missing": "mean"})
+    filling = TablePreprocessor(default={"missing": "mean"})
     options = {"id_column": "id", "nodes": ["d", "a", "b"]}
     found = brought([frame([3, 0], make=make), frame()], named(), transformers=[filling, None], **options)
     assert found.graph.ids.values == ["a", "b", "d"]
@@ -113,7 +113,7 @@ def test_a_list_takes_its_nodes_and_lets_the_transformer_fill_what_a_table_lacks
     message = r"^party-1: there is no row for node 'b' .*transformer that fills"
     with pytest.raises(DataError, match=message):
         brought([frame([3, 0], make=make), frame()], named(), **options)
-    strict = TablePreparation()
+    strict = TablePreprocessor()
     with pytest.raises(DataError, match=r"^party-1: transformers: X: row 1, column 'x': the value is missing"):
         brought([frame([3, 0], make=make), frame()], named(), transformers=strict, **options)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kill import evidence
-from kill.plays import KILLED, SCRIPTS, Boundary, Run, Zygote
+from kill.scenarios import KILLED, SCRIPTS, Boundary, Run, Zygote
 
 AT_ONCE = 2
 # Between two of these nothing becomes durable, leaves or arrives, so that a kill there is one of these kills.

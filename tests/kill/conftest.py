@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kill.campaign import Stage
-from kill.plays import Zygote
+from kill.scenarios import Zygote
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 
-from kill.plays import Run, noted, read
+from kill.scenarios import Run, noted, read
 
 
 def check(run: Run, labels: dict[str, str]) -> None:
@@ -38,7 +38,9 @@ def check_sent(run: Run) -> None:
 def repeated(run: Run, sender: str) -> int:
     """Give how many vectors of a sender arrived more than once."""
     seen = Counter(
-        tuple(masked) for _, one, *_, masked in noted(run.notes / f"{run.script.hub}.seen") if one == sender and masked
+        tuple(masked)
+        for _, one, *_, masked in noted(run.notes / f"{run.script.aggregator}.seen")
+        if one == sender and masked
     )
     return sum(times > 1 for times in seen.values())
 

@@ -56,15 +56,15 @@ class Instruments:
 
     def install(self) -> None:
         """Put instruments on a role's journal, its streams, its steps and its results."""
-        from kcagc.deployment import running
+        from kcagc.deploy import running
         from kcagc.files import atomic
+        from kcagc.net.grpc_client import ClientWire
+        from kcagc.net.grpc_server import ServerWire
         from kcagc.protocol import fit, party, sums
         from kcagc.runtime import runner
+        from kcagc.runtime.driver import Driver
+        from kcagc.runtime.durable import DurableRole
         from kcagc.runtime.journal import Journal
-        from kcagc.runtime.resumable import ResumableRole
-        from kcagc.runtime.station import Station
-        from kcagc.transport.grpc_client import ClientWire
-        from kcagc.transport.grpc_server import ServerWire
 
         for wire in (ClientWire, ServerWire):
             wire.send = self._sending(wire.send)
@@ -72,8 +72,8 @@ class Instruments:
         Journal._write = self._writing(Journal._write)
         Journal.end = self._around(self._ending(Journal.end), "end")
         Journal.use = self._using(Journal.use)
-        Station.deliver = self._around(Station.deliver, "step")
-        ResumableRole.take_in = self._taking_in(ResumableRole.take_in)
+        Driver.deliver = self._around(Driver.deliver, "step")
+        DurableRole.take_in = self._taking_in(DurableRole.take_in)
         running.write_results = self._around(running.write_results, "results")
         atomic._remember = self._around(atomic._remember, "file")
         sums.masked = self._masking(sums.masked)

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from kill import evidence
-from kill.plays import KILLED, SCRIPTS
+from kill.scenarios import KILLED, SCRIPTS
 
 pytestmark = pytest.mark.timeout(1800)
 EVERY_ROLE = [(name, role) for name, script in SCRIPTS.items() for role in script.roles]
@@ -14,9 +14,9 @@ EVERY_ROLE = [(name, role) for name, script in SCRIPTS.items() for role in scrip
 
 def well_chosen(reference, script):
     """Moments that differ: the first word, the local result, a box, a vector, an answer, the end."""
-    party, hub = script.parties[0], script.hub
-    commits = {role: len(reference.of(role, "commit done")) for role in (party, hub)}
-    parts = {role: len(reference.of(role, "part left")) for role in (party, hub)}
+    party, aggregator = script.parties[0], script.aggregator
+    commits = {role: len(reference.of(role, "commit done")) for role in (party, aggregator)}
+    parts = {role: len(reference.of(role, "part left")) for role in (party, aggregator)}
     return [
         {party: [("open left", 1)]},
         {party: [("part leaves", 1)]},
@@ -26,13 +26,13 @@ def well_chosen(reference, script):
         {party: [("part left", parts[party] - 2)]},
         {party: [("file done", 2)]},
         {party: [("end done", 2)]},
-        {hub: [("challenge left", 1)]},
-        {hub: [("part leaves", 1)]},
-        {hub: [("message arrives", 2 * len(script.parties))]},
-        {hub: [("commit done", commits[hub] // 2)]},
-        {hub: [("part leaves", parts[hub] - 4)]},
-        {hub: [("part left", parts[hub])]},
-        {hub: [("results begins", 1)]},
+        {aggregator: [("challenge left", 1)]},
+        {aggregator: [("part leaves", 1)]},
+        {aggregator: [("message arrives", 2 * len(script.parties))]},
+        {aggregator: [("commit done", commits[aggregator] // 2)]},
+        {aggregator: [("part leaves", parts[aggregator] - 4)]},
+        {aggregator: [("part left", parts[aggregator])]},
+        {aggregator: [("results begins", 1)]},
     ]
 
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from kcagc.runtime.session import Drawn
-from kill.plays import KILLED
+from kill.scenarios import KILLED
 
 MIDDLE = ("commit done", 8)  # of any role
 

@@ -7,12 +7,12 @@ from collections import deque
 
 import pytest
 
-from kcagc.runtime import link as runtime_link
-from kcagc.runtime.correspondence import Correspondence
-from kcagc.transport.frames import Ack, Ping, Pong
+from kcagc.net.frames import Ack, Ping, Pong
+from kcagc.runtime import connection as runtime_link
+from kcagc.runtime.peer_queue import PeerQueue
 from kill import evidence
-from kill.plays import SCRIPTS
 from kill.proxy import Link
+from kill.scenarios import SCRIPTS
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -157,7 +157,7 @@ def test_what_came_before_a_connection_was_lost_is_no_sign_of_life(frames, then,
         wire = Lost(frames, then=then)
         link = runtime_link.Link(
             wire,
-            Correspondence("b"),
+            PeerQueue("b"),
             arrived=0,
             longest=100,
             take_in=None,

@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from kill import evidence
-from kill.plays import CONFIG, KILLED
+from kill.scenarios import CONFIG, KILLED
 
 REFUSED = 12
 MIDDLE = ("message arrives", 5)  # of a party: its labels and two vectors have left, and the answers are on their way

@@ -16,19 +16,19 @@ from pathlib import Path
 
 import numpy as np
 
-from kcagc.deployment.config import Config
-from kcagc.deployment.folders import Plan, tls_name, write_folders
-from kcagc.deployment.task import Task
+from kcagc.deploy.config import Config
+from kcagc.deploy.folders import Plan, tls_name, write_folders
+from kcagc.deploy.task import Task
+from kcagc.disclosure import Ledger, Policy
 from kcagc.files.atomic import PRIVATE, write_bytes
 from kcagc.inputs import seeds_of
-from kcagc.ledger import Ledger, Policy
+from kcagc.net.trial_authority import trial_authority
 from kcagc.secagg.identity import Identity
 from kcagc.simulation import simulate_fit
-from kcagc.transport.trial_authority import trial_authority
 
 PATIENCE = 30.0  # seconds after which something that should happen will not
 NODES = 24
-HUB = "coordinator"
+AGGREGATOR = "coordinator"
 
 
 class Zygote:
@@ -142,7 +142,7 @@ class Collaboration:
     roles: list[Role] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        plan = Plan(self.parties, HUB, "127.0.0.1:1", "127.0.0.1:0", 3, psi=1)
+        plan = Plan(self.parties, AGGREGATOR, "127.0.0.1:1", "127.0.0.1:0", 3, psi=1)
         self.configs = write_folders(self.root, plan)
         self.authority = trial_authority("test")
         random = np.random.default_rng(5)
@@ -182,7 +182,9 @@ class Collaboration:
     def certify(self, name, *, called=None, authority=None, trusting=None, **dates):
         """Give a role a new certificate: in somebody else's name, by another authority, of another time."""
         authority = authority or self.authority
-        pem, key = authority.issue(tls_name(called or name), server=name == HUB, client=name != HUB, **dates)
+        pem, key = authority.issue(
+            tls_name(called or name), server=name == AGGREGATOR, client=name != AGGREGATOR, **dates
+        )
         folder = self.folder(name)
         write_bytes(folder / "private" / "tls-key.pem", key, mode=PRIVATE)
         write_bytes(folder / "certificate.pem", pem)
@@ -200,18 +202,18 @@ class Collaboration:
     # Processes.
 
     def start(self, name, *options, patches=None, port=None):
-        command = "coordinator" if name == HUB else "party"
-        where = ["--listen", "127.0.0.1:0"] if name == HUB else ["--address", f"127.0.0.1:{port or self.port}"]
+        command = "coordinator" if name == AGGREGATOR else "party"
+        where = ["--listen", "127.0.0.1:0"] if name == AGGREGATOR else ["--address", f"127.0.0.1:{port or self.port}"]
         where = [] if "--listen" in options else where
         argv = [command, "--config", str(self.configs[name]), *where, *options]
         role = Role(self.zygote, name, argv, self.root, patches or {})
         self.roles.append(role)
         return role
 
-    def start_hub(self, *options, patches=None):
-        hub = self.start(HUB, *options, patches=patches)
-        self.port = int(hub.says(r"listening on").rpartition(":")[2])
-        return hub
+    def start_aggregator(self, *options, patches=None):
+        aggregator = self.start(AGGREGATOR, *options, patches=patches)
+        self.port = int(aggregator.says(r"listening on").rpartition(":")[2])
+        return aggregator
 
     def start_parties(self, *names):
         return [self.start(name) for name in names or self.parties]
@@ -226,13 +228,13 @@ class Collaboration:
         """Give the labels that the same roles find in one process."""
         tasks = {name: self.task(name) for name in self.parties}
         one = tasks[self.parties[0]]
-        seed, hub_seed = seeds_of(0)
+        seed, aggregator_seed = seeds_of(0)
         results = simulate_fit(
             one.agreement.parameters,
             {name: task.data for name, task in tasks.items()},
             policy=Policy(),
             seeds=dict.fromkeys(tasks, seed),
-            hub_seed=hub_seed,
+            aggregator_seed=aggregator_seed,
             ledger=Ledger(),
         )
         return next(iter(results.values())).labels
@@ -241,10 +243,10 @@ class Collaboration:
         lines = (self.folder(name) / "result" / "labels.csv").read_text().splitlines()
         return np.array([int(line.split(",")[1]) for line in lines[1:]])
 
-    def assert_finishes(self, hub, *parties, seconds=PATIENCE) -> None:
+    def assert_finishes(self, aggregator, *parties, seconds=PATIENCE) -> None:
         """See all roles through to the end, and to the labels that are right."""
-        assert [role.ends(seconds) for role in (*parties, hub)] == [0] * (len(parties) + 1), [
-            role.log for role in (*parties, hub)
+        assert [role.ends(seconds) for role in (*parties, aggregator)] == [0] * (len(parties) + 1), [
+            role.log for role in (*parties, aggregator)
         ]
         expected = self.expected()
         for name in self.parties:

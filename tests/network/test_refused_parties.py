@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kcagc.files.atomic import PRIVATE, write_bytes
+from kcagc.net.trial_authority import CERTIFICATE_DAYS, trial_authority
 from kcagc.secagg.identity import Identity
-from kcagc.transport.trial_authority import CERTIFICATE_DAYS, trial_authority
-from network.enemies import Shop
-from network.roles import HUB, PATIENCE, Collaboration, assert_one_line
+from network.adversaries import Shop
+from network.roles import AGGREGATOR, PATIENCE, Collaboration, assert_one_line
 
 
 @pytest.fixture(scope="module")
@@ -18,12 +18,12 @@ def siege(zygote, tmp_path_factory):
     roles = Collaboration(tmp_path_factory.mktemp("siege"), zygote, waiting="missing = 200\nsilent = 200")
     try:
         # Under load a living process may take its time to say so.
-        hub = roles.start_hub(patches={"kcagc.runtime.listener._ALIVE_WITHIN": 20.0})
+        aggregator = roles.start_aggregator(patches={"kcagc.runtime.server._ALIVE_WITHIN": 20.0})
         genuine = roles.start_parties("a", "b")
         for name in "ab":
-            hub.says(f"{name} is connected")
-        yield roles, hub
-        roles.assert_finishes(hub, *genuine, roles.start("c"))
+            aggregator.says(f"{name} is connected")
+        yield roles, aggregator
+        roles.assert_finishes(aggregator, *genuine, roles.start("c"))
         assert [role.log for role in roles.roles if "Traceback" in role.log] == []
     finally:
         roles.close()
@@ -42,17 +42,17 @@ def c(siege):
 
 def assert_refused(siege, code, words, logged=None, **how):
     """Let c try, and see how it ends; `logged` is what the aggregator says about it, if it hears of it."""
-    roles, hub = siege
-    since, begun = hub.said, time.monotonic()
+    roles, aggregator = siege
+    since, begun = aggregator.said, time.monotonic()
     party = roles.start("c", **how)
     assert party.ends() == code, party.log
     assert_one_line(party, f"^kcagc: .*{words}")
     assert time.monotonic() - begun < PATIENCE
     if logged is not None:
-        assert_one_line(hub, logged, since)
-    refusals = hub.lines("refused|without a word", since)
-    assert len(refusals) == (0 if logged is None else 1), hub.log
-    assert hub.running
+        assert_one_line(aggregator, logged, since)
+    refusals = aggregator.lines("refused|without a word", since)
+    assert len(refusals) == (0 if logged is None else 1), aggregator.log
+    assert aggregator.running
 
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=CERTIFICATE_DAYS)
@@ -122,7 +122,7 @@ def test_an_identity_key_that_is_not_the_one_listed_is_found_before_connecting(s
 
 
 def test_another_pinned_key_of_the_aggregator_is_a_difference(siege, c):
-    c.edit("c", rf'(name = "{HUB}"\nrole = "\w+"\nidentity = )"\w+"', rf'\1"{Identity.generate().public.hex()}"')
+    c.edit("c", rf'(name = "{AGGREGATOR}"\nrole = "\w+"\nidentity = )"\w+"', rf'\1"{Identity.generate().public.hex()}"')
     assert_refused(siege, 5, "roles: coordinator has", "refused a stream from .*roles: coordinator has")
 
 
@@ -135,7 +135,7 @@ def test_other_parameters_are_named(siege, c, field, pattern):
 
 def test_another_version_of_the_link_is_named(siege, c):
     told = "coordinator speaks 'kcagc-link/1', c kcagc-link/0: install the same version"
-    changed = {"kcagc.runtime.handshake.LINK": "kcagc-link/0"}
+    changed = {"kcagc.runtime.stream_handshake.LINK": "kcagc-link/0"}
     assert_refused(siege, 5, told, "ended without a word", patches=changed)
 
 
@@ -153,28 +153,28 @@ def test_a_server_of_another_kind_is_recognised(siege, c, answer):
 
 
 def test_a_party_that_is_connected_already_is_not_let_in_twice(siege):
-    roles, hub = siege
-    since = hub.said
+    roles, aggregator = siege
+    since = aggregator.said
     second = roles.start("a", "--state", str(roles.root / "elsewhere"))
     assert second.ends() == 12
     assert_one_line(second, "^kcagc: coordinator refuses: another process of a is connected already")
-    assert_one_line(hub, "refused a stream from .*another process of a is connected already", since)
-    assert hub.lines("a is gone", since) == []
+    assert_one_line(aggregator, "refused a stream from .*another process of a is connected already", since)
+    assert aggregator.lines("a is gone", since) == []
 
 
 def test_a_role_runs_once_in_its_folder(siege):
     roles, _ = siege
-    for name in ("a", HUB):
+    for name in ("a", AGGREGATOR):
         second = roles.start(name)
         assert second.ends() == 12
         assert_one_line(second, "^kcagc: .*another process is using this journal")
 
 
 def test_a_port_in_use_is_said_at_once(siege, tmp_path):
-    roles, hub = siege
+    roles, aggregator = siege
     begun = time.monotonic()
-    second = roles.start(HUB, "--listen", f"127.0.0.1:{roles.port}", "--state", str(tmp_path))
+    second = roles.start(AGGREGATOR, "--listen", f"127.0.0.1:{roles.port}", "--state", str(tmp_path))
     assert second.ends() == 1
     assert time.monotonic() - begun < PATIENCE
     assert_one_line(second, f"^kcagc: cannot listen on 127.0.0.1:{roles.port}: the port is in use")
-    assert hub.running
+    assert aggregator.running

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from kcagc.runtime.session import Drawn
-from network.roles import HUB, PATIENCE, assert_one_line
+from network.roles import AGGREGATOR, PATIENCE, assert_one_line
 
 AT_ONCE = {"kcagc.runtime.runner._SAY_AFTER": 0.1}
 
@@ -23,12 +23,12 @@ AT_ONCE = {"kcagc.runtime.runner._SAY_AFTER": 0.1}
 
 def test_who_is_missing_is_named_and_at_last_not_waited_for(collaborate):
     roles = collaborate()
-    hub = roles.start_hub("--missing", "2", patches=AT_ONCE)
+    aggregator = roles.start_aggregator("--missing", "2", patches=AT_ONCE)
     parties = [roles.start(name, patches=AT_ONCE) for name in "ab"]
-    for role in (hub, *parties):
+    for role in (aggregator, *parties):
         role.says("waiting for c$")
-    assert hub.ends() == 10
-    assert_one_line(hub, "^kcagc: c is missing: not connected for 2 seconds")
+    assert aggregator.ends() == 10
+    assert_one_line(aggregator, "^kcagc: c is missing: not connected for 2 seconds")
     for party in parties:
         assert party.ends() == 7
         assert_one_line(party, "^kcagc: coordinator ended the run: c is missing: not connected for 2 seconds")
@@ -36,14 +36,14 @@ def test_who_is_missing_is_named_and_at_last_not_waited_for(collaborate):
 
 def test_a_party_waits_for_an_aggregator_that_comes_later(collaborate):
     roles = collaborate("a", "b")
-    hub = roles.start_hub()
+    aggregator = roles.start_aggregator()
     port = roles.port
-    hub.signal(signal.SIGKILL)
-    hub.ends()
+    aggregator.signal(signal.SIGKILL)
+    aggregator.ends()
     parties = roles.start_parties()
     for party in parties:
         party.says("cannot reach coordinator yet: .*nobody listens there")
-    roles.assert_finishes(roles.start(HUB, "--listen", f"127.0.0.1:{port}"), *parties)
+    roles.assert_finishes(roles.start(AGGREGATOR, "--listen", f"127.0.0.1:{port}"), *parties)
     for party in parties:
         assert len(party.lines("cannot reach")) == 1
 
@@ -61,7 +61,7 @@ def test_a_party_does_not_wait_for_ever(collaborate):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_goes_on_with_the_same_command(collaborate, number):
     roles = collaborate()
-    hub = roles.start_hub()
+    aggregator = roles.start_aggregator()
     a, b, c = roles.start_parties()
     # c holds still in the middle of its work, so that the others wait in the middle of theirs
     c.says("filtering")
@@ -70,11 +70,11 @@ def test_an_interrupted_run_goes_on_with_the_same_command(collaborate, number):
     a.signal(number)
     assert a.ends() == 130
     assert a.log.splitlines()[-1] == "kcagc: interrupted"
-    hub.says("a is gone")
-    hub.signal(number)
-    assert hub.ends() == 130
-    assert hub.log.splitlines()[-1] == "kcagc: interrupted"
-    again = roles.start(HUB, "--listen", f"127.0.0.1:{roles.port}")
+    aggregator.says("a is gone")
+    aggregator.signal(number)
+    assert aggregator.ends() == 130
+    assert aggregator.log.splitlines()[-1] == "kcagc: interrupted"
+    again = roles.start(AGGREGATOR, "--listen", f"127.0.0.1:{roles.port}")
     assert_one_line(again, "taking up the session that was interrupted")
     back = roles.start("a")
     assert_one_line(back, "taking up the session that was interrupted")
@@ -88,7 +88,7 @@ def test_a_command_in_a_shell_ends_as_its_copy_here_does(collaborate, number):
     """The same without the process that forks: nothing of how it ends is due to the tests."""
     roles = collaborate("a", "b")
     command = [Path(sys.executable).with_name("kcagc"), "coordinator", "--listen", "127.0.0.1:0"]
-    command += ["--config", str(roles.configs[HUB])]
+    command += ["--config", str(roles.configs[AGGREGATOR])]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert "listening on" in process.stderr.readline()
         process.send_signal(number)
@@ -101,12 +101,12 @@ def test_a_command_in_a_shell_ends_as_its_copy_here_does(collaborate, number):
 
 def test_when_one_party_aborts_all_others_are_told_which_and_why(collaborate):
     roles = collaborate()
-    hub = roles.start_hub()
+    aggregator = roles.start_aggregator()
     a, b = roles.start_parties("a", "b")
     # Which fails when it is called: behind the first answers, where the run is past beginning anew by itself.
-    c = roles.start("c", patches={"kcagc.protocol.rounds.refilled": None})
+    c = roles.start("c", patches={"kcagc.protocol.joint_kmeans.refilled": None})
     assert c.ends() == 1
-    for role in (hub, a, b):
+    for role in (aggregator, a, b):
         assert role.ends() == 7
         assert_one_line(role, "^kcagc: c ended the run: aborted")
 
@@ -115,15 +115,15 @@ def test_a_party_with_another_graph_corrects_it_and_nobody_else_need_do_anything
     roles = collaborate()
     edges = roles.read("c", "edges")
     roles.write("c", "edges", edges[:-1])
-    hub = roles.start_hub()
+    aggregator = roles.start_aggregator()
     a, b, odd = roles.start_parties()
     assert odd.ends() == 5
     assert_one_line(odd, "^kcagc: c and a do not have the same graph")
-    for role in (hub, a, b):
+    for role in (aggregator, a, b):
         role.says("waiting for a new start")
     roles.write("c", "edges", edges)
     corrected = roles.start("c")
-    roles.assert_finishes(hub, a, b, corrected)
+    roles.assert_finishes(aggregator, a, b, corrected)
     assert_one_line(corrected, "the last run ended with: c and a do not have the same graph")
 
 
@@ -141,24 +141,24 @@ def test_a_party_with_other_nodes_corrects_them_and_nobody_else_need_do_anything
     roles.write("c", "features", change(rows))
     last = rows[-1].partition(",")[0]
     roles.write("c", "edges", [line for line in edges if last not in line and "n03" not in line])
-    hub = roles.start_hub()
+    aggregator = roles.start_aggregator()
     a, b, odd = roles.start_parties()
     assert odd.ends() == 5, odd.log
     assert_one_line(odd, f"^kcagc: c and a do not have the same ({field})")
     roles.write("c", "features", rows)
     roles.write("c", "edges", edges)
-    roles.assert_finishes(hub, a, b, roles.start("c"))
+    roles.assert_finishes(aggregator, a, b, roles.start("c"))
 
 
 def test_of_two_parties_with_different_graphs_neither_is_the_odd_one(collaborate):
     roles = collaborate("a", "b")
     roles.write("b", "edges", roles.read("b", "edges")[:-1])
-    hub = roles.start_hub()
+    aggregator = roles.start_aggregator()
     parties = roles.start_parties()
     for party in parties:
         assert party.ends() == 5, party.log
         assert_one_line(party, "^kcagc: . and . do not have the same graph")
-    hub.says("do not have the same graph")
+    aggregator.says("do not have the same graph")
 
 
 # ---- finished, and begun anew
@@ -183,23 +183,23 @@ def drawn_by(roles, name, folder):
 @pytest.mark.parametrize("end", ["well", "badly"])
 def test_the_secrets_of_a_session_are_erased_when_it_ends(collaborate, tmp_path, end):
     roles = collaborate()
-    hub = roles.start_hub(*([] if end == "well" else ["--missing", "2"]))
+    aggregator = roles.start_aggregator(*([] if end == "well" else ["--missing", "2"]))
     parties = roles.start_parties("a", "b")
     for name in "ab":
-        hub.says(f"{name} is connected")
+        aggregator.says(f"{name} is connected")
     secret = []
-    for name in ("a", "b", HUB):
+    for name in ("a", "b", AGGREGATOR):
         drawn, sent = drawn_by(roles, name, tmp_path / f"copy-{name}")
         secret += [drawn.private, drawn.shuffling, drawn.nonce]
         secret += [payload[-64:] for payload in sent]
     kept = b"".join(one.read_bytes() for name in "ab" for one in journals(roles, name))
     assert sum(token in kept for token in secret) >= 6, "they were there while the session lasted"
     if end == "well":
-        roles.assert_finishes(hub, *parties, roles.start("c"))
+        roles.assert_finishes(aggregator, *parties, roles.start("c"))
     else:
-        assert hub.ends() == 10
+        assert aggregator.ends() == 10
         assert [party.ends() for party in parties] == [7, 7]
-    for name in ("a", "b", HUB):
+    for name in ("a", "b", AGGREGATOR):
         for path in journals(roles, name):
             content = path.read_bytes()
             assert not any(token in content for token in secret), path
@@ -208,19 +208,19 @@ def test_the_secrets_of_a_session_are_erased_when_it_ends(collaborate, tmp_path,
 
 def test_a_finished_run_is_reported_and_another_is_begun_only_when_asked_for(collaborate):
     roles = collaborate("a", "b")
-    hub = roles.start_hub()
-    roles.assert_finishes(hub, *roles.start_parties())
+    aggregator = roles.start_aggregator()
+    roles.assert_finishes(aggregator, *roles.start_parties())
     before = {name: (roles.folder(name) / "result" / "run.json").read_text() for name in "ab"}
     begun = time.monotonic()
-    for name in (HUB, "a", "b"):
-        again = roles.start(name, patches={"kcagc.deployment.running._FAREWELL": 0.3})
+    for name in (AGGREGATOR, "a", "b"):
+        again = roles.start(name, patches={"kcagc.deploy.running._FAREWELL": 0.3})
         assert again.ends() == 0, again.log
         assert_one_line(again, "this run has finished already; --new-session starts another")
         assert re.search("messages, .* sent", again.out)
     assert time.monotonic() - begun < PATIENCE
     assert before == {name: (roles.folder(name) / "result" / "run.json").read_text() for name in "ab"}
-    hub = roles.start_hub("--new-session")
-    roles.assert_finishes(hub, *(roles.start(name, "--new-session") for name in "ab"))
+    aggregator = roles.start_aggregator("--new-session")
+    roles.assert_finishes(aggregator, *(roles.start(name, "--new-session") for name in "ab"))
     after = {name: (roles.folder(name) / "result" / "run.json").read_text() for name in "ab"}
     sessions = {re.search('"session": "(\\w+)"', text)[1] for text in (*before.values(), *after.values())}
     assert len(sessions) == 2

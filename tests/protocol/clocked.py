@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collaborations import EVERYTHING
-from kcagc.ledger import Ledger
+from kcagc.disclosure import Ledger
 from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.fit import FitResult, fit_party
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import Answer, Delivery, decode
-from kcagc.runtime.station import Station
+from kcagc.runtime.driver import Driver
 from kcagc.simulation import Cast
 
 
@@ -24,7 +24,7 @@ from kcagc.simulation import Cast
 class Clocked:
     """All roles of a fit; messages arrive in the order of their depths, but for those that are `held` back."""
 
-    stations: dict[str, Station]
+    stations: dict[str, Driver]
     parties: tuple[str, ...]
     held: Callable[[str, Any], bool] = lambda *_: False
     now: dict[str, int] = field(default_factory=lambda: defaultdict(int))

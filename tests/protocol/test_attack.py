@@ -11,13 +11,13 @@ import pytest
 from collaborations import EVERYTHING, parameters
 from kcagc.cluster.distances import squared_distances
 from kcagc.datasets import load
+from kcagc.disclosure import Ledger
 from kcagc.graph import Graph, HalfFilter
-from kcagc.ledger import Ledger
-from kcagc.protocol import fit, hub
+from kcagc.protocol import aggregator, fit
 from kcagc.protocol.cells import intersect
 from kcagc.protocol.local import PartyData
+from kcagc.protocol.secure_sum import SecureSums
 from kcagc.protocol.seeds import starts_from_codes
-from kcagc.protocol.sums import SumsOfGroup
 from kcagc.secagg import shuffle
 from kcagc.secagg.fixed_point import decode, encode
 from kcagc.simulation import simulate_fit
@@ -42,7 +42,7 @@ class Seen:
         )
         self.sums, self.local = [], {}
         with pytest.MonkeyPatch.context() as patch:
-            real_sum, real_local = hub.unmasked, fit.compute_local
+            real_sum, real_local = aggregator.unmasked, fit.compute_local
 
             def spied_sum(total, count):
                 self.sums.append(real_sum(total, count))
@@ -53,9 +53,11 @@ class Seen:
                 self.local[next(name for name in names if data[name] is one)] = found
                 return found
 
-            patch.setattr(hub, "unmasked", spied_sum)
+            patch.setattr(aggregator, "unmasked", spied_sum)
             patch.setattr(fit, "compute_local", spied_local)
-            simulate_fit(chosen, data, policy=EVERYTHING, seeds=dict.fromkeys(names, SEED), hub_seed=0, ledger=Ledger())
+            simulate_fit(
+                chosen, data, policy=EVERYTHING, seeds=dict.fromkeys(names, SEED), aggregator_seed=0, ledger=Ledger()
+            )
         self.cells = intersect([self.local[name].labels for name in names])
         self.starts = starts_from_codes(self.cells.codes, self.cells.sizes, K, 10, SEED)
         self.first = decode(self.sums[0]).reshape(10, len(self.cells), K)
@@ -133,7 +135,7 @@ def test_the_coordinator_learns_no_more_than_a_guess_in_the_default_mode(n_parti
 @pytest.mark.parametrize("n_parties", [2, 3])
 def test_without_the_secret_orders_the_coordinator_would_learn_the_distances(n_parties, monkeypatch):
     """The same attack on the same sums, unshuffled: it is the shuffle that stops it."""
-    monkeypatch.setattr(SumsOfGroup, "_blinded", lambda self, stage, values: encode(values))
+    monkeypatch.setattr(SecureSums, "_blinded", lambda self, stage, values: encode(values))
     monkeypatch.setattr(shuffle.Shuffle, "apply", lambda self, values: values)
     monkeypatch.setattr(shuffle.Shuffle, "restore_rows", lambda self, values: values)
     seen = Seen(n_parties)
@@ -150,7 +152,7 @@ def most_repeated_difference(seen):
 
 def test_the_factors_hide_how_shares_add_up_which_the_order_alone_would_not(monkeypatch):
     blinded = most_repeated_difference(Seen(2, virtual_nodes="local"))
-    monkeypatch.setattr(SumsOfGroup, "_blinded", lambda self, stage, values: encode(values))
+    monkeypatch.setattr(SecureSums, "_blinded", lambda self, stage, values: encode(values))
     assert most_repeated_difference(Seen(2, virtual_nodes="local")) > 4 * blinded
 
 
@@ -162,7 +164,7 @@ def test_no_sum_comes_twice_though_most_distances_do(monkeypatch):
         return 1 - len(np.unique(every)) / len(every)
 
     assert share_that_repeats(Seen(3)) < 1e-3
-    monkeypatch.setattr(SumsOfGroup, "_blinded", lambda self, stage, values: encode(values))
+    monkeypatch.setattr(SecureSums, "_blinded", lambda self, stage, values: encode(values))
     assert share_that_repeats(Seen(3)) > 0.2
 
 
@@ -176,7 +178,7 @@ def test_whole_rows_are_not_recognised_by_the_ratios_within_them(monkeypatch):
         return 1 - len(np.unique(shapes, axis=0)) / len(shapes)
 
     assert share_recognised(Seen(3)) < 1e-3
-    monkeypatch.setattr(SumsOfGroup, "with_fillers", lambda self, values, winners, settled: values)
+    monkeypatch.setattr(SecureSums, "with_fillers", lambda self, values, winners, settled: values)
     assert share_recognised(Seen(3)) > 0.05
 
 

@@ -8,13 +8,13 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
+from adversaries import tables
 from kcagc import KCAGC as EXPORTED
+from kcagc.disclosure import Ledger
 from kcagc.errors import DataError, KcagcError, ParameterError, PolicyError
-from kcagc.estimators import KCAGC
-from kcagc.graph.structure import Graph
+from kcagc.estimator import KCAGC
+from kcagc.graph.graph import Graph
 from kcagc.inputs import local_clusters
-from kcagc.ledger import Ledger
-from protocol_enemies import tables
 
 SMALL = {"n_clusters": 3, "psi": 2, "n_init": 2, "max_iter": 5, "random_state": 0}
 

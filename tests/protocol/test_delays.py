@@ -42,7 +42,7 @@ def check_two(run, results):
     (merge,) = results[0].merges
     ((_, asked),) = rounds_of(run).items()
     assert merge.rounds == len(asked)
-    assert sorted(stage for _, stage in asked) == ["lloyd"] * (merge.rounds - 1) + ["ninth"]
+    assert sorted(stage for _, stage in asked) == ["lloyd"] * (merge.rounds - 1) + ["margin"]
     assert told <= 4 + 2 * merge.rounds
     return merge
 
@@ -124,5 +124,5 @@ def test_drawing_starts_one_after_another_costs_a_round_each(aggregator):
     run, results = played(3, 2, seeding="d2", n_clusters=4, n_local_clusters=4, aggregator=aggregator)
     (merge,) = results[0].merges
     (asked,) = rounds_of(run).values()
-    assert [stage for _, stage in sorted(asked)][:4] == ["seed"] * 3 + ["ninth"]
+    assert [stage for _, stage in sorted(asked)][:4] == ["seed"] * 3 + ["margin"]
     assert agree_with_the_clock(run, results) == 4 + 2 * merge.rounds

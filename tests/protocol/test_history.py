@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from collaborations import parameters, random_parties, run_fit, spied_fit
-from kcagc.protocol import rounds
+from kcagc.protocol import joint_kmeans
 from kcagc.protocol.answers import TIE
 from kcagc.secagg.fixed_point import ONE
 
@@ -43,7 +43,7 @@ def test_every_iteration_has_an_entry_and_nothing_moves_in_the_last_of_a_run_tha
 def test_costs_do_not_rise_and_end_at_what_the_pooled_rows_cost(seed, n_parties, method):
     data = random_parties(seed, n_parties)
     emptied = []
-    refilled = rounds.refilled
+    refilled = joint_kmeans.refilled
 
     def watched(labels, *more):
         filled = refilled(labels, *more)
@@ -51,7 +51,7 @@ def test_costs_do_not_rise_and_end_at_what_the_pooled_rows_cost(seed, n_parties,
         return filled
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rounds, "refilled", watched)
+        patch.setattr(joint_kmeans, "refilled", watched)
         results, calls = spied_fit(patch, parameters(method=method, n_init=4), data, seed=seed)
     assume(calls and not any(emptied))  # a row that fills an empty cluster may cost more for a round
     (call,) = calls.values()
@@ -80,9 +80,9 @@ def test_all_parties_have_the_same_history(seed, method):
 @pytest.mark.parametrize("seed", range(4))
 def test_moved_counts_the_nodes_of_cells_that_change_their_cluster(seed):
     data = random_parties(seed, 3, n_nodes=60)
-    seen, refilled = [], rounds.refilled
+    seen, refilled = [], joint_kmeans.refilled
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rounds, "refilled", lambda labels, *more: (seen.append(labels), refilled(labels, *more))[1])
+        patch.setattr(joint_kmeans, "refilled", lambda labels, *more: (seen.append(labels), refilled(labels, *more))[1])
         results, calls = spied_fit(patch, parameters(n_init=1, n_local_clusters=5), data, seed=seed)
     (merge,), (call,) = results["party-1"].merges, calls.values()
     assert merge.converged

@@ -8,12 +8,12 @@ from typing import get_args
 
 import pytest
 
+from adversaries import Stage, fit, parameters, prediction, tables
+from kcagc.disclosure import Entry, Ledger
+from kcagc.disclosure.texts import INSIDE_BOXES, LINES, LINKS, MESSAGES, OPENED, OUTPUTS
 from kcagc.errors import KcagcError
-from kcagc.estimators import KCAGC
-from kcagc.ledger import Entry, Ledger
-from kcagc.ledger.lines import INSIDE_BOXES, LINES, LINKS, MESSAGES, OPENED, OUTPUTS
+from kcagc.estimator import KCAGC
 from kcagc.protocol.messages import AnyMessage, BoxContent, Masked, decode, kind_of
-from protocol_enemies import Stage, fit, parameters, prediction, tables
 
 
 def _refused():

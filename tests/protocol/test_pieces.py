@@ -13,8 +13,8 @@ from kcagc.protocol import cells as cells_module
 from kcagc.protocol.answers import OUTLOOK, TIE, cheapest, cluster_from_distances, hopeless, judge, positions_of, sample
 from kcagc.protocol.cells import intersect, virtual_nodes
 from kcagc.protocol.distances import reproducible_distances
+from kcagc.protocol.joint_kmeans import refilled
 from kcagc.protocol.packing import bits_for, pack, packed_size, unpack, unpack_bits
-from kcagc.protocol.rounds import refilled
 from kcagc.protocol.seeds import distinct, draw, random_for, starts_from_codes
 from kcagc.secagg.fixed_point import ONE, encode
 

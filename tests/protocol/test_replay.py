@@ -7,13 +7,13 @@ import pytest
 
 from collaborations import EVERYTHING, parameters, random_parties
 from kcagc.errors import MaskReuseError
+from kcagc.protocol.aggregator import aggregator_of_party, coordinator
 from kcagc.protocol.effects import beside
 from kcagc.protocol.fit import fit_party
-from kcagc.protocol.hub import coordinator, hub_half
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import Masked, decode
+from kcagc.runtime.driver import Driver, MemoryStore
 from kcagc.runtime.in_process import run_together
-from kcagc.runtime.station import MemoryStore, Station
 from kcagc.secagg.session import Secrets
 from kcagc.simulation import Cast
 
@@ -28,7 +28,7 @@ MODES = [
 ]
 
 
-class Recorded(Station):
+class Recorded(Driver):
     """A station that keeps what came in and what went out, message by message."""
 
     def __init__(self, *given, **named):
@@ -56,23 +56,23 @@ class Play:
         self.data = random_parties(7, 3, n_nodes=24)
         self.cast = Cast.of(parameters(**mode), tuple(self.data))
         self.members = {name: self.cast.membership(name, EVERYTHING) for name in self.data}
-        self.hub = self.cast.agreement.hub
+        self.aggregator = self.cast.agreement.aggregator
         self.hub_secrets = Secrets.fresh()
 
     def station(self, name, store, data=None):
         agreement = self.cast.agreement
         if name in self.data:
             role = fit_party(self.members[name], (data or self.data)[name], seed=5)
-            if name == self.hub:
-                role = beside(hub_half(name, agreement, seed=5), role, name)
+            if name == self.aggregator:
+                role = beside(aggregator_of_party(name, agreement, seed=5), role, name)
         else:
             role = coordinator(name, agreement, self.cast.identities[name], self.hub_secrets, seed=5)
-        peers = tuple(other for other in self.names if other != name) if name == self.hub else (self.hub,)
+        peers = tuple(other for other in self.names if other != name) if name == self.aggregator else (self.aggregator,)
         return Recorded(name, role, peers, store=store)
 
     @property
     def names(self):
-        return tuple(dict.fromkeys([*self.data, self.hub]))
+        return tuple(dict.fromkeys([*self.data, self.aggregator]))
 
 
 @pytest.fixture(params=MODES, ids=lambda mode: " ".join(map(str, mode.values())))
@@ -115,8 +115,8 @@ def test_a_role_that_crashed_after_any_message_is_replayed_and_goes_on_as_if_it_
 
 def test_a_hub_is_replayed_without_the_masked_vectors_that_it_answered(played):
     play, stores, stations, _ = played
-    first = stations[play.hub]
-    again = play.station(play.hub, stores[play.hub])
+    first = stations[play.aggregator]
+    again = play.station(play.aggregator, stores[play.aggregator])
     again.start()
     for sender, payload in first.inbox:
         if not isinstance(decode(payload, sender), Masked):
@@ -130,8 +130,8 @@ def test_a_hub_is_replayed_without_the_masked_vectors_that_it_answered(played):
 def test_a_hub_that_is_sent_an_answered_vector_again_does_not_mind(played):
     """A party that did not get the answer before the crash sends its vector again."""
     play, stores, stations, _ = played
-    first = stations[play.hub]
-    again = play.station(play.hub, stores[play.hub])
+    first = stations[play.aggregator]
+    again = play.station(play.aggregator, stores[play.aggregator])
     again.start()
     queues = defaultdict(deque)
     for sender, payload in first.inbox:
@@ -144,7 +144,7 @@ def test_a_hub_that_is_sent_an_answered_vector_again_does_not_mind(played):
 
 
 def replayed(station, sender, payload):
-    """Hand over a recorded message, unless it is a vector whose answer the hub has kept."""
+    """Hand over a recorded message, unless it is a vector whose answer the aggregator has kept."""
     if sender in station.waiting_for and not (
         isinstance(decode(payload, sender), Masked) and station.answers_kept(decode(payload, sender))
     ):

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from deployment.collaboration import edit, made, task
-from kcagc.deployment.reporting import confidence_of, describe_clusters
-from kcagc.deployment.results import write_results
-from kcagc.ledger import Ledger
-from kcagc.meaning.describe import Description, describe
-from kcagc.protocol.hub import HubResult
+from deploy.collaboration import edit, made, task
+from kcagc.deploy.reporting import confidence_of, describe_clusters
+from kcagc.deploy.results import write_results
+from kcagc.disclosure import Ledger
+from kcagc.protocol.aggregator import AggregatorResult
+from kcagc.report.insights.describe import Description, describe
 from kcagc.report.page import write_page
 from kcagc.simulation import simulate_fit
 
@@ -30,10 +30,10 @@ def run_in(root, parties=("alice", "bob", "carol"), *, aggregator=None, accept="
     ledger, seeds = Ledger(), dict.fromkeys(data, 0)
     first = tasks[parties[0]]
     results = simulate_fit(
-        first.agreement.parameters, data, policy=first.config.policy(), seeds=seeds, hub_seed=0, ledger=ledger
+        first.agreement.parameters, data, policy=first.config.policy(), seeds=seeds, aggregator_seed=0, ledger=ledger
     )
     for name, one in tasks.items():
-        result = results.get(name) or HubResult(session=b"\x02" * 16, sums=11)
+        result = results.get(name) or AggregatorResult(session=b"\x02" * 16, sums=11)
         mine = [entry for entry in ledger if name in (entry.sender, entry.receiver)]
         disclosed = [(1_000_000_000 + number / 8, entry) for number, entry in enumerate(mine)]
         sure = confidence_of(one, result)

@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from deployment.collaboration import names_of, table_of
-from kcagc.deployment import reporting
+from deploy.collaboration import names_of, table_of
+from kcagc.deploy import reporting
 from kcagc.report.folder import RunFolder
 from kcagc.report.markup import tag, text_of
 from kcagc.report.numerals import count, percent, signed, size

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
+from kcagc.disclosure import Entry
 from kcagc.errors import MaskReuseError, PeerError, SessionError
-from kcagc.ledger import Entry
 from kcagc.runtime.journal import Journal
 from kcagc.runtime.session import open_session
 
-HELLO = Entry("alice", "hub", "message/hello", "hello", (), 10)
-ABORT = Entry("alice", "hub", "message/abort", "abort", (2, 3), 4)
+HELLO = Entry("alice", "aggregator", "message/hello", "hello", (), 10)
+ABORT = Entry("alice", "aggregator", "message/abort", "abort", (2, 3), 4)
 
 
 @pytest.fixture
@@ -48,15 +48,15 @@ def test_a_step_that_was_committed_survives_a_kill_and_one_that_was_not_leaves_n
     killed_after(
         path,
         """
-journal.keep_incoming("hub", 1, b"digest", b"payload")
+journal.keep_incoming("aggregator", 1, b"digest", b"payload")
 journal.once("local result", lambda: b"computed")
 journal.use(b"label", b"digest of it")
-journal.keep_outgoing("hub", 1, b"out")
+journal.keep_outgoing("aggregator", 1, b"out")
 journal.commit()
-journal.keep_incoming("hub", 2, b"digest", b"payload")
+journal.keep_incoming("aggregator", 2, b"digest", b"payload")
 journal.once("another", lambda: b"computed")
 journal.use(b"another label", b"digest of it")
-journal.keep_outgoing("hub", 2, b"out")
+journal.keep_outgoing("aggregator", 2, b"out")
 """,
     )
     journal = Journal(path)
@@ -91,20 +91,20 @@ def test_what_is_computed_once_is_never_computed_again(journal):
 
 
 def test_another_message_under_a_number_that_was_sent_stops_the_replay(journal):
-    journal.keep_outgoing("hub", 1, b"these bytes")
-    journal.keep_outgoing("hub", 1, b"these bytes")
-    with pytest.raises(SessionError, match=r"message 1 to hub comes out different.*--new-session"):
-        journal.keep_outgoing("hub", 1, b"other bytes")
+    journal.keep_outgoing("aggregator", 1, b"these bytes")
+    journal.keep_outgoing("aggregator", 1, b"these bytes")
+    with pytest.raises(SessionError, match=r"message 1 to aggregator comes out different.*--new-session"):
+        journal.keep_outgoing("aggregator", 1, b"other bytes")
 
 
 def test_what_is_safe_at_the_peer_is_forgotten_but_for_its_digest(journal):
     for number in (1, 2, 3):
-        journal.keep_outgoing("hub", number, bytes([number]))
-    journal.forget_outgoing("hub", 2)
+        journal.keep_outgoing("aggregator", number, bytes([number]))
+    journal.forget_outgoing("aggregator", 2)
     journal.commit()
     assert [one.payload for one in journal.outgoing()] == [None, None, b"\x03"]
     with pytest.raises(SessionError, match="comes out different"):
-        journal.keep_outgoing("hub", 1, b"other")
+        journal.keep_outgoing("aggregator", 1, b"other")
 
 
 def test_secrets_are_gone_from_the_file_and_its_log_when_a_run_has_ended(journal, path):
@@ -112,8 +112,8 @@ def test_secrets_are_gone_from_the_file_and_its_log_when_a_run_has_ended(journal
     journal.set_fact("drawn", secrets[0])
     journal.once("local result", lambda: secrets[1] * 1000)
     journal.use(secrets[2], secrets[2])
-    journal.keep_incoming("hub", 1, b"digest", secrets[3] * 100)
-    journal.keep_outgoing("hub", 1, secrets[4] * 100)
+    journal.keep_incoming("aggregator", 1, b"digest", secrets[3] * 100)
+    journal.keep_outgoing("aggregator", 1, secrets[4] * 100)
     journal.commit()
     held = b"".join(file.read_bytes() for file in path.parent.iterdir())
     assert all(secret in held for secret in secrets)
@@ -191,11 +191,11 @@ def test_opening_it_twice_in_one_process_does_not_let_another_process_in(journal
 
 def test_what_is_too_long_for_it_is_refused_by_name(journal, monkeypatch):
     monkeypatch.setattr("kcagc.runtime.journal.LARGEST", 100)
-    with pytest.raises(PeerError, match="hub: sent a message of 101 bytes"):
-        journal.keep_incoming("hub", 1, b"digest", bytes(101))
+    with pytest.raises(PeerError, match="aggregator: sent a message of 101 bytes"):
+        journal.keep_incoming("aggregator", 1, b"digest", bytes(101))
     with pytest.raises(SessionError, match="a message of 101 bytes is longer than can be sent"):
-        journal.keep_outgoing("hub", 1, bytes(101))
-    journal.keep_incoming("hub", 1, b"digest", bytes(100))
+        journal.keep_outgoing("aggregator", 1, bytes(101))
+    journal.keep_incoming("aggregator", 1, b"digest", bytes(100))
 
 
 def test_what_a_failed_session_disclosed_stays_on_record(journal):
@@ -210,7 +210,7 @@ def test_what_a_failed_session_disclosed_stays_on_record(journal):
 
 
 def test_a_word_about_a_stream_is_kept_whatever_the_role_does(journal):
-    opening = Entry("alice", "hub", "link/opening", "connection", (), 0)
+    opening = Entry("alice", "aggregator", "link/opening", "connection", (), 0)
     journal.record_link(opening)
     journal.record(HELLO)
     journal.record_link(opening)

@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.testing import assert_array_equal
 
 from kcagc.errors import PeerError
-from kcagc.secagg import boxes, pairs
+from kcagc.secagg import encryption, pairs
 from kcagc.secagg.blinding import factors, mixed, mixtures, shifts
-from kcagc.secagg.boxes import seal, unseal
+from kcagc.secagg.encryption import seal, unseal
 from kcagc.secagg.fixed_point import decode, encode
 from kcagc.secagg.framing import framed
 from kcagc.secagg.identity import Identity, signed_by
@@ -119,7 +119,7 @@ def test_the_keystream_is_that_of_rfc_8439(case):
 @pytest.mark.parametrize("case", cases("rfc8439_aead"))
 def test_boxes_are_closed_as_in_rfc_8439(case):
     key, nonce, content, beside, box = unhex(case, "key", "nonce", "content", "beside", "box")
-    cipher = boxes.ChaCha20Poly1305(key)
+    cipher = encryption.ChaCha20Poly1305(key)
     assert cipher.encrypt(nonce, content, beside) == box
     assert cipher.decrypt(nonce, box, beside) == content
 

@@ -22,7 +22,7 @@ from experiments.paper.network.zygote import Zygote
 from kcagc.datasets import load
 from kcagc.datasets.catalog import EMBEDDED, entry
 from kcagc.datasets.model import Dataset
-from kcagc.ledger.policy import LABELLED_SUMS
+from kcagc.disclosure.policy import LABELLED_SUMS
 from kcagc.metrics import accuracy
 from kcagc.secagg.groups import TWO_PARTY_SUM
 

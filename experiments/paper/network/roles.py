@@ -17,10 +17,10 @@ from scipy import sparse
 from experiments.paper.network.relay import Count, Network, Relay
 from experiments.paper.network.zygote import Zygote
 from kcagc.datasets.model import Dataset
-from kcagc.deployment.folders import Plan, write_folders
+from kcagc.deploy.folders import Plan, write_folders
 
 PLAY = "experiments.paper.network.stopwatch:play"
-_WARM = ("grpc.aio", "rich.status", "sklearn.cluster", "kcagc.cli.main", "kcagc.deployment.running")
+_WARM = ("grpc.aio", "rich.status", "sklearn.cluster", "kcagc.cli.main", "kcagc.deploy.running")
 _ELSEWHERE = {"n_clusters", "psi", "aggregator", "accept", "random_state"}  # where the folders have a line already
 _LISTENING = 120.0  # seconds for the aggregator to read its files
 
@@ -78,7 +78,7 @@ class Roles:
             psi=settings["psi"],
         )
         self._folder, self._configs, self._play = folder, write_folders(folder, plan), play
-        self.hub = plan.roles[-1]
+        self.aggregator = plan.roles[-1]
         given = [Files()] * n_parties if isinstance(data, Dataset) else data
         files = dict(zip(self.parties, given, strict=True))
         for name, path in self._configs.items():
@@ -94,9 +94,9 @@ class Roles:
         """Start all roles, see them through to the end, and give what they left."""
         with contextlib.ExitStack() as stack:
             running = stack.enter_context(self._ending(zygote))
-            running[self._start(zygote, self.hub, "--listen", "127.0.0.1:0")] = self.hub
+            running[self._start(zygote, self.aggregator, "--listen", "127.0.0.1:0")] = self.aggregator
             port = self._listening(zygote, running)
-            others = [name for name in self._configs if name != self.hub]
+            others = [name for name in self._configs if name != self.aggregator]
             ports, links = [port] * len(others), {}
             if network is not None:
                 relay = stack.enter_context(Relay(network, port, len(others)))
@@ -124,9 +124,9 @@ class Roles:
     def _listening(self, zygote: Zygote, running: dict[int, str]) -> int:
         end = time.monotonic() + _LISTENING
         while time.monotonic() < end and not zygote.ended(running, 0.01):
-            if found := re.search(r"listening on \S+:(\d+)", self._said(self.hub)):
+            if found := re.search(r"listening on \S+:(\d+)", self._said(self.aggregator)):
                 return int(found[1])
-        raise RuntimeError(f"{self.hub} does not listen:\n{self._said(self.hub)}")
+        raise RuntimeError(f"{self.aggregator} does not listen:\n{self._said(self.aggregator)}")
 
     def _to_the_end(self, zygote: Zygote, running: dict[int, str], seconds: float) -> None:
         end = time.monotonic() + seconds

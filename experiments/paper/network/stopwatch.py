@@ -41,21 +41,21 @@ class Stopwatch:
 
     def install(self) -> None:
         """Watch the links, the local work, the journal, the messages, and the end."""
-        from kcagc.deployment import party_input  # noqa: PLC0415 - only in the process of a role
+        from kcagc.deploy import party_input  # noqa: PLC0415 - only in the process of a role
+        from kcagc.net.frames import Assembly  # noqa: PLC0415
         from kcagc.protocol import fit  # noqa: PLC0415
-        from kcagc.runtime.correspondence import Correspondence  # noqa: PLC0415
+        from kcagc.runtime.durable import DurableRole  # noqa: PLC0415
         from kcagc.runtime.journal import Journal  # noqa: PLC0415
-        from kcagc.runtime.resumable import ResumableRole  # noqa: PLC0415
+        from kcagc.runtime.peer_queue import PeerQueue  # noqa: PLC0415
         from kcagc.runtime.runner import Runner  # noqa: PLC0415
-        from kcagc.transport.frames import Assembly  # noqa: PLC0415
 
         party_input.read_party = self._timed(party_input.read_party, "read")
         fit.compute_local = self._timed(fit.compute_local, "local")
         Journal.commit = self._committing(Journal.commit)  # type: ignore[method-assign]
         Runner.admit = self._admitting(Runner.admit)  # type: ignore[method-assign]
         Assembly.add = self._arriving(Assembly.add)  # type: ignore[method-assign]
-        Correspondence.post = self._posting(Correspondence.post)  # type: ignore[method-assign]
-        ResumableRole.take_in = self._taking_in(ResumableRole.take_in)  # type: ignore[method-assign]
+        PeerQueue.post = self._posting(PeerQueue.post)  # type: ignore[method-assign]
+        DurableRole.take_in = self._taking_in(DurableRole.take_in)  # type: ignore[method-assign]
 
     def write(self, path: Path) -> None:
         """Keep all of it, and how much memory and processor the process has had from its fork on."""

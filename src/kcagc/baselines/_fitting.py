@@ -16,8 +16,8 @@ from kcagc.errors import DataError, ParameterError
 from kcagc.foreign.frames import frame_ids, is_frame, is_pandas
 from kcagc.foreign.graphs import graph_of, is_geometric, is_networkx
 from kcagc.foreign.tensors import plain
+from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
-from kcagc.graph.structure import Graph
 
 
 def checked_input(

@@ -24,8 +24,8 @@ from kcagc.cluster.lloyd import assign, weighted_means
 from kcagc.cluster.projection import fit_projection
 from kcagc.cluster.rules import fill_empty
 from kcagc.graph.filters import filter_columns
+from kcagc.graph.graph import Graph
 from kcagc.graph.laplacian import normalised_adjacency
-from kcagc.graph.structure import Graph
 from kcagc.parameters import check_between, check_choice, check_count
 from kcagc.partition import membership
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kcagc.cli import screen
+from kcagc.cli import terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -42,7 +42,7 @@ def baselines(names: tuple[str, ...], method: tuple[str, ...], seeds: int, as_js
     methods = tuple(dict.fromkeys(method or _METHODS))
     results: list[dict[str, Any]] = []
     try:
-        with screen.progress(len(chosen) * len(methods) * seeds) as bar:
+        with terminal.progress(len(chosen) * len(methods) * seeds) as bar:
             for facts in chosen:
                 for one in methods:
                     results.append(_cell(facts, graphs[facts.name], one, seeds, bar))
@@ -50,7 +50,7 @@ def baselines(names: tuple[str, ...], method: tuple[str, ...], seeds: int, as_js
                         click.echo(f"{facts.name} {one}: {results[-1]['accuracy']:.2f} %", err=True)
     finally:  # what is finished is shown, whatever ends the rest
         if as_json:
-            screen.print_json(results)
+            terminal.print_json(results)
         elif results:
             _show(results)
 
@@ -112,4 +112,4 @@ def _show(results: list[dict[str, Any]]) -> None:
             f"{row['macro_f1']:.2f}",
             f"{row['seconds_per_run']:.2f}",
         )
-    screen.out().print(table)
+    terminal.out().print(table)

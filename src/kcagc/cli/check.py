@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kcagc.cli import screen
+from kcagc.cli import terminal
 from kcagc.cli.settings import FILE, WITH_DATA, loaded, options
 
 
@@ -24,13 +24,13 @@ def check(config: Path, model: Path | None, offline: bool, as_json: bool, **give
     """
     from rich.markup import escape
 
-    from kcagc.deployment.checks import as_row
-    from kcagc.deployment.checks import check as look
-    from kcagc.deployment.task import Task
+    from kcagc.deploy.checks import as_row
+    from kcagc.deploy.checks import check as look
+    from kcagc.deploy.task import Task
 
     own = loaded(config, predicting=model is not None, **given)
     task = Task(own) if model is None else Task.predict(own, model)
-    console, findings = screen.out(), []
+    console, findings = terminal.out(), []
     if not as_json:
         console.print(f"[bold]{escape(own.me)}[/], {own.role} of {', '.join(s.name for s in own.document.roles)}")
     for finding in look(task, reach=not offline):
@@ -41,7 +41,7 @@ def check(config: Path, model: Path | None, offline: bool, as_json: bool, **give
             for warning in finding.warnings:
                 console.print(f"[yellow]note [/] {'':<12} {escape(warning)}", soft_wrap=True)
     if as_json:
-        screen.print_json([as_row(finding) for finding in findings])
+        terminal.print_json([as_row(finding) for finding in findings])
     wrong = [finding.error for finding in findings if finding.error is not None]
     if wrong:
         sys.exit(wrong[0].exit_code)

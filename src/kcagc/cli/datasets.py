@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kcagc.cli import screen
+from kcagc.cli import terminal
 
 if TYPE_CHECKING:
     from kcagc.datasets.model import Dataset
@@ -26,7 +26,7 @@ def list_(as_json: bool) -> None:
 
     from kcagc.datasets.catalog import EMBEDDED, entries
     from kcagc.datasets.loading import embedded_path, load, where
-    from kcagc.graph.structure import Graph
+    from kcagc.graph.graph import Graph
 
     small = load(EMBEDDED)
     rows: list[dict[str, Any]] = [
@@ -54,7 +54,7 @@ def list_(as_json: bool) -> None:
             }
         )
     if as_json:
-        screen.print_json(rows)
+        terminal.print_json(rows)
         return
     table = Table(box=None, pad_edge=False)
     counts = ("nodes", "edges", "features", "classes")
@@ -68,7 +68,7 @@ def list_(as_json: bool) -> None:
         else:
             place = row["path"] or f"to download, {row['download_bytes'] / 1e6:.1f} MB"
         table.add_row(row["name"], *(f"{row[column]:,}" for column in counts), escape(place))
-    screen.out().print(table)
+    terminal.out().print(table)
 
 
 @datasets.command()
@@ -82,7 +82,7 @@ def info(name: str, as_json: bool) -> None:
     import numpy as np
 
     from kcagc.datasets.catalog import EMBEDDED, entry
-    from kcagc.graph.structure import Graph
+    from kcagc.graph.graph import Graph
 
     dataset = _load(name)
     graph = Graph(dataset.adjacency)
@@ -112,9 +112,9 @@ def info(name: str, as_json: bool) -> None:
             f"Counted here: undirected edges between different nodes, each once."
         )
     if as_json:
-        screen.print_json({"name": name, "title": title, **facts, "note": note})
+        terminal.print_json({"name": name, "title": title, **facts, "note": note})
         return
-    console = screen.out()
+    console = terminal.out()
     console.print(f"[bold]{name}[/]: {title}")
     for what, value in facts.items():
         shown = f"{value:,}" if isinstance(value, int | float) else value

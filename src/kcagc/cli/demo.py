@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kcagc.cli import screen
+from kcagc.cli import terminal
 
 if TYPE_CHECKING:
     from kcagc.datasets.model import Dataset
-    from kcagc.deployment.trial import Trial
+    from kcagc.deploy.trial import Trial
 
 _PARTIES = ("bank", "telecom", "shop")
 _ORDER = 2  # of the filter
@@ -45,15 +45,15 @@ def demo(folder: Path | None, as_json: bool) -> None:
     learned = _learned(where, list(trial.configs))
     if as_json:
         told = {"clusterings": results, "learned": learned, "folder": str(where), "seconds": round(seconds, 1)}
-        screen.print_json({**told, "reports": {name: str(_page(where, name)) for name in trial.configs}})
+        terminal.print_json({**told, "reports": {name: str(_page(where, name)) for name in trial.configs}})
     else:
         _report(results, learned, where, seconds)
 
 
 def _prepared(where: Path, dataset: Dataset) -> Trial:
     """Write what four organisations would have: keys, certificates, configurations and tables of their own."""
-    from kcagc.deployment.examples import write_examples
-    from kcagc.deployment.trial import Trial
+    from kcagc.deploy.examples import write_examples
+    from kcagc.deploy.trial import Trial
 
     trial = Trial(where, list(_PARTIES), n_clusters=dataset.n_classes, psi=_ORDER)
     write_examples(dataset, trial.configs, list(_PARTIES))
@@ -62,7 +62,7 @@ def _prepared(where: Path, dataset: Dataset) -> Trial:
 
 
 def _introduce(dataset: Dataset, graph: Any) -> None:
-    screen.out().print(
+    terminal.out().print(
         f"[bold]{graph.n_nodes:,} people, {graph.n_edges:,} links between them, {dataset.n_classes} hidden groups.[/] "
         f"A {_PARTIES[0]}, a {_PARTIES[1]} and a {_PARTIES[2]} all know who is linked to whom; each holds "
         f"{dataset.party_columns[0]} columns of its own about everybody, and shows them to nobody.\n"
@@ -75,7 +75,7 @@ def _shown(names: list[str], ids: dict[str, int], as_json: bool) -> Iterator[Any
     from rich.live import Live
     from rich.table import Table
 
-    console, said = screen.messages(), dict.fromkeys(names, "starting")
+    console, said = terminal.messages(), dict.fromkeys(names, "starting")
 
     def drawn() -> Table:
         table = Table(box=None, pad_edge=False, show_header=False)
@@ -167,7 +167,7 @@ def _page(where: Path, name: str) -> Path:
 def _report(results: list[dict[str, Any]], learned: list[dict[str, Any]], where: Path, seconds: float) -> None:
     from rich.table import Table
 
-    console = screen.out()
+    console = terminal.out()
     wide = console.width >= 75
     shown = Table(box=None, pad_edge=False)
     shown.add_column("clustered by", no_wrap=True)
@@ -179,7 +179,7 @@ def _report(results: list[dict[str, Any]], learned: list[dict[str, Any]], where:
         shown.add_column("cluster sizes", no_wrap=True)
     names = {"together": "[bold]together[/]", "all pooled": "all pooled"}
     for row in results:
-        cells = [names.get(row["who"], f"{row['who']} alone"), str(row["columns"]), screen.percent(row["accuracy"])]
+        cells = [names.get(row["who"], f"{row['who']} alone"), str(row["columns"]), terminal.percent(row["accuracy"])]
         if wide:
             sizes = " ".join(map(str, sorted(row["cluster_sizes"], reverse=True)))
             cells += ["█" * round(15 * row["accuracy"]), f"{row['nmi']:.2f}", sizes]
@@ -197,7 +197,7 @@ def _report(results: list[dict[str, Any]], learned: list[dict[str, Any]], where:
     sent = {row["role"]: row["bytes_sent"] for row in learned}
     for words, roles in told.items():
         each = " each" if len(roles) > 1 else ""
-        grid.add_row(", ".join(roles), f"sent {screen.size(max(sent[role] for role in roles))}{each}", words)
+        grid.add_row(", ".join(roles), f"sent {terminal.size(max(sent[role] for role in roles))}{each}", words)
     console.print(grid)
     console.print(
         f"\nFour processes, mutual TLS, {seconds:.1f} s. Each role's configuration, keys, labels, model, ledger and "

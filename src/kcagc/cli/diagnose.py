@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kcagc.cli import screen
+from kcagc.cli import terminal
 from kcagc.cli.settings import FILE
 
 if TYPE_CHECKING:
-    from kcagc.theory import Diagnosis, PartyDiagnosis
+    from kcagc.analysis import Diagnosis, PartyDiagnosis
 
 # What only a dataset needs: a configuration says all of it.
 _OF_DATASET = {
@@ -80,7 +80,7 @@ def diagnose(
     else:
         title, found = _dataset(str(dataset), enough, seed or 0, **given)
     if as_json:
-        screen.print_json({**title, **found.as_dict()})
+        terminal.print_json({**title, **found.as_dict()})
     else:
         _show(title, found)
 
@@ -96,10 +96,10 @@ def _dataset(
     order_constant: float | None,
     **given: Any,
 ) -> tuple[dict[str, Any], Diagnosis]:
+    from kcagc.analysis import diagnose
     from kcagc.datasets.catalog import EMBEDDED, entry
     from kcagc.datasets.loading import load
-    from kcagc.estimators import KCAGC
-    from kcagc.theory import diagnose
+    from kcagc.estimator import KCAGC
 
     data = load(dataset, progress=lambda file: click.echo(f"downloading {file}", err=True))
     names = {"local_clusters": "n_local_clusters", "filter_": "filter", "components": "n_components"}
@@ -124,12 +124,12 @@ def _dataset(
 
 
 def _party(path: Path, labels: Path | None, enough: float, seed: int | None) -> tuple[dict[str, Any], PartyDiagnosis]:
-    from kcagc.deployment.config import Config
-    from kcagc.deployment.task import Task
+    from kcagc.analysis import diagnose_party
+    from kcagc.analysis.found import read_labels
+    from kcagc.deploy.config import Config
+    from kcagc.deploy.task import Task
     from kcagc.errors import ParameterError
     from kcagc.inputs import seeds_of
-    from kcagc.theory import diagnose_party
-    from kcagc.theory.found import read_labels
 
     config = Config.load(path)
     if config.role != "party":
@@ -155,7 +155,7 @@ def _party(path: Path, labels: Path | None, enough: float, seed: int | None) -> 
 @contextmanager
 def _steps(what: str, total: int) -> Iterator[Any]:
     """Show which step is being done."""
-    with screen.progress(total) as bar:
+    with terminal.progress(total) as bar:
         task = bar.task_ids[0]
         begun: list[str] = []
 
@@ -170,9 +170,9 @@ def _show(title: dict[str, Any], found: Diagnosis | PartyDiagnosis) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from kcagc.theory.party import HEADINGS
+    from kcagc.analysis.party import HEADINGS
 
-    console = screen.out()
+    console = terminal.out()
     console.print(
         f"[bold]{escape(str(title.get('dataset', title.get('config'))))}[/], seen by {escape(title['seen_by'])}\n"
     )
@@ -188,5 +188,5 @@ def _show(title: dict[str, Any], found: Diagnosis | PartyDiagnosis) -> None:
     console.print("\n[bold]What it means[/]")
     points = Table.grid(padding=(0, 1, 0, 0))
     for words in found.verdict:
-        points.add_row("-", escape(screen.harmless(words)))
+        points.add_row("-", escape(terminal.harmless(words)))
     console.print(points)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from kcagc.cli import screen
+from kcagc.cli import terminal
 
 
 @click.command()
@@ -36,8 +36,8 @@ def init(
     """
     from rich.markup import escape
 
-    from kcagc.deployment.folders import Plan, write_folders
-    from kcagc.transport.address import split_address
+    from kcagc.deploy.folders import Plan, write_folders
+    from kcagc.net.address import split_address
 
     _, port = split_address(address, "--address")
     names = [name.strip() for name in parties.split(",") if name.strip()]
@@ -53,10 +53,10 @@ def init(
     written = write_folders(folder, plan)
     if example_data:
         from kcagc.datasets import load
-        from kcagc.deployment.examples import write_examples
+        from kcagc.deploy.examples import write_examples
 
         write_examples(load("demo"), written, list(plan.parties))
-    console = screen.out()
+    console = terminal.out()
     for name, path in written.items():
         what = "coordinator" if name == plan.coordinator else "party"
         console.print(f"[bold]{name}[/]  kcagc {what} --config {escape(str(path))}", soft_wrap=True)

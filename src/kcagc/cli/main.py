@@ -7,7 +7,7 @@ import sys
 import click
 
 from kcagc import __version__
-from kcagc.cli import screen
+from kcagc.cli import terminal
 from kcagc.cli.baselines import baselines
 from kcagc.cli.check import check
 from kcagc.cli.completion import completion
@@ -53,7 +53,7 @@ for command in (
 
 def main() -> None:
     """Run the command line; every error that can be foreseen ends in one line and the exit code of its class."""
-    screen.speak_plainly()
+    terminal.speak_plainly()
     try:
         code = cli(standalone_mode=False)
     except KcagcError as error:
@@ -71,5 +71,5 @@ def main() -> None:
 
 
 def _say(message: str, code: int) -> int:
-    click.echo(f"kcagc: {screen.harmless(message)}", err=True)
+    click.echo(f"kcagc: {terminal.harmless(message)}", err=True)
     return code

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from kcagc.cli import screen
+from kcagc.cli import terminal
 from kcagc.cli.settings import FILE
 
 
@@ -30,4 +30,4 @@ def report(folder: Path, labels: Path | None, id_column: str, label_column: str)
     if labels is not None:
         compare_with_known(folder, labels, id_column=id_column, label_column=label_column)
     path = write_page(folder)
-    screen.out().print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
+    terminal.out().print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kcagc.cli import screen
+from kcagc.cli import terminal
 from kcagc.cli.settings import WITH_DATA, WITHOUT_DATA, loaded, options
 from kcagc.cli.watching import Watching
 
@@ -50,10 +50,10 @@ def _run(
     as_json: bool,
     **changes: Any,
 ) -> None:
-    from kcagc.deployment.running import run
-    from kcagc.deployment.task import Task
+    from kcagc.deploy.running import run
+    from kcagc.deploy.task import Task
     from kcagc.errors import ParameterError
-    from kcagc.transport.grpc_log import plain_refusals
+    from kcagc.net.grpc_log import plain_refusals
 
     config = loaded(path, predicting=model is not None, **changes)
     if command not in ("predict", config.role):
@@ -79,7 +79,7 @@ def _run(
             report=report,
         )
     if as_json:
-        screen.print_json(summary)
+        terminal.print_json(summary)
     else:
         _show(task.places.folder, summary)
 
@@ -87,10 +87,10 @@ def _run(
 def _show(folder: Path, summary: dict[str, Any]) -> None:
     from rich.markup import escape
 
-    console = screen.out()
+    console = terminal.out()
     if "cluster_sizes" in summary:
         console.print(_found(summary["task"], summary["nodes"], summary["cluster_sizes"]))
-    sent = f"{summary['messages_sent']} messages, {screen.size(summary['bytes_sent'])} sent"
+    sent = f"{summary['messages_sent']} messages, {terminal.size(summary['bytes_sent'])} sent"
     console.print(f"{sent}. What left, and what was learned from it: {escape(str(folder / 'ledger.jsonl'))}")
     files = ", ".join(summary["files"].values())
     console.print(f"In {escape(str(folder))}: {files}, run.json", soft_wrap=True)

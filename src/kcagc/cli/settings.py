@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from kcagc.deployment.config import Config
+    from kcagc.deploy.config import Config
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -63,7 +63,7 @@ def options(*names: str) -> Callable[[Any], Any]:
 
 def loaded(path: Path, *, predicting: bool = False, **given: Any) -> Config:
     """Read a configuration with what was given on the command line or in the environment in its place."""
-    from kcagc.deployment.config import Config
+    from kcagc.deploy.config import Config
 
     section = "predict" if predicting else "data"
     places = {**_PLACES, "features": f"{section}.features", "graph": f"{section}.graph"}

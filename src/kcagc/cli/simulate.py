@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kcagc.cli import screen
+from kcagc.cli import terminal
 
 if TYPE_CHECKING:
     from kcagc.datasets.model import Dataset
@@ -77,13 +77,13 @@ def simulate(dataset: str, runs: int, seed: int, ledger: Path | None, as_json: b
     summed values, bytes and seconds.
     """
     from kcagc.datasets.loading import load
-    from kcagc.ledger import Ledger
+    from kcagc.disclosure import Ledger
 
     if ledger is not None:  # better now than after the run
         ledger.touch()
     data = load(dataset, progress=lambda file: click.echo(f"downloading {file}", err=True))
     results, model = [], None
-    with screen.progress(runs) as bar:
+    with terminal.progress(runs) as bar:
         task = bar.task_ids[0]
         bar.update(task, description=f"{dataset}: starting")
         for number in range(runs):
@@ -99,7 +99,7 @@ def simulate(dataset: str, runs: int, seed: int, ledger: Path | None, as_json: b
         predicted = getattr(model, "prediction_ledger_", [])
         Ledger([*model.ledger_, *predicted]).save(ledger)
     if as_json:
-        screen.print_json(_summary(results))
+        terminal.print_json(_summary(results))
     else:
         _show(results, model)
 
@@ -155,7 +155,7 @@ def _model(
     data: Dataset, seed: int, watch: Any, *, paper: bool, filter_: str, accept: tuple[str, ...], **given: Any
 ) -> Any:
     from kcagc.datasets.catalog import EMBEDDED, entry
-    from kcagc.estimators import KCAGC
+    from kcagc.estimator import KCAGC
 
     names = {
         "local_clusters": "n_local_clusters",
@@ -188,7 +188,7 @@ def _summary(results: list[dict[str, Any]]) -> dict[str, Any]:
 def _show(results: list[dict[str, Any]], model: Any) -> None:
     from rich.table import Table
 
-    console, last = screen.out(), results[-1]
+    console, last = terminal.out(), results[-1]
     local = f", {last['local_clusters']} local clusters" if last["local_clusters"] else ""
     console.print(
         f"[bold]{last['dataset']}[/]: {last['parties']} parties, {last['method']}{local}, "
@@ -206,7 +206,7 @@ def _show(results: list[dict[str, Any]], model: Any) -> None:
             f"{row['iterations']}{'' if row['converged'] else '+'}",
             str(row["rounds"]),
             f"{row['secure_sums']:,}",
-            screen.size(row["bytes"]),
+            terminal.size(row["bytes"]),
             f"{row['seconds']:.1f} s",
         )
     console.print(table)

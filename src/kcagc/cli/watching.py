@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from kcagc.cli import screen
-from kcagc.cli.board import Board
+from kcagc.cli import terminal
+from kcagc.cli.status import Board
 
 _SAY_AFTER = 2.0  # seconds to the first line about all that can be seen, where there is no terminal
 _SAY_AGAIN = 5.0  # and from one to the next
@@ -20,7 +20,7 @@ class Watching:
 
     def __init__(self, name: str, *, in_full: bool = False) -> None:
         self._name, self._stage, self._in_full = name, "", in_full
-        self._console = screen.messages()
+        self._console = terminal.messages()
         self._lock = threading.RLock()
         self._status: Any = None
         self._board = Board(name)
@@ -47,8 +47,8 @@ class Watching:
         with self._lock:
             clock = time.strftime("%H:%M:%S")
             if self._status is not None:  # until there is progress to show
-                self._status.update(f"{self._name}: {screen.harmless(words)}")
-            said = screen.harmless(words).replace("\n", " ")  # nothing that a peer says looks like a line of its own
+                self._status.update(f"{self._name}: {terminal.harmless(words)}")
+            said = terminal.harmless(words).replace("\n", " ")  # nothing that a peer says looks like a line of its own
             self._console.print(f"{clock} {self._name}: {said}", markup=False, soft_wrap=not self._console.is_terminal)
 
     def watch(self, _: str, step: Any) -> None:

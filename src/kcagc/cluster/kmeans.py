@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from kcagc._types import FloatArray, IntArray, Labels
 from kcagc.cluster.canonical import canonical_rows
-from kcagc.cluster.lloyd import LloydResult, assign, lloyd, ninth_step
+from kcagc.cluster.lloyd import LloydResult, assign, lloyd, margin_step
 from kcagc.cluster.seeding import approximation_bound, local_search, plus_plus, random_from
 from kcagc.cluster.threads import one_blas_thread
 from kcagc.errors import DataError
@@ -127,7 +127,7 @@ class _Starts:
         random = np.random.RandomState(seed)
         chosen = plus_plus(rows, weights, self.k, random)
         chosen = local_search(rows, weights, chosen, self.n_swaps, random)
-        centers = ninth_step(rows, weights, rows[chosen]) if self.ninth else rows[chosen]
+        centers = margin_step(rows, weights, rows[chosen]) if self.ninth else rows[chosen]
         return lloyd(rows, weights, centers, max_iter=self.max_iter, settled=settled)
 
 

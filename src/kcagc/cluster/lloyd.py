@@ -11,7 +11,7 @@ from kcagc.cluster.distances import ROUNDING, TwoNearest, blocks_of, squared_nor
 from kcagc.cluster.means import Means, weighted_means
 from kcagc.cluster.rules import CLEAR_FACTOR, fill_empty
 
-__all__ = ["LloydResult", "assign", "lloyd", "ninth_step", "weighted_means"]
+__all__ = ["LloydResult", "assign", "lloyd", "margin_step", "weighted_means"]
 
 # A centre is settled for a row when it is nearer than any other by this share of the lengths involved. Squared, that is
 # more than `ROUNDING` lets pass for equal: whoever is settled would win the full comparison, too.
@@ -140,7 +140,7 @@ def assign(rows: FloatArray, centers: FloatArray) -> tuple[Labels, FloatArray]:
     return found.owner, found.first
 
 
-def ninth_step(rows: FloatArray, weights: FloatArray, centers: FloatArray) -> FloatArray:
+def margin_step(rows: FloatArray, weights: FloatArray, centers: FloatArray) -> FloatArray:
     """Move each centre to the mean of the rows that it wins by the factor 9 (Protocol 1, lines 5 to 13).
 
     A centre that wins none so clearly stays where it is.

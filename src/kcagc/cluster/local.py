@@ -11,8 +11,8 @@ from kcagc.cluster.projection import Projection, Scaling, fit_projection
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.attributed import AttributedGraph
 from kcagc.graph.filters import Filter
+from kcagc.graph.graph import Graph
 from kcagc.graph.smoothed import Smoothed, smoothed
-from kcagc.graph.structure import Graph
 from kcagc.parameters import check_count
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from kcagc.datasets.model import Dataset
 from kcagc.errors import DataError
-from kcagc.graph.structure import Graph
+from kcagc.graph.graph import Graph
 
 EMBEDDED = "demo"
 

@@ -17,7 +17,7 @@ from kcagc.datasets.catalog import Entry
 from kcagc.datasets.model import Dataset
 from kcagc.errors import DataError
 from kcagc.graph.attributed import check_features
-from kcagc.graph.structure import Graph
+from kcagc.graph.graph import Graph
 
 # What reading a damaged or hostile file can raise, in our own code and in the libraries below it.
 _BROKEN = (

@@ -17,7 +17,7 @@ from scipy import sparse
 from kcagc._types import Features, IntArray, Sparse
 from kcagc.errors import DataError
 from kcagc.graph.attributed import check_features
-from kcagc.graph.structure import Graph
+from kcagc.graph.graph import Graph
 from kcagc.parameters import check_count
 
 

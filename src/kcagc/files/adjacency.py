@@ -12,8 +12,8 @@ from kcagc.files.matrix import read_matrix
 from kcagc.files.names import kind_and_example, read_ids
 from kcagc.files.nodes import Known
 from kcagc.files.opening import LISTS, InputFile, PathLike, shown
+from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
-from kcagc.graph.structure import Graph
 
 _LISTED = 3  # ids that a message names
 

@@ -14,7 +14,7 @@ from kcagc.files.nodes import Known
 from kcagc.files.opening import InputFile, shown
 from kcagc.files.parquet import read_parquet
 from kcagc.files.table import Table, Wanted
-from kcagc.graph.structure import Graph
+from kcagc.graph.graph import Graph
 
 _LISTED = 3  # unknown ids that a message names
 

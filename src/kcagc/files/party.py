@@ -14,7 +14,7 @@ from kcagc.files.opening import KINDS, InputFile, PathLike
 from kcagc.files.raw import RawTable
 from kcagc.files.reading import Reading
 from kcagc.files.shared_graph import read_adjacency
-from kcagc.graph.structure import Graph
+from kcagc.graph.graph import Graph
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ from kcagc.files.adjacency import matrix_of
 from kcagc.files.edges import edges_of
 from kcagc.files.nodes import Known
 from kcagc.files.opening import MATRICES, TABLES, InputFile, PathLike
+from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
-from kcagc.graph.structure import Graph
 
 
 def read_graph(

@@ -11,8 +11,8 @@ from kcagc._types import FloatArray
 from kcagc.errors import DataError
 from kcagc.foreign.tensors import plain
 from kcagc.graph.attributed import AttributedGraph
+from kcagc.graph.graph import Graph, as_graph
 from kcagc.graph.ids import NodeIds
-from kcagc.graph.structure import Graph, as_graph
 
 
 def graph_of(given: Any, where: str = "adjacency") -> Graph:

@@ -4,8 +4,8 @@ from kcagc.graph.adaptive import AdaptiveOrder, adaptive_order, intra_cluster_di
 from kcagc.graph.attributed import AttributedGraph, check_features
 from kcagc.graph.chebyshev import ChebyshevFilter
 from kcagc.graph.filters import Filter, HalfFilter, NormFilter
+from kcagc.graph.graph import Graph
 from kcagc.graph.laplacian import laplacian_norm, normalised_adjacency, normalised_laplacian
-from kcagc.graph.structure import Graph
 
 __all__ = [
     "AdaptiveOrder",

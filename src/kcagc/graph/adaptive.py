@@ -16,7 +16,7 @@ from kcagc._types import AnyFloatArray, Features, Labels
 from kcagc.errors import DataError
 from kcagc.graph.attributed import check_features
 from kcagc.graph.filters import HalfFilter, filter_columns
-from kcagc.graph.structure import Graph, as_graph
+from kcagc.graph.graph import Graph, as_graph
 from kcagc.parameters import check_count
 from kcagc.partition import membership
 

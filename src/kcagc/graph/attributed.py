@@ -12,8 +12,8 @@ from scipy import sparse
 
 from kcagc._types import Features, Sparse
 from kcagc.errors import DataError, ParameterError
+from kcagc.graph.graph import Graph, Symmetrise
 from kcagc.graph.matrices import canonical_csr, entry_at, float_type, numbers
-from kcagc.graph.structure import Graph, Symmetrise
 
 
 @dataclass(frozen=True, eq=False)

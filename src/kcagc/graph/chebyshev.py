@@ -17,8 +17,8 @@ from numpy.polynomial import chebyshev
 from kcagc._types import AnyFloatArray, FloatArray
 from kcagc.errors import DataError
 from kcagc.graph.filters import BlockFilter, Filter
+from kcagc.graph.graph import Graph
 from kcagc.graph.laplacian import normalised_adjacency
-from kcagc.graph.structure import Graph
 from kcagc.parameters import check_between, check_count
 
 _GRID = 20_001  # odd, so that both ends and the middle of [0, 2] are points of it

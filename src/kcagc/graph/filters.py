@@ -18,8 +18,8 @@ from scipy import sparse
 
 from kcagc._types import AnyFloatArray, Features, FloatArray, Sparse
 from kcagc.graph.attributed import check_features
+from kcagc.graph.graph import Graph, as_graph
 from kcagc.graph.laplacian import laplacian_norm, normalised_laplacian
-from kcagc.graph.structure import Graph, as_graph
 from kcagc.parameters import check_between, check_choice, check_count
 
 # Columns filtered at a time. Wide enough that one random access to a node's row serves many columns, narrow enough

@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.sparse import linalg
 
 from kcagc._types import Sparse
-from kcagc.graph.structure import Graph
+from kcagc.graph.graph import Graph
 
 
 def normalised_adjacency(graph: Graph, *, dtype: Any = np.float64) -> Sparse:

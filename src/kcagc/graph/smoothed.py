@@ -14,7 +14,7 @@ from scipy import sparse
 
 from kcagc._types import AnyFloatArray, Features, FloatArray, Sparse
 from kcagc.graph.filters import BlockFilter, Filter, filter_columns
-from kcagc.graph.structure import Graph
+from kcagc.graph.graph import Graph
 
 # What things cost, in nanoseconds of one core: it decides between two ways to the same result.
 _PRODUCT = 1.0  # an entry of a sparse matrix times one vector

@@ -8,7 +8,7 @@ from typing import Any
 
 from kcagc.errors import DataError
 from kcagc.graph.filters import Filter
-from kcagc.graph.structure import Graph
+from kcagc.graph.graph import Graph
 from kcagc.inputs.given import Given
 from kcagc.inputs.matching import Nodes, matched
 from kcagc.inputs.preparing import prepared, transformers_for

@@ -9,8 +9,8 @@ import numpy as np
 
 from kcagc._types import IntArray
 from kcagc.errors import DataError, ParameterError
+from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
-from kcagc.graph.structure import Graph
 from kcagc.inputs.given import Given
 
 Nodes = str | Iterable[Any]

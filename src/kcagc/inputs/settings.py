@@ -12,7 +12,7 @@ from kcagc.cluster.seeding import random_from
 from kcagc.errors import ParameterError
 from kcagc.graph.filters import Filter, HalfFilter, NormFilter
 from kcagc.parameters import check_between, check_choice, check_count
-from kcagc.protocol.agreement import Aggregator, Method, Parameters, Seeding, VirtualNodes
+from kcagc.protocol.agreement import AggregatorKind, Method, Parameters, Seeding, VirtualNodes
 
 FLAT_UP_TO = 3  # parties: beyond, the cells of a flat intersection come near to the number of nodes
 
@@ -48,7 +48,7 @@ class Settings(Protocol):
     virtual_nodes: VirtualNodes
     seeding: Seeding
     fan_in: int
-    aggregator: Aggregator
+    aggregator: AggregatorKind
     max_iter: int
     n_init: int
 
@@ -95,5 +95,5 @@ def filter_of(asked: str | Filter, psi: int) -> Filter:
 
 def seeds_of(random_state: Any) -> tuple[int, int]:
     """Draw the seed of common choices, and that of whoever sums."""
-    seed, hub_seed = random_from(random_state).randint(np.iinfo(np.int32).max, size=2)
-    return int(seed), int(hub_seed)
+    seed, aggregator_seed = random_from(random_state).randint(np.iinfo(np.int32).max, size=2)
+    return int(seed), int(aggregator_seed)

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from kcagc._types import IntArray
 from kcagc.errors import DataError, ParameterError
+from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
-from kcagc.graph.structure import Graph
 
 
 def wanted_rows(nodes: ArrayLike | None, fitted: NodeIds | None, n_fitted: int, graph: Graph) -> IntArray:

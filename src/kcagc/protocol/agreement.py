@@ -19,7 +19,7 @@ Task = Literal["fit", "predict"]
 Method = Literal["basic", "kcagc", "tree"]
 VirtualNodes = Literal["cell", "local"]
 Seeding = Literal["common", "d2", "distances"]
-Aggregator = Literal["coordinator", "party"]
+AggregatorKind = Literal["coordinator", "party"]
 GraphSharing = Literal["shared", "own"]
 RoleName = Literal["party", "coordinator"]
 
@@ -38,7 +38,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     virtual_nodes: VirtualNodes = "cell"
     seeding: Seeding = "common"
     fan_in: int = 2
-    aggregator: Aggregator = "coordinator"
+    aggregator: AggregatorKind = "coordinator"
     max_iter: int = 100
     n_init: int = 10
     graph: GraphSharing = "shared"
@@ -65,13 +65,13 @@ _CHOICES = {
     "scaling": Scaling,
     "virtual_nodes": VirtualNodes,
     "seeding": Seeding,
-    "aggregator": Aggregator,
+    "aggregator": AggregatorKind,
     "graph": GraphSharing,
 }
 
 
-class Seat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One role of the roster: its name, what it is, and its pinned identity key."""
+class Participant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One role of the participants: its name, what it is, and its pinned identity key."""
 
     name: str
     role: RoleName
@@ -82,22 +82,22 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The session's inputs: all roles hold the same, or the run ends before it begins."""
 
     protocol: str = PROTOCOL
-    roster: tuple[Seat, ...]
+    participants: tuple[Participant, ...]
     parameters: Parameters
 
     @property
     def parties(self) -> tuple[str, ...]:
         """The data parties, in the order of the roster."""
-        return tuple(seat.name for seat in self.roster if seat.role == "party")
+        return tuple(seat.name for seat in self.participants if seat.role == "party")
 
     @property
-    def hub(self) -> str:
+    def aggregator(self) -> str:
         """The role that relays and sums: the coordinator, or the last party as in the paper."""
-        return self.roster[-1].name
+        return self.participants[-1].name
 
-    def seat(self, name: str) -> Seat:
+    def seat(self, name: str) -> Participant:
         """Give the seat of a role."""
-        for seat in self.roster:
+        for seat in self.participants:
             if seat.name == name:
                 return seat
         raise ParameterError(f"roles: there is no {name!r}")
@@ -108,20 +108,20 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def check(self) -> None:
         """Refuse a roster or parameters that make no session."""
-        names = [seat.name for seat in self.roster]
-        keys = [seat.identity for seat in self.roster]
+        names = [seat.name for seat in self.participants]
+        keys = [seat.identity for seat in self.participants]
         for what, values in (("name", names), ("identity key", [key.hex() for key in keys])):
             again = [value for value, count in Counter(values).items() if count > 1]
             if again:
                 raise ParameterError(f"roles: two roles have the same {what}, {again[0]!r}")
-        for seat in self.roster:
+        for seat in self.participants:
             if not seat.name or len(seat.name) > 64 or not seat.name.isprintable():
                 raise ParameterError(f"roles: {seat.name!r} is no name; 1 to 64 printable letters make one")
             if not sound(seat.identity):
                 raise ParameterError(f"roles: {seat.name}: {seat.identity.hex()[:16]}… is no identity key")
         if not 2 <= len(self.parties) <= MAX_PARTIES:
             raise ParameterError(f"roles: {len(self.parties)} data parties; there must be 2 to {MAX_PARTIES}")
-        roles = [seat.role for seat in self.roster]
+        roles = [seat.role for seat in self.participants]
         wanted = ["coordinator"] if self.parameters.aggregator == "coordinator" else []
         if roles != ["party"] * len(self.parties) + wanted:
             raise ParameterError(
@@ -146,7 +146,7 @@ def compare(me: str, mine: Agreement, other: str, theirs: Agreement) -> None:
         different.append(("protocol", mine.protocol, theirs.protocol))
     ours, yours = msgspec.structs.asdict(mine.parameters), msgspec.structs.asdict(theirs.parameters)
     different += [(field, ours[field], yours[field]) for field in ours if ours[field] != yours[field]]
-    if mine.roster != theirs.roster:
+    if mine.participants != theirs.participants:
         different.append(("roles", _listed(mine, theirs), _listed(theirs, mine)))
     if different:
         listed = "; ".join(f"{field}: {me} has {ours!r}, {other} has {yours!r}" for field, ours, yours in different)
@@ -156,11 +156,11 @@ def compare(me: str, mine: Agreement, other: str, theirs: Agreement) -> None:
 
 def _listed(one: Agreement, other: Agreement) -> str:
     """List the seats that another roster does not have, or all if only the order differs."""
-    seats = [seat for seat in one.roster if seat not in other.roster] or one.roster
+    seats = [seat for seat in one.participants if seat not in other.participants] or one.participants
     return ", ".join(f"{seat.role} {seat.name} ({_short(seat.identity.hex(), other)})" for seat in seats)
 
 
 def _short(key: str, other: Agreement) -> str:
     """Write a key's first digits, or all where another key begins like it."""
-    alike = [seat for seat in other.roster if seat.identity.hex()[:8] == key[:8] and seat.identity.hex() != key]
+    alike = [seat for seat in other.participants if seat.identity.hex()[:8] == key[:8] and seat.identity.hex() != key]
     return key if alike else f"{key[:8]}…"

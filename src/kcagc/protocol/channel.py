@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from kcagc.disclosure import Entry
+from kcagc.disclosure.texts import opened_kind
 from kcagc.errors import AbortedError, PeerError
-from kcagc.ledger import Entry
-from kcagc.ledger.lines import opened_kind
 from kcagc.protocol.effects import Disclosed, Send, perform, wait
 from kcagc.protocol.messages import Abort, AnyMessage, Message, decode, encode, expect, kind_of, printable
 from kcagc.secagg.groups import Group

@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from kcagc.disclosure import Entry
 from kcagc.errors import KcagcError
-from kcagc.ledger import Entry
 
 T = TypeVar("T")
 
@@ -153,18 +153,18 @@ async def together(children: Sequence[Role[T]]) -> list[T]:
     return [results[index] for index in range(len(children))]
 
 
-async def beside(hub: Role[Any], member: Role[T], name: str) -> T:
+async def beside(aggregator: Role[Any], member: Role[T], name: str) -> T:
     """Run the two halves of a party that also sums: what one half sends to `name` reaches the other and never leaves.
 
-    Everybody else speaks to the hub half only.
+    Everybody else speaks to the aggregator half only.
     """
-    halves: dict[str, Role[Any]] = {"hub": hub, "member": member}
+    halves: dict[str, Role[Any]] = {"aggregator": aggregator, "member": member}
     inbox: dict[str, deque[bytes]] = {half: deque() for half in halves}
     waiting: dict[str, frozenset[str]] = {}
     result: list[T] = []
 
     async def advance(half: str, value: Any) -> None:
-        other = "member" if half == "hub" else "hub"
+        other = "member" if half == "aggregator" else "aggregator"
         while True:
             try:
                 effect = halves[half].send(value)
@@ -194,10 +194,10 @@ async def beside(hub: Role[Any], member: Role[T], name: str) -> T:
                     await release()
                 del waiting[ready[0]]
                 await advance(ready[0], (name, inbox[ready[0]].popleft()))
-            elif outside := waiting.get("hub", frozenset()) - {name}:
+            elif outside := waiting.get("aggregator", frozenset()) - {name}:
                 message = await wait(outside)
-                del waiting["hub"]
-                await advance("hub", message)
+                del waiting["aggregator"]
+                await advance("aggregator", message)
             else:
                 raise KcagcError(f"{name}: both halves wait for each other")
     finally:

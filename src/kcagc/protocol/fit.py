@@ -10,13 +10,13 @@ from kcagc._types import FloatArray, IntArray
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.cells import intersect, virtual_nodes
 from kcagc.protocol.effects import once, progress, release
+from kcagc.protocol.joint_kmeans import Counted, Joint, Round, affordable, joint_kmeans
 from kcagc.protocol.local import LocalResult, PartyData, compute_local, decode_local, encode_local
 from kcagc.protocol.messages import Confirmation, Message, PackedLabels
 from kcagc.protocol.model import PartyModel
 from kcagc.protocol.packing import pack, unpack
-from kcagc.protocol.party import Membership, Party
+from kcagc.protocol.party import Party, PartyContext
 from kcagc.protocol.plan import Merge
-from kcagc.protocol.rounds import Counted, Joint, Round, affordable, joint_kmeans
 from kcagc.protocol.seeds import distinct, random_for, starts_from_codes
 from kcagc.secagg.framing import digest
 
@@ -56,7 +56,7 @@ class FitResult:
     rows: FloatArray | None = None  # the party's own points, for what it can say about the clusters
 
 
-async def fit_party(membership: Membership, data: PartyData, *, seed: int) -> FitResult:
+async def fit_party(membership: PartyContext, data: PartyData, *, seed: int) -> FitResult:
     """Run a fit as one party; `seed` is its own, and the first party's is the one that common choices come from."""
     party = Party(membership)
     parameters, parties = party.agreement.parameters, party.agreement.parties

@@ -21,8 +21,8 @@ from kcagc.cluster.seeding import local_search, plus_plus
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.attributed import AttributedGraph
 from kcagc.graph.filters import Filter, HalfFilter, NormFilter
+from kcagc.graph.graph import Graph
 from kcagc.graph.smoothed import Smoothed, smoothed
-from kcagc.graph.structure import Graph
 from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.arrays import Stored, restore, store
 from kcagc.protocol.seeds import random_for

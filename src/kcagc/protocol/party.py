@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kcagc._types import IntArray
+from kcagc.disclosure import Entry, Policy
 from kcagc.errors import AgreementError, PeerError
-from kcagc.ledger import Entry, Policy
 from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.channel import Channel
 from kcagc.protocol.effects import Disclosed, Use, perform, progress
-from kcagc.protocol.hello import Session, begin, compare_data, graph_digest, ids_digest, ids_kind, own_hello
+from kcagc.protocol.handshake import Session, begin, compare_data, graph_digest, ids_digest, ids_kind, own_hello
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import (
     Boxes,
@@ -27,8 +27,8 @@ from kcagc.protocol.messages import (
     printable,
 )
 from kcagc.protocol.plan import Merge, check_enough_cells, layers, risks
-from kcagc.protocol.sums import SumsOfGroup
-from kcagc.secagg.boxes import seal, unseal
+from kcagc.protocol.secure_sum import SecureSums
+from kcagc.secagg.encryption import seal, unseal
 from kcagc.secagg.framing import digest, framed
 from kcagc.secagg.identity import Identity
 from kcagc.secagg.pairs import derived
@@ -38,7 +38,7 @@ C = TypeVar("C", bound=Message)
 
 
 @dataclass(frozen=True, eq=False)
-class Membership:
+class PartyContext:
     """What a party brings to a session: its name, what it agrees to, its keys, and what its operator accepts."""
 
     name: str
@@ -69,7 +69,7 @@ class Membership:
 class Party:
     """A party during a session."""
 
-    def __init__(self, membership: Membership) -> None:
+    def __init__(self, membership: PartyContext) -> None:
         membership.check()
         self.name, self.agreement, self.others = membership.name, membership.agreement, membership.others
         self.merges = membership.merges
@@ -90,9 +90,9 @@ class Party:
         """Show inputs, nonce and key, and check everybody else's."""
         own = self._membership
         hello = own_hello(self.name, self.agreement, own.identity, own.secrets)
-        await self.channel.send(self.agreement.hub, hello, stage="hello")
+        await self.channel.send(self.agreement.aggregator, hello, stage="hello")
         await progress("waiting for all parties")
-        hellos = await self.channel.receive(self.agreement.hub, Hellos)
+        hellos = await self.channel.receive(self.agreement.aggregator, Hellos)
         self._session = begin(self.name, self.agreement, own.secrets, hellos.hellos)
 
     async def confirm(
@@ -163,20 +163,20 @@ class Party:
             raise difference
 
     async def tell(self, stage: str, contents: dict[str, Message], *, line: str) -> None:
-        """Send boxes through the hub; `line` is their line in the ledger."""
+        """Send boxes through the aggregator; `line` is their line in the ledger."""
         if not contents:
             return
         boxes = [(to, await self._sealed(to, stage, content, line)) for to, content in contents.items()]
-        await self.channel.send(self.agreement.hub, Boxes(stage, tuple(boxes)), stage=stage, shape=(len(boxes),))
+        await self.channel.send(self.agreement.aggregator, Boxes(stage, tuple(boxes)), stage=stage, shape=(len(boxes),))
 
     async def hear(self, stage: str, senders: tuple[str, ...], kind: type[C]) -> dict[str, C]:
         """Open the boxes that come from `senders`."""
         if not senders:
             return {}
-        delivery = await self.channel.receive(self.agreement.hub, Delivery)
+        delivery = await self.channel.receive(self.agreement.aggregator, Delivery)
         if delivery.stage != stage or tuple(sender for sender, _ in delivery.boxes) != senders:
             raise PeerError(
-                f"{self.agreement.hub}: delivered other boxes than those of {stage} from {', '.join(senders)}"
+                f"{self.agreement.aggregator}: delivered other boxes than those of {stage} from {', '.join(senders)}"
             )
         opened = {}
         for sender, box in delivery.boxes:
@@ -191,7 +191,7 @@ class Party:
         await perform(Disclosed(Entry(self.name, to, f"inside/{line}", stage, (), len(plain))))
         return seal(self.session.pairs[to], label, plain)
 
-    def sums_of(self, merge: Merge, transcript: bytes) -> SumsOfGroup:
+    def sums_of(self, merge: Merge, transcript: bytes) -> SecureSums:
         """Begin the sums of a group; `transcript` stands for all that its members must have in common by now."""
         merge.group.check(self._membership.policy.accept)
         key = b""
@@ -200,7 +200,7 @@ class Party:
             if len(self._group_keys.get(merge.group.name, b"")) != 32:
                 raise PeerError(f"{leader}: did not send the key that hides the order of group {merge.group.name}")
             key = self._group_keys[merge.group.name]
-        return SumsOfGroup(self.channel, self.session, merge.group, key, digest(transcript, key))
+        return SecureSums(self.channel, self.session, merge.group, key, digest(transcript, key))
 
     async def compare_results(self, transcript: bytes, labels: IntArray, output: str) -> None:
         """Make sure that every party was told the same to the end, then put the result out."""
@@ -210,7 +210,9 @@ class Party:
         told = await self.hear("receipt", self.others, Receipt)
         different = [other for other, theirs in told.items() if theirs.digest != receipt]
         if different:
-            raise PeerError(f"{self.agreement.hub}: told {self.name} and {', '.join(different)} different assignments")
+            raise PeerError(
+                f"{self.agreement.aggregator}: told {self.name} and {', '.join(different)} different assignments"
+            )
         await self.channel.put_out(output, (len(labels),))
 
 

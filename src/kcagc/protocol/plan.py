@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcagc.disclosure.policy import CELL_DISTANCES, LABELLED_SUMS, LOCAL_MEANS
 from kcagc.errors import ParameterError
-from kcagc.ledger.policy import CELL_DISTANCES, LABELLED_SUMS, LOCAL_MEANS
 from kcagc.protocol.agreement import Agreement
 from kcagc.secagg.groups import TWO_PARTY_SUM, Group
 
@@ -44,9 +44,9 @@ class Merge:
 
 def layers(agreement: Agreement) -> list[list[Merge]]:
     """Give the merges from the leaves to the root, layer by layer; for the basic method the one group of all."""
-    parties, hub, parameters = agreement.parties, agreement.hub, agreement.parameters
+    parties, aggregator, parameters = agreement.parties, agreement.aggregator, agreement.parameters
     if parameters.method == "basic" or parameters.task == "predict":
-        return [[Merge(Group(ALL, parties, hub), tuple((party,) for party in parties), 1, True)]]
+        return [[Merge(Group(ALL, parties, aggregator), tuple((party,) for party in parties), 1, True)]]
     fan_in = len(parties) if parameters.method == "kcagc" else parameters.fan_in
     nodes: list[tuple[str, ...]] = [(party,) for party in parties]
     found: list[list[Merge]] = []
@@ -55,7 +55,7 @@ def layers(agreement: Agreement) -> list[list[Merge]]:
         layer, root = len(found) + 1, len(joined) == 1
         found.append(
             [
-                Merge(Group(f"{layer}.{number}", _members(children), hub), children, layer, root)
+                Merge(Group(f"{layer}.{number}", _members(children), aggregator), children, layer, root)
                 for number, children in enumerate(joined, start=1)
                 if len(children) > 1
             ]

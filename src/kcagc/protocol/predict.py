@@ -20,7 +20,7 @@ from kcagc.protocol.distances import reproducible_distances
 from kcagc.protocol.effects import once, progress
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.model import PartyModel
-from kcagc.protocol.party import Membership, Party
+from kcagc.protocol.party import Party, PartyContext
 from kcagc.secagg.framing import digest
 
 BATCH_VALUES = 1 << 20  # values in one masked vector
@@ -41,7 +41,7 @@ def predict_parameters(model: PartyModel) -> Parameters:
     return msgspec.structs.replace(model.parameters, task="predict", model=model.session)
 
 
-async def predict_party(membership: Membership, data: PartyData, model: PartyModel, nodes: IntArray) -> PredictResult:
+async def predict_party(membership: PartyContext, data: PartyData, model: PartyModel, nodes: IntArray) -> PredictResult:
     """Predict as one party: `data` is the graph and table with the new rows, `nodes` the rows to place."""
     party = Party(membership)
     n = data.graph.n_nodes

@@ -14,8 +14,8 @@ from kcagc.files.names import node_ids
 from kcagc.files.opening import TABLES, InputFile
 from kcagc.files.parquet import read_parquet
 from kcagc.files.table import Names, Table, Wanted
-from kcagc.meaning.quality import KnownQuality, against_known
 from kcagc.report.folder import QUALITY, SUMMARY, RunFolder
+from kcagc.report.insights.quality import KnownQuality, against_known
 
 
 def compare_with_known(

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 
 from kcagc.errors import KcagcError
-from kcagc.runtime.correspondence import Correspondence
-from kcagc.runtime.handshake import Card, Place, challenged, introduce
-from kcagc.transport.certificates import Credentials
-from kcagc.transport.grpc_client import ClientWire
-from kcagc.transport.wire import Broken, Reason, Refusal
+from kcagc.net.grpc_client import ClientWire
+from kcagc.net.stream import ConnectionLost, Reason, Rejected
+from kcagc.net.tls import Credentials
+from kcagc.runtime.peer_queue import PeerQueue
+from kcagc.runtime.stream_handshake import Card, Place, challenged, introduce
 
 
 async def say_farewell(
@@ -27,23 +27,23 @@ async def say_farewell(
 
     `counts` are how many messages have come from it and gone to it; `record` notes that something is said.
     """
-    hub = card.agreement.hub
-    letters = Correspondence(hub)
+    aggregator = card.agreement.aggregator
+    letters = PeerQueue(aggregator)
     letters.arrived = letters.safe = counts[0]
     letters.sent = letters.acknowledged = counts[1]
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        wire = await ClientWire.connect(address, card.tls_names[hub], credentials, hub)
+        wire = await ClientWire.connect(address, card.tls_names[aggregator], credentials, aggregator)
         try:
             async with asyncio.timeout(seconds):
-                challenge = await challenged(wire, card, hub)
+                challenge = await challenged(wire, card, aggregator)
                 record()
                 await introduce(wire, card, challenge, place, letters, seconds)
             return True
-        except Refusal as refusal:
+        except Rejected as refusal:
             if refusal.reason is not Reason.LATER:  # it is past that session
                 return True
-        except (Broken, TimeoutError):
+        except (ConnectionLost, TimeoutError):
             pass
         except KcagcError:
             return True

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kcagc.errors import AbortedError, KcagcError
-from kcagc.runtime.station import Station
-from kcagc.transport.memory import MemoryNetwork
+from kcagc.net.memory import MemoryNetwork
+from kcagc.runtime.driver import Driver
 
 Chooser = Callable[[Sequence[tuple[str, str]]], int]
 
 
-def run_together(stations: Sequence[Station], choose: Chooser | None = None) -> dict[str, Any]:
+def run_together(stations: Sequence[Driver], choose: Chooser | None = None) -> dict[str, Any]:
     """Run all roles to their end and give their results; `choose` picks which of the messages at hand arrives next.
 
     If a role fails, the others are told, end too, and its error is raised here.
@@ -41,14 +41,14 @@ def run_together(stations: Sequence[Station], choose: Chooser | None = None) -> 
     return {station.name: station.result for station in stations}
 
 
-def _post(network: MemoryNetwork, station: Station, sent: list[tuple[str, bytes]], known: dict[str, Station]) -> None:
+def _post(network: MemoryNetwork, station: Driver, sent: list[tuple[str, bytes]], known: dict[str, Driver]) -> None:
     for receiver, payload in sent:
         if receiver not in known:
             raise KcagcError(f"{station.name}: sent a message to {receiver}, whom nobody knows")
         network.post(station.name, receiver, payload)
 
 
-def _raise_first_error(stations: Sequence[Station]) -> None:
+def _raise_first_error(stations: Sequence[Driver]) -> None:
     errors = [station.error for station in stations if station.error is not None]
     own = [error for error in errors if not isinstance(error, AbortedError)]
     if errors:

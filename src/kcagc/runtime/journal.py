@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from kcagc.disclosure import Entry
 from kcagc.errors import MaskReuseError, PeerError, SessionError
-from kcagc.ledger import Entry
 
 FORMAT = "1"
 LARGEST = 900_000_000  # bytes of one message: SQLite takes no more than a thousand million in one place

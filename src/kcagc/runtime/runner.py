@@ -13,13 +13,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kcagc.errors import AbortedError, MissingError, PeerError
-from kcagc.runtime.correspondence import Correspondence
-from kcagc.runtime.glimpse import Glimpse, Look
-from kcagc.runtime.link import Link
-from kcagc.runtime.resumable import ResumableRole
+from kcagc.errors import AbortedError, PeerError, PeerTimeoutError
+from kcagc.net.stream import Wire
+from kcagc.runtime.connection import Link
+from kcagc.runtime.durable import DurableRole
+from kcagc.runtime.peer_queue import PeerQueue
+from kcagc.runtime.status import Look, RoleStatus
 from kcagc.runtime.worker import Worker
-from kcagc.transport.wire import Wire
 
 _TICK = 0.25
 _LINGER = 5.0  # seconds in which peers can hear that a run has failed, or that all is done
@@ -45,15 +45,15 @@ class Runner:
 
     def __init__(
         self,
-        role: ResumableRole,
+        role: DurableRole,
         worker: Worker,
         waiting: Waiting,
         log: Log,
         *,
-        hub: bool,
+        aggregator: bool,
         look: Look | None = None,
     ) -> None:
-        self.role, self._worker, self._waiting, self._log, self._hub = role, worker, waiting, log, hub
+        self.role, self._worker, self._waiting, self._log, self._is_aggregator = role, worker, waiting, log, aggregator
         self._look = look
         self.links: dict[str, Link] = {}
         self.ended = False
@@ -74,7 +74,7 @@ class Runner:
         self._heard_at = dict.fromkeys(self.letters, self._begun)
 
     @property
-    def letters(self) -> Mapping[str, Correspondence]:
+    def letters(self) -> Mapping[str, PeerQueue]:
         """The correspondence with each peer."""
         return self.role.letters
 
@@ -137,28 +137,32 @@ class Runner:
                     await self._changed.wait()
             self._changed.clear()
         if self.role.error is not None:
-            if self._hub or not isinstance(self.role.error, AbortedError):  # who told a party need not be told
+            if self._is_aggregator or not isinstance(
+                self.role.error, AbortedError
+            ):  # who told a party need not be told
                 # The aggregator waits for those that are there; a party for the aggregator, which it connects to again.
-                awaited = self.links if self._hub else self.letters
+                awaited = self.links if self._is_aggregator else self.letters
                 await self._until(lambda: all(self.letters[peer].settled for peer in awaited), _LINGER)
             self.ended = True
             raise self.role.error
         self.ended = True
         return self.role.result
 
-    def glimpse(self) -> Glimpse:
+    def glimpse(self) -> RoleStatus:
         """Say what can be seen from outside."""
         wanted = tuple(sorted(peer for peer in self.role.waiting_for if not self.letters[peer].has_letter))
         missing = self._missing() or self._awaited_elsewhere
         every = self.letters.values()
-        return Glimpse(wanted, missing, sum(one.bytes_sent for one in every), sum(one.bytes_arrived for one in every))
+        return RoleStatus(
+            wanted, missing, sum(one.bytes_sent for one in every), sum(one.bytes_arrived for one in every)
+        )
 
     async def _release(self) -> None:
         """Let go, as the aggregator, every party that has everything, once that is safe here: a party may end then.
 
         From here on even an aggregator that is killed and comes back does not wait for it.
         """
-        if not self._hub:
+        if not self._is_aggregator:
             return
         settled = {peer for peer, letters in self.letters.items() if letters.settled}
         if not settled <= self._settled:
@@ -174,7 +178,7 @@ class Runner:
         The aggregator waits a moment for those that are there. A party comes back for it if the connection is lost:
         otherwise the aggregator would wait for a party that has ended.
         """
-        if self._hub:
+        if self._is_aggregator:
             for link in self.links.values():
                 link.leave()
             await self._until(lambda: all(link.peer_left.is_set() for link in self.links.values()), _LINGER)
@@ -262,22 +266,22 @@ class Runner:
                 await self._give_up(f"{', '.join(gone)} {are} missing: not connected for {seconds} seconds")
                 return
         # A party waits for everybody through the aggregator, which gives up on who is missing first.
-        longest = self._waiting.silent if self._hub else self._waiting.silent + self._waiting.missing
+        longest = self._waiting.silent if self._is_aggregator else self._waiting.silent + self._waiting.missing
         self._awaited = {peer: self._awaited.get(peer, now) for peer in self.role.waiting_for}
         for peer, since in self._awaited.items():
             if peer in self.links and now - max(self._heard_at[peer], since) > longest:
                 seconds = round(longest)
                 await self._give_up(f"{peer} is connected, but has been silent for {seconds} seconds")
                 return
-        if self._hub:
+        if self._is_aggregator:
             for peer, link in self.links.items():
                 link.tell_missing(tuple(name for name in gone if name != peer))
         self._say(gone or self._awaited_elsewhere, now)
 
     async def _give_up(self, message: str) -> None:
         """End the run for want of a peer: the aggregator for all; a party for itself, and the same command goes on."""
-        error = MissingError(message).telling(message)
-        if self._hub:
+        error = PeerTimeoutError(message).telling(message)
+        if self._is_aggregator:
             await self.fail(error)
         else:
             self._fatal = error
@@ -292,7 +296,7 @@ class Runner:
         )
 
     def _told_missing(self, peer: str, names: tuple[str, ...]) -> None:
-        if self._hub:
+        if self._is_aggregator:
             raise PeerError(f"{peer}: told the aggregator who is missing")
         self._awaited_elsewhere = names
         self._changed.set()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import msgspec
 
 from kcagc.errors import SessionError
-from kcagc.runtime.handshake import Place
 from kcagc.runtime.journal import Journal
+from kcagc.runtime.stream_handshake import Place
 from kcagc.secagg.link import fresh_token
 from kcagc.secagg.session import Secrets
 
@@ -24,13 +24,13 @@ class Drawn(msgspec.Struct, frozen=True):
     private: bytes
     shuffling: bytes
     seed: int
-    hub_seed: int
+    aggregator_seed: int
 
     @classmethod
-    def fresh(cls, seed: int, hub_seed: int) -> Drawn:
+    def fresh(cls, seed: int, aggregator_seed: int) -> Drawn:
         """Draw secrets; the seeds, of all that is not secret, are given."""
         secrets = Secrets.fresh()
-        return cls(secrets.nonce, secrets.private, secrets.shuffling, seed, hub_seed)
+        return cls(secrets.nonce, secrets.private, secrets.shuffling, seed, aggregator_seed)
 
     @property
     def secrets(self) -> Secrets:

@@ -10,18 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kcagc.disclosure import Entry
 from kcagc.errors import AbortedError, AgreementError, SessionError
-from kcagc.ledger import Entry
+from kcagc.net.tls import Credentials
 from kcagc.protocol.effects import Role
-from kcagc.runtime.correspondence import Correspondence
-from kcagc.runtime.glimpse import Look
-from kcagc.runtime.handshake import Card
-from kcagc.runtime.resumable import ResumableRole
+from kcagc.runtime.driver import Watcher, accused
+from kcagc.runtime.durable import DurableRole
+from kcagc.runtime.peer_queue import PeerQueue
 from kcagc.runtime.runner import Log, Runner, Waiting
 from kcagc.runtime.session import Drawn, Session
-from kcagc.runtime.station import Watcher, accused
+from kcagc.runtime.status import Look
+from kcagc.runtime.stream_handshake import Card
 from kcagc.runtime.worker import Worker
-from kcagc.transport.certificates import Credentials
 
 MOST_NEW_STARTS = 5  # that nobody asked for: whoever wants more must ask its operator
 
@@ -33,7 +33,7 @@ class Play:
     card: Card
     make_role: Callable[[Drawn], Role[Any]]
     open_session: Callable[[], Session]
-    finish: Callable[[Session, Any, ResumableRole], None]
+    finish: Callable[[Session, Any, DurableRole], None]
     credentials: Credentials
     waiting: Waiting
     log: Log
@@ -41,29 +41,29 @@ class Play:
     look: Look | None = None
 
     @property
-    def hub(self) -> str:
+    def aggregator(self) -> str:
         """Who listens."""
-        return self.card.agreement.hub
+        return self.card.agreement.aggregator
 
 
 class Stage:
     """One session of a play, from its journal to its runner."""
 
     def __init__(self, play: Play, worker: Worker, session: Session) -> None:
-        listens = play.card.name == play.hub
-        peers = [one for one in play.card.agreement.parties if one != play.hub] if listens else [play.hub]
+        listens = play.card.name == play.aggregator
+        peers = [one for one in play.card.agreement.parties if one != play.aggregator] if listens else [play.aggregator]
         longest = play.waiting.largest_message
-        letters = {peer: Correspondence(peer, most_waiting_bytes=2 * longest) for peer in peers}
+        letters = {peer: PeerQueue(peer, most_waiting_bytes=2 * longest) for peer in peers}
         self.session, self._worker, self._play = session, worker, play
-        self.role = ResumableRole(
+        self.role = DurableRole(
             play.card.name,
             play.make_role(session.drawn),
             letters,
             session.journal,
-            hub=listens,
+            aggregator=listens,
             watcher=play.watcher,
         )
-        self.runner = Runner(self.role, worker, play.waiting, play.log, hub=listens, look=play.look)
+        self.runner = Runner(self.role, worker, play.waiting, play.log, aggregator=listens, look=play.look)
 
     @classmethod
     async def begin(cls, play: Play, worker: Worker) -> Stage:
@@ -99,7 +99,7 @@ class Stage:
             cause = error.origin
         elif isinstance(error, AgreementError):
             cause = error.odd
-        return cause not in ("", self._play.card.name, self._play.hub)
+        return cause not in ("", self._play.card.name, self._play.aggregator)
 
     async def bind(self, peer: str, attempt: bytes) -> None:
         """Keep which session a peer is in."""

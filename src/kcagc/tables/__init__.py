@@ -8,15 +8,15 @@ from kcagc.tables.kept import KeptTable
 from kcagc.tables.rules import ColumnRule, TableRules
 
 if TYPE_CHECKING:
-    from kcagc.tables.preparation import TablePreparation
+    from kcagc.tables.preparation import TablePreprocessor
 
-__all__ = ["ColumnRule", "KeptTable", "TablePreparation", "TableRules", "fit_table"]
+__all__ = ["ColumnRule", "KeptTable", "TablePreprocessor", "TableRules", "fit_table"]
 
 
 def __getattr__(name: str) -> Any:
     """Import the transformer when it is first asked for: a role does not need it, nor scikit-learn."""
-    if name == "TablePreparation":
-        return import_module("kcagc.tables.preparation").TablePreparation
+    if name == "TablePreprocessor":
+        return import_module("kcagc.tables.preparation").TablePreprocessor
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

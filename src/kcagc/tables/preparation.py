@@ -1,4 +1,4 @@
-"""`TablePreparation`: the rules of a configuration file as a scikit-learn transformer."""
+"""`TablePreprocessor`: the rules of a configuration file as a scikit-learn transformer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kcagc.tables.rules import ColumnRule, TableRules
 Rule = ColumnRule | Mapping[str, Any]
 
 
-class TablePreparation(TransformerMixin, BaseEstimator):
+class TablePreprocessor(TransformerMixin, BaseEstimator):
     """Make numbers of a table: words become columns of 0 and 1, gaps are filled, numbers scaled, column by column.
 
     Parameters

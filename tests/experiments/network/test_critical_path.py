@@ -23,12 +23,12 @@ def said(at, peer, message):
 
 
 def test_a_question_and_its_answer():
-    hub = played("hub", *hearing(1.1, "a", "question", said(1.3, "a", "answer")), party=False)
+    aggregator = played("aggregator", *hearing(1.1, "a", "question", said(1.3, "a", "answer")), party=False)
     local = [(1.5, "local begins", ""), (1.9, "local ends", 0.3), (2.0, "commit", 0.05)]
-    party = played("a", said(0.2, "hub", "question"), *hearing(1.4, "hub", "answer", *local),
+    party = played("a", said(0.2, "aggregator", "question"), *hearing(1.4, "aggregator", "answer", *local),
                    (2.1, "labels", ""))  # fmt: skip
-    first, second = critical_path([party, hub], begun=1.0)
-    assert (first.sender, first.receiver, first.message, first.sent_at) == ("a", "hub", "question", 0.0)
+    first, second = critical_path([party, aggregator], begun=1.0)
+    assert (first.sender, first.receiver, first.message, first.sent_at) == ("a", "aggregator", "question", 0.0)
     assert first.in_transit == pytest.approx(0.1)  # since all are connected
     assert first.answering == pytest.approx(0.2)
     assert second.in_transit == pytest.approx(0.1)
@@ -45,17 +45,17 @@ def test_a_question_and_its_answer():
 
 
 def test_a_message_that_comes_to_somebody_at_work_is_not_what_took_the_time():
-    long_work = hearing(1.2, "hub", "begin")
-    quick = hearing(5.0, "hub", "more", said(5.1, "hub", "result"), arrived=2.0)
-    party = played("a", *long_work, *quick, *hearing(6.0, "hub", "thanks"), (6.1, "labels", ""))
-    hub = played(
-        "hub",
+    long_work = hearing(1.2, "aggregator", "begin")
+    quick = hearing(5.0, "aggregator", "more", said(5.1, "aggregator", "result"), arrived=2.0)
+    party = played("a", *long_work, *quick, *hearing(6.0, "aggregator", "thanks"), (6.1, "labels", ""))
+    aggregator = played(
+        "aggregator",
         *hearing(1.05, "b", "ready", said(1.1, "a", "begin"), said(1.6, "a", "more")),
         *hearing(5.5, "a", "result", said(5.8, "a", "thanks")),
         party=False,
     )
-    other = played("b", said(0.9, "hub", "ready"), (5.0, "labels", ""))
-    steps = critical_path([party, hub, other], begun=1.0)
+    other = played("b", said(0.9, "aggregator", "ready"), (5.0, "labels", ""))
+    steps = critical_path([party, aggregator, other], begun=1.0)
     assert [step.message for step in steps] == ["ready", "begin", "result", "thanks"]
     total = sum(step.in_transit + step.answering for step in steps)
     assert total == pytest.approx(6.1 - 1.0)
@@ -63,9 +63,9 @@ def test_a_message_that_comes_to_somebody_at_work_is_not_what_took_the_time():
 
 def test_of_many_messages_the_last_to_come_counts():
     late = hearing(3.0, "b", "vector", said(3.1, "a", "answer"))
-    hub = played("hub", *hearing(2.0, "a", "vector"), *late, party=False)
-    one = played("a", said(0.5, "hub", "vector"), *hearing(3.3, "hub", "answer"), (3.4, "labels", ""))
-    two = played("b", said(0.6, "hub", "vector"), (3.2, "labels", ""))
-    first, second = critical_path([one, two, hub], begun=1.0)
+    aggregator = played("aggregator", *hearing(2.0, "a", "vector"), *late, party=False)
+    one = played("a", said(0.5, "aggregator", "vector"), *hearing(3.3, "aggregator", "answer"), (3.4, "labels", ""))
+    two = played("b", said(0.6, "aggregator", "vector"), (3.2, "labels", ""))
+    first, second = critical_path([one, two, aggregator], begun=1.0)
     assert (first.sender, first.in_transit) == ("b", pytest.approx(2.0))
     assert second.receiver == "a"

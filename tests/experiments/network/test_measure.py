@@ -118,12 +118,12 @@ def test_different_labels_are_refused():
 
 
 def test_the_time_runs_from_the_last_connection_to_the_last_labels():
-    one = played("a", (1.0, "connected", "hub"), (3.0, "local begins", ""), (9.0, "labels", ""))
-    two = played("b", (2.0, "connected", "hub"), (3.5, "local begins", ""), (8.0, "labels", ""))
+    one = played("a", (1.0, "connected", "aggregator"), (3.0, "local begins", ""), (9.0, "labels", ""))
+    two = played("b", (2.0, "connected", "aggregator"), (3.5, "local begins", ""), (8.0, "labels", ""))
     assert interval([one, two]) == (2.0, 9.0)
-    early = played("c", (1.5, "local begins", ""), (2.5, "connected", "hub"), (8.0, "labels", ""))
+    early = played("c", (1.5, "local begins", ""), (2.5, "connected", "aggregator"), (8.0, "labels", ""))
     with pytest.raises(RuntimeError, match="c began its local work before"):
         interval([one, two, early])
-    late = played("d", (2.0, "connected", "hub"), (2.1, "read ends", ""), (8.0, "labels", ""))
+    late = played("d", (2.0, "connected", "aggregator"), (2.1, "read ends", ""), (8.0, "labels", ""))
     with pytest.raises(RuntimeError, match="d read its files after"):
         interval([one, late])

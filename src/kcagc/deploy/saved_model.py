@@ -1,0 +1,100 @@
+"""The file that a fit leaves at every role, to place new nodes later; a party's holds its private share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+import msgspec
+import numpy as np
+
+from kcagc._types import IntArray
+from kcagc.errors import DataError, ParameterError
+from kcagc.files.atomic import PRIVATE, write_bytes
+from kcagc.graph.graph import Graph
+from kcagc.graph.ids import NodeIds
+from kcagc.protocol.agreement import Parameters
+from kcagc.protocol.model import PartyModel
+from kcagc.tables.kept import KeptTable
+
+FORMAT = "kcagc model 2"
+READABLE = ("kcagc model 1", FORMAT)  # the first had no `table`
+
+
+class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which session it was and what it agreed on; where the role has data, a party's share, its ids and its `table`.
+
+    `table` is how the party's table became numbers; a prediction does the same again.
+    """
+
+    format: str
+    role: str
+    session: str
+    parameters: Parameters
+    share: PartyModel | None = None
+    ids: list[str | int] | None = None
+    table: KeptTable | None = None
+
+    @classmethod
+    def of_party(cls, model: PartyModel, graph: Graph, table: KeptTable | None = None) -> Self:
+        """Keep a party's share, which nodes it was made from, and how its table became numbers."""
+        ids = None if graph.ids is None else list(graph.ids.values)
+        return cls(FORMAT, model.party, model.session, model.parameters, model, ids, table)
+
+    @classmethod
+    def of_coordinator(cls, name: str, session: bytes, parameters: Parameters) -> Self:
+        """Keep which session it was."""
+        return cls(FORMAT, name, session.hex(), parameters)
+
+    def save(self, path: Path) -> None:
+        """Write it, for its owner only."""
+        write_bytes(path, msgspec.msgpack.encode(self, enc_hook=int), mode=PRIVATE)
+
+    @classmethod
+    def load(cls, path: Path, role: str) -> Self:
+        """Read a model of this role."""
+        try:
+            content = path.read_bytes()
+            _check_format(content, f"{role}: {path}")
+            model = msgspec.msgpack.decode(content, type=cls)
+        except OSError as error:
+            raise ParameterError(f"{role}: {path}: {error.strerror or error}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise DataError(f"{role}: {path}: not a model of kcagc: {error}") from error
+        if model.role != role:
+            raise ParameterError(f"{path}: is the model of {model.role}, not of {role}")
+        return model
+
+    def prediction(self) -> Parameters:
+        """Give the parameters of a prediction that continues this fit."""
+        return msgspec.structs.replace(self.parameters, task="predict", model=self.session)
+
+    def new_rows(self, graph: Graph, where: str) -> IntArray:
+        """Give the rows of a larger graph that were not fitted; all that were must be there still."""
+        n_fitted = 0 if self.share is None else self.share.n_nodes
+        if (self.ids is None) != (graph.ids is None):
+            told = ("row numbers", "ids") if self.ids is None else ("ids", "row numbers")
+            raise DataError(f"{where}: the model was made with {told[0]}, and this table has {told[1]}")
+        if graph.ids is None:
+            if graph.n_nodes < n_fitted:
+                raise DataError(f"{where}: has {graph.n_nodes} rows, but {n_fitted} were fitted and must come first")
+            rows = np.arange(n_fitted, graph.n_nodes)
+        else:
+            fitted = NodeIds.of(list(self.ids or ()), where="model")
+            known = graph.ids.positions(fitted.values, where=f"{where}: nodes of the model are missing")
+            rows = np.setdiff1d(np.arange(graph.n_nodes), known)
+        if rows.size == 0:
+            raise DataError(f"{where}: has no node beside the {n_fitted} that were fitted: append the new rows to them")
+        return rows
+
+
+class _Format(msgspec.Struct):
+    """As much of a model as says whether we can read it."""
+
+    format: str
+
+
+def _check_format(content: bytes, where: str) -> None:
+    found = msgspec.msgpack.decode(content, type=_Format).format
+    if found not in READABLE:
+        raise DataError(f"{where}: is written as {found!r}, and this version of kcagc reads {', '.join(READABLE)}")

@@ -1,0 +1,369 @@
+"""Somebody between the roles: runs of all roles in which any message may be read, changed, held back or forged.
+
+Keys and nonces are derived from names here, so that a run can be repeated to the byte and a failure comes back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+import numpy as np
+
+from kcagc.datasets import generate
+from kcagc.disclosure import Ledger, Policy
+from kcagc.disclosure.policy import RISKS
+from kcagc.errors import AbortedError, KcagcError
+from kcagc.graph.filters import HalfFilter
+from kcagc.graph.graph import Graph
+from kcagc.net.memory import MemoryNetwork
+from kcagc.protocol import messages, party
+from kcagc.protocol.aggregator import aggregator_of_party, coordinator
+from kcagc.protocol.agreement import Agreement, Parameters, Participant
+from kcagc.protocol.effects import beside
+from kcagc.protocol.fit import fit_party
+from kcagc.protocol.handshake import begin, graph_digest, ids_digest, ids_kind
+from kcagc.protocol.local import PartyData, compute_local, encode_local
+from kcagc.protocol.party import PartyContext
+from kcagc.protocol.predict import predict_parameters, predict_party
+from kcagc.runtime import in_process
+from kcagc.runtime.driver import Driver, MemoryStore
+from kcagc.secagg.encryption import ChaCha20Poly1305
+from kcagc.secagg.framing import digest, framed
+from kcagc.secagg.identity import Identity
+from kcagc.secagg.session import Secrets
+
+COORDINATOR = "coordinator"
+ALL_ACCEPTED = Policy(RISKS)
+FILTER = HalfFilter(2)
+SEED = 7
+
+# Gives what arrives instead of one message: any number of (sender, receiver, payload).
+Enemy = Callable[[str, str, bytes], list[tuple[str, str, bytes]]]
+
+
+def parameters(**changes: Any) -> Parameters:
+    chosen: dict[str, Any] = {
+        "n_clusters": 3,
+        "n_local_clusters": 0 if changes.get("method") == "basic" else 3,
+        "filter": repr(FILTER),
+        "n_components": 3,
+        "n_init": 3,
+        "max_iter": 20,
+    }
+    return Parameters(**(chosen | changes))
+
+
+def party_names(count: int) -> tuple[str, ...]:
+    return tuple(f"party-{number}" for number in range(1, count + 1))
+
+
+@cache
+def tables(count: int, n: int = 36) -> tuple[Any, ...]:
+    made = generate(n, 3, degree=3, homophily=0.6, signal=1.5, features=(3,) * count, seed=count)
+    return (made.adjacency, *(np.asarray(table) for table in made.parties()))
+
+
+def data_of(count: int, n: int = 36) -> dict[str, PartyData]:
+    adjacency, *features = tables(count, n)
+    graph = Graph.from_matrix(adjacency)
+    return {
+        name: PartyData.build(name, graph, table, FILTER)
+        for name, table in zip(party_names(count), features, strict=True)
+    }
+
+
+def hashed(*words: Any) -> bytes:
+    return hashlib.sha256(repr(words).encode()).digest()
+
+
+def identity_of(name: str) -> Identity:
+    return Identity(hashed("identity", name))
+
+
+def secrets_of(name: str, session: int = 0) -> Secrets:
+    return Secrets(hashed("nonce", name, session), hashed("private", name, session), hashed("order", name, session))
+
+
+def agreement_of(chosen: Parameters, count: int) -> Agreement:
+    names = party_names(count)
+    aggregator = (COORDINATOR,) if chosen.aggregator == "coordinator" else ()
+    roster = tuple(
+        Participant(name, "party" if name in names else "coordinator", identity_of(name).public)
+        for name in (*names, *aggregator)
+    )
+    return Agreement(participants=roster, parameters=chosen)
+
+
+@cache
+def _local(chosen: Parameters, count: int, position: int, n: int) -> bytes:
+    name = party_names(count)[position]
+    return encode_local(compute_local(data_of(count, n)[name], chosen, SEED + position))
+
+
+@dataclass
+class Outcome:
+    """How a run ended: each role's result or error, every message as it was sent, and the record of all roles.
+
+    `opened` are the boxes that opened, as (sender, receiver, content).
+    """
+
+    stations: dict[str, Driver]
+    ledger: Ledger
+    sent: list[tuple[str, str, bytes]]
+    raised: KcagcError | None
+    opened: list[tuple[str, str, Any]] = field(default_factory=list)
+
+    @property
+    def results(self) -> dict[str, Any]:
+        return {name: one.result for name, one in self.stations.items() if one.finished and one.error is None}
+
+    @property
+    def errors(self) -> dict[str, KcagcError]:
+        return {name: one.error for name, one in self.stations.items() if one.error is not None}
+
+    @property
+    def origins(self) -> dict[str, KcagcError]:
+        return {name: error for name, error in self.errors.items() if not isinstance(error, AbortedError)}
+
+    @property
+    def waiting(self) -> list[str]:
+        return [name for name, one in self.stations.items() if not one.finished]
+
+    @property
+    def labels(self) -> dict[str, list[int]]:
+        return {name: one.labels.tolist() for name, one in self.results.items() if hasattr(one, "labels")}
+
+    def kinds(self) -> set[str]:
+        return {entry.kind for entry in self.ledger}
+
+    def about_data(self, *, but: str = "") -> set[str]:
+        """What could be read that was computed from features, of all parties and by all parties `but` one.
+
+        Labels leave early, in boxes: they can be read where a box opens.
+        """
+        left = {entry.kind for entry in self.ledger if entry.sender != but}
+        labels = {
+            "inside/labels"
+            for sender, receiver, content in self.opened
+            if isinstance(content, messages.PackedLabels) and but not in (sender, receiver)
+        }
+        return labels | left & {"message/masked", "message/plain"}
+
+    def messages(self, kind: type) -> list[tuple[str, str, Any]]:
+        read = [(sender, receiver, messages.decode(payload, sender)) for sender, receiver, payload in self.sent]
+        return [(sender, receiver, message) for sender, receiver, message in read if isinstance(message, kind)]
+
+
+def together(stations: list[Driver], ledger: Ledger, enemy: Enemy | None = None) -> Outcome:
+    """Let all run, with the enemy on every wire."""
+    sent: list[tuple[str, str, bytes]] = []
+    opened: list[tuple[str, str, Any]] = []
+    unseal = party.unseal
+
+    def unsealed(pair: Any, label: bytes, box: bytes) -> bytes:
+        content = unseal(pair, label, box)
+        opened.append((pair.other, pair.me, messages.decode_content(content, pair.other)))
+        return content
+
+    class Wire(MemoryNetwork):
+        def post(self, sender: str, receiver: str, payload: bytes) -> None:
+            sent.append((sender, receiver, payload))
+            arriving = [(sender, receiver, payload)] if enemy is None else enemy(sender, receiver, payload)
+            for one in arriving:
+                super().post(*one)
+
+    raised = None
+    with patch.object(in_process, "MemoryNetwork", Wire), patch.object(party, "unseal", unsealed):
+        try:
+            in_process.run_together(stations)
+        except KcagcError as error:
+            raised = error
+        finally:
+            for station in stations:
+                station._role.close()
+    for station in stations:
+        if not isinstance(station.error, KcagcError | None):
+            raise station.error  # an error that nobody raised on purpose is a defect, whatever else happened
+    return Outcome({station.name: station for station in stations}, ledger, sent, raised, opened)
+
+
+def about(data: PartyData, *, shared: bool = True, subject: bytes = b"") -> bytes:
+    """Give what boxes behind the comparison are closed with, as who has these data can compute it."""
+    graph = graph_digest(data.graph) if shared else b""
+    return digest("about", data.graph.n_nodes, ids_kind(data.graph), ids_digest(data.graph), graph, subject)
+
+
+@dataclass
+class Stage:
+    """All that a run needs; whatever is changed before `play` is what the roles differ in."""
+
+    parameters: Parameters
+    count: int = 3
+    n: int = 36
+    session: int = 0
+    policy: Policy = ALL_ACCEPTED
+    agreements: dict[str, Agreement] = field(default_factory=dict)
+    identities: dict[str, Identity] = field(default_factory=dict)
+    policies: dict[str, Policy] = field(default_factory=dict)
+    secrets: dict[str, Secrets] = field(default_factory=dict)
+    data: dict[str, PartyData] = field(default_factory=dict)
+    stores: dict[str, MemoryStore] = field(default_factory=dict)
+    models: dict[str, Any] = field(default_factory=dict)
+    nodes: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.agreement = agreement_of(self.parameters, self.count)
+        self.aggregator = self.agreement.aggregator
+        self.parties = self.agreement.parties
+
+    def membership(self, name: str) -> PartyContext:
+        return PartyContext(
+            name,
+            self.agreements.get(name, self.agreement),
+            self.identities.get(name) or identity_of(name),
+            self.secrets_of(name),
+            self.policies.get(name, self.policy),
+        )
+
+    def secrets_of(self, name: str) -> Secrets:
+        return self.secrets.get(name) or secrets_of(name, self.session)
+
+    def store(self, name: str) -> MemoryStore:
+        """What a party computes alone is the same in every run, so it is computed once for all tests."""
+        if name in self.stores:
+            return self.stores[name]
+        store = MemoryStore()
+        same = self.agreements.get(name, self.agreement).parameters == self.parameters
+        if name in self.parties and name not in self.data and not self.models and same:
+            position = self.parties.index(name)
+            store.results["local result"] = _local(self.parameters, self.count, position, self.n)
+        return store
+
+    def role(self, name: str, everybody: dict[str, PartyData]) -> Any:
+        data = self.data.get(name, everybody[name])
+        if self.models:
+            return predict_party(self.membership(name), data, self.models[name], self.nodes[name])
+        return fit_party(self.membership(name), data, seed=SEED + self.parties.index(name))
+
+    def play(self, enemy: Enemy | None = None) -> Outcome:
+        ledger = Ledger()
+        everybody = data_of(self.count, self.n)
+        roles = {name: self.role(name, everybody) for name in self.parties}
+        aggregator_inputs = self.agreements.get(self.aggregator, self.agreement)
+        if self.aggregator in roles:
+            roles[self.aggregator] = beside(
+                aggregator_of_party(self.aggregator, aggregator_inputs, seed=SEED),
+                roles[self.aggregator],
+                self.aggregator,
+            )
+        else:
+            own = self.identities.get(self.aggregator) or identity_of(self.aggregator)
+            roles[self.aggregator] = coordinator(
+                self.aggregator, aggregator_inputs, own, self.secrets_of(self.aggregator), seed=SEED
+            )
+        stations = [
+            Driver(
+                name,
+                role,
+                tuple(other for other in roles if other != self.aggregator)
+                if name == self.aggregator
+                else (self.aggregator,),
+                store=self.store(name),
+                common=ledger,
+            )
+            for name, role in roles.items()
+        ]
+        return together(stations, ledger, enemy)
+
+
+def fit(enemy: Enemy | None = None, *, count: int = 3, **changes: Any) -> Outcome:
+    """Play a fit of `count` parties."""
+    return Stage(parameters(**changes), count).play(enemy)
+
+
+def prediction(count: int = 3, **changes: Any) -> Stage:
+    """Prepare a prediction of the last six nodes by a model of all."""
+    stage = Stage(parameters(**changes), count)
+    fitted = stage.play().results
+    models = {name: fitted[name].model for name in stage.parties}
+    chosen = predict_parameters(models[stage.parties[0]])
+    nodes = np.arange(30, 36)
+    return Stage(chosen, count, session=1, models=models, nodes=dict.fromkeys(stage.parties, nodes))
+
+
+class Changing:
+    """Replaces the fields of messages of one kind, on their way to some receivers; `at` counts among those."""
+
+    def __init__(
+        self,
+        kind: type,
+        edit: Callable[[Any], Any],
+        *,
+        sender: str | None = None,
+        to: str | None = None,
+        at: int | None = None,
+        where: Callable[[Any], bool] = lambda _: True,
+    ) -> None:
+        self.kind, self.edit, self.sender, self.to, self.at, self.where = kind, edit, sender, to, at, where
+        self.seen = 0
+        self.done = 0
+
+    def __call__(self, sender: str, receiver: str, payload: bytes) -> list[tuple[str, str, bytes]]:
+        message = messages.decode(payload, sender)
+        if (
+            not isinstance(message, self.kind)
+            or (self.sender is not None and sender != self.sender)
+            or (self.to is not None and receiver != self.to)
+            or not self.where(message)
+        ):
+            return [(sender, receiver, payload)]
+        self.seen += 1
+        if self.at is not None and self.seen - 1 != self.at:
+            return [(sender, receiver, payload)]
+        self.done += 1
+        changed = self.edit(message)
+        if changed is None:
+            return []
+        every = changed if isinstance(changed, list) else [changed]
+        return [(sender, receiver, one if isinstance(one, bytes) else messages.encode(one)) for one in every]
+
+
+def but(**fields: Any) -> Callable[[Any], Any]:
+    """Give an edit that replaces these fields."""
+    return lambda message: msgspec.structs.replace(message, **fields)
+
+
+class Insider:
+    """An enemy who is one of the parties: it holds that party's secrets, and so can open and close its boxes."""
+
+    def __init__(self, stage: Stage, name: str, box_stage: str, edit: Callable[[str, Any], Any]) -> None:
+        self.stage, self.name, self.box_stage, self.edit = stage, name, box_stage, edit
+        self.pairs: dict[str, Any] = {}
+        self.done = 0
+        own = stage.data.get(name) or data_of(stage.count, stage.n)[name]
+        known = about(own, shared=stage.parameters.graph == "shared")
+        self.about = b"" if box_stage == "confirmation" else known
+
+    def __call__(self, sender: str, receiver: str, payload: bytes) -> list[tuple[str, str, bytes]]:
+        message = messages.decode(payload, sender)
+        if isinstance(message, messages.Hellos) and receiver == self.name:
+            secrets = self.stage.secrets_of(self.name)
+            self.pairs = begin(self.name, self.stage.agreement, secrets, message.hellos).pairs
+        if isinstance(message, messages.Boxes) and sender == self.name and message.stage == self.box_stage:
+            boxes = tuple((to, self._changed(to, box)) for to, box in message.boxes)
+            payload = messages.encode(messages.Boxes(message.stage, boxes))
+        return [(sender, receiver, payload)]
+
+    def _changed(self, to: str, box: bytes) -> bytes:
+        label = framed("box", self.box_stage, self.name, to, self.about)
+        cipher = ChaCha20Poly1305(self.pairs[to].box_key(self.name, to, label))
+        content = messages.decode_content(cipher.decrypt(bytes(12), box, label), self.name)
+        changed = self.edit(to, content)
+        self.done += changed != content
+        return cipher.encrypt(bytes(12), messages.encode(changed), label)

@@ -1,0 +1,126 @@
+"""`kcagc party` with files that cannot be used: it ends before anybody is spoken to, and says who, which and where."""
+
+import re
+import shutil
+import socket
+import stat
+
+import pytest
+from click.testing import CliRunner
+
+from deploy.collaboration import edit, made
+from kcagc.cli.main import cli
+from kcagc.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("roles"))
+
+
+@pytest.fixture
+def alice(written, tmp_path):
+    shutil.copytree(written["alice"].parent, tmp_path / "alice")
+    return tmp_path / "alice" / "kcagc.toml"
+
+
+def refusal(config):
+    """Run the party, with somebody listening where the aggregator should be; give what it says."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.05)
+        arguments = ["party", "--config", str(config), "--address", f"127.0.0.1:{listener.getsockname()[1]}"]
+        done = CliRunner().invoke(cli, arguments)
+        with pytest.raises(TimeoutError):
+            listener.accept()  # nobody came
+    assert isinstance(done.exception, DataError), done.exception
+    assert done.exception.exit_code == 3
+    assert done.stdout == ""
+    assert not (config.parent / "result" / "labels.csv").exists()
+    return str(done.exception)
+
+
+def change(config, file, pattern, replacement):
+    edit(config.parent / "data" / file, pattern, replacement)
+
+
+FEATURES, EDGES = "features.csv", "edges.csv"
+
+
+@pytest.mark.parametrize(
+    ("file", "pattern", "replacement", "words"),
+    [
+        (FEATURES, r"^n003,", "n002,", r"line 5, column 'id': the id 'n002' is in line 4 already"),
+        (EDGES, r"\An?source,target\n\w+,", "source,target\nn999,", r"line 2, column 'source': .*'n999'"),
+        (FEATURES, r"^(n004,[^,]*),[^,]*,", r"\1,much,", r"line 6, column 'f1': 'much' is not a number"),
+        (FEATURES, r"^(n004,[^,]*),[^,]*,", r'\1,"0,5",', r"line 6, column 'f1': '0,5' is not a number"),
+        (FEATURES, r"^(n004,[^,]*),[^,]*,", r"\1,,", r"line 6, column 'f1': .*(missing|empty|no value)"),
+        (FEATURES, r"^(n004,[^,]*),[^,]*,", r"\1,nan,", r"line 6, column 'f1'"),
+        (FEATURES, r"^(n004,[^,]*),[^,]*,", r"\1,inf,", r"line 6, column 'f1'"),
+        (FEATURES, r"^(n004,[^,]*),[^,]*,", r"\1,", r"line 6"),
+        (FEATURES, r"^n004,", ",", r"line 6, column 'id'"),
+        (
+            FEATURES,
+            r"^n0",
+            "1",
+            r"edges.csv: line 2, column 'source': the id 'n000' is a string, but the ids .* numbers",
+        ),
+        (FEATURES, r"(?s)\A.*\Z", "", r"empty"),
+        (FEATURES, r"(?s)\n.*\Z", "\n", r"no rows"),
+        (FEATURES, r"\Aid,", "name,", r"there is no column 'id'; there are 'name', 'f0', 'f1', 'f2'"),
+        (FEATURES, r",", ";", r"separate columns by commas, not by ';'"),
+        (EDGES, r"(?s)\A.*\Z", "", r"empty"),
+        (EDGES, r"\Asource,target", "from,to", r"there is no column 'source'; there are 'from', 'to'"),
+    ],
+)
+def test_a_bad_table_ends_the_party_before_it_speaks_to_anybody(alice, file, pattern, replacement, words):
+    change(alice, file, pattern, replacement)
+    said = refusal(alice)
+    if not words.startswith("edges"):
+        assert said.startswith(f"alice: {alice.parent / 'data' / file}: ")
+    assert re.search(words, said), said
+
+
+def test_a_file_that_is_missing_or_of_no_known_kind_is_named(alice):
+    (alice.parent / "data" / FEATURES).unlink()
+    assert refusal(alice) == f"alice: {alice.parent / 'data' / FEATURES}: there is no such file"
+    edit(alice, r"features\.csv", "features.xlsx")
+    assert "features.xlsx: its name must end in .csv, " in refusal(alice)
+
+
+def test_a_file_that_may_not_be_read_or_is_a_folder_is_named(alice):
+    path = alice.parent / "data" / EDGES
+    path.unlink()
+    path.mkdir()
+    assert refusal(alice) == f"alice: {path}: this is a folder, not a file"
+
+
+def test_a_text_that_is_not_utf_8_is_named_with_its_line(alice):
+    path = alice.parent / "data" / FEATURES
+    path.write_bytes(path.read_bytes().replace(b"n003", "Zürich".encode("latin-1")))
+    assert re.search(r"features.csv: line 5: not UTF-8", refusal(alice))
+
+
+@pytest.mark.parametrize("keep", [0, 3, 100, 0.5, -1])
+def test_a_parquet_file_that_was_cut_off_is_named(alice, keep):
+    pytest.importorskip("pyarrow")
+    from pyarrow import csv, parquet
+
+    data = alice.parent / "data"
+    whole = data / "features.parquet"
+    parquet.write_table(csv.read_csv(data / FEATURES), whole)
+    content = whole.read_bytes()
+    whole.write_bytes(content[: int(keep * len(content)) if isinstance(keep, float) else keep])
+    edit(alice, r"features\.csv", "features.parquet")
+    assert refusal(alice).startswith(f"alice: {whole}: ")
+
+
+def test_the_journal_of_a_party_that_never_spoke_is_private_and_the_same_command_begins_afresh(alice):
+    good = (alice.parent / "data" / FEATURES).read_text()
+    change(alice, FEATURES, r"^n003,", "n002,")
+    refusal(alice)
+    (alice.parent / "data" / FEATURES).write_text(good)
+    done = CliRunner().invoke(cli, ["check", "--offline", "--config", str(alice)])
+    assert done.exit_code == 0, done.output
+    assert "journal      no run so far" in done.output
+    for path in (alice.parent / "state").iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600

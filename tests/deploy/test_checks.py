@@ -1,0 +1,307 @@
+"""`kcagc check`: each thing that can be wrong has its line and its exit code, and none hides another."""
+
+import json
+import re
+import shutil
+import socket
+import ssl
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from click.testing import CliRunner
+
+from deploy.collaboration import edit, made, task
+from kcagc.cli.main import cli
+from kcagc.deploy.folders import tls_name
+from kcagc.net.tls import Credentials
+from kcagc.net.trial_authority import trial_authority
+from kcagc.runtime.journal import Journal
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("roles"))
+
+
+@pytest.fixture
+def folders(written, tmp_path):
+    root = written["alice"].parent.parent
+    shutil.copytree(root, tmp_path / "roles")
+    return {name: tmp_path / "roles" / path.relative_to(root) for name, path in written.items()}
+
+
+def check(path, *options):
+    """Run it twice, for people and for scripts; see that both say the same, and give what they say."""
+    arguments = ["check", "--config", str(path), *options]
+    shown, told = (CliRunner().invoke(cli, [*arguments, *more]) for more in ([], ["--json"]))
+    rows = json.loads(told.stdout)
+    assert shown.exit_code == told.exit_code
+    head, *lines = shown.stdout.splitlines()
+    assert head.startswith(f"{path.parent.name}, ")
+    expected = []
+    for row in rows:
+        assert row["ok"] == (row["exit_code"] == 0)
+        expected.append(f"{'ok   ' if row['ok'] else 'wrong'} {row['what']:<12} {row['words']}")
+        expected += [f"note  {'':<12} {warning}" for warning in row["warnings"]]
+    assert lines == expected
+    wrong = [row["exit_code"] for row in rows if not row["ok"]]
+    assert told.exit_code == (wrong[0] if wrong else 0)
+    return {row["what"]: row for row in rows}
+
+
+def spoil(path, name):
+    """Make one thing wrong."""
+    folder = path.parent
+    if name == "identity":
+        shutil.copy(folder.parent / "bob" / "private" / "identity.pem", folder / "private")
+    elif name == "certificate":
+        (folder / "ca.pem").write_text("no certificate")
+    elif name == "policy":
+        edit(path, r"^# seeding = .*", 'seeding = "distances"')
+    elif name == "journal":
+        (folder / "state").mkdir()
+        (folder / "state" / "fit.sqlite").write_bytes(b"no journal at all" * 100)
+    elif name == "data":
+        (folder / "data" / "edges.csv").unlink()
+
+
+WRONG = [
+    ("identity", 2, "private/identity.pem: is not the key whose public half is listed for alice under roles"),
+    ("certificate", 2, "ca.pem: holds no certificate"),
+    ("policy", 4, '"cell-distances"'),
+    ("journal", 12, "state/fit.sqlite: the journal cannot be read"),
+    ("data", 3, "alice: .*data/edges.csv: there is no such file"),
+]
+
+
+def test_all_is_well_with_what_init_wrote(folders):
+    found = check(folders["alice"], "--offline")
+    assert list(found) == ["identity", "certificate", "policy", "journal", "data"]
+    assert all(row["ok"] and not row["warnings"] for row in found.values())
+    assert found["journal"]["words"] == "no run so far"
+    assert found["data"]["words"] == "24 nodes whose ids are strings, 3 columns, " + (
+        f"{task(folders['alice']).data.graph.n_edges} edges"
+    )
+    found = check(folders["coordinator"], "--offline")
+    assert list(found) == ["identity", "certificate", "policy", "journal"]
+    assert all(row["ok"] for row in found.values())
+
+
+@pytest.mark.parametrize(("what", "code", "words"), WRONG)
+def test_each_thing_that_is_wrong_has_its_line_and_exit_code_and_hides_no_other(folders, what, code, words):
+    spoil(folders["alice"], what)
+    found = check(folders["alice"], "--offline")
+    assert [name for name, row in found.items() if not row["ok"]] == [what]
+    assert found[what]["exit_code"] == code
+    assert re.search(words, found[what]["words"])
+
+
+def test_more_clusters_than_nodes_are_found_before_a_run(folders):
+    edit(folders["alice"], r"^n_clusters = 3", "n_clusters = 25")
+    found = check(folders["alice"], "--offline")["data"]
+    assert (found["exit_code"], found["words"]) == (3, "alice: n_clusters: 25 clusters of 24 nodes")
+
+
+def test_everything_that_is_wrong_is_found_at_once(folders):
+    for what, _, _ in WRONG:
+        spoil(folders["alice"], what)
+    edit(folders["alice"], "^address = .*", 'address = "localhost:1"')
+    found = check(folders["alice"])
+    assert [row["exit_code"] for row in found.values()] == [*(code for _, code, _ in WRONG), 2]
+    shutil.copy(folders["bob"].parent / "ca.pem", folders["alice"].parent)  # with which the network can be looked at
+    assert check(folders["alice"])["network"]["exit_code"] == 10
+
+
+@pytest.mark.parametrize("name", ["identity.pem", "tls-key.pem"])
+def test_a_key_that_others_can_read_is_worth_a_note(folders, name):
+    key = folders["alice"].parent / "private" / name
+    key.chmod(0o644)
+    found = check(folders["alice"], "--offline")
+    (warning,) = [warning for row in found.values() for warning in row["warnings"]]
+    assert str(key) in warning
+    assert "chmod 600" in warning
+
+
+@pytest.mark.parametrize(("days", "noted"), [(13, True), (20, False)])
+def test_a_certificate_is_noted_two_weeks_before_it_runs_out(folders, days, noted):
+    renew(folders["alice"].parent, days=days)
+    found = check(folders["alice"], "--offline")["certificate"]
+    assert found["ok"]
+    assert any("days left" in warning for warning in found["warnings"]) == noted
+
+
+def test_a_certificate_that_ran_out_is_wrong(folders):
+    renew(folders["alice"].parent, days=1, start=datetime.now(UTC) - timedelta(days=3))
+    found = check(folders["alice"], "--offline")["certificate"]
+    assert found["exit_code"] == 2
+    assert "certificate.pem" in found["words"]
+
+
+def renew(folder, authority=None, **dates):
+    authority = authority or trial_authority("test")
+    certificate, key = authority.issue(tls_name(folder.name), client=True, server=True, **dates)
+    (folder / "certificate.pem").write_bytes(certificate)
+    (folder / "private" / "tls-key.pem").write_bytes(key)
+    (folder / "ca.pem").write_bytes(authority.certificate_pem)
+
+
+def test_nodes_without_edges_are_worth_a_note(folders):
+    edges = folders["alice"].parent / "data" / "edges.csv"
+    kept = [line for line in edges.read_text().splitlines() if "n007" not in line]
+    edges.write_text("\n".join(kept) + "\n")
+    (warning,) = check(folders["alice"], "--offline")["data"]["warnings"]
+    assert warning.startswith("1 ")
+    assert "no edge" in warning
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("running", "a run was interrupted: the same command goes on with it"),
+        ("finished", "the run has finished; --new-session"),
+        ("failed", "the last run ended with: bob ended the run"),
+    ],
+)
+def test_the_journal_says_how_the_last_run_ended(folders, status, words):
+    journal = Journal(folders["alice"].parent / "state" / "fit.sqlite")
+    journal.set_fact("status", status.encode())
+    journal.set_fact("why", b"bob ended the run")
+    journal.commit()
+    journal.close()
+    assert check(folders["alice"], "--offline")["journal"]["words"].startswith(words)
+
+
+def test_a_journal_in_use_is_said_and_looking_does_not_disturb_it(folders):
+    journal = Journal(folders["alice"].parent / "state" / "fit.sqlite")
+    journal.set_fact("mine", b"still here")
+    journal.commit()
+    found = check(folders["alice"], "--offline")["journal"]
+    assert found["exit_code"] == 12
+    assert "another process is using this journal" in found["words"]
+    assert journal.fact("mine") == b"still here"
+    journal.close()
+
+
+def test_looking_leaves_nothing_behind(folders):
+    before = sorted(folders["alice"].parent.rglob("*"))
+    check(folders["alice"], "--offline")
+    assert sorted(folders["alice"].parent.rglob("*")) == before
+
+
+# The network.
+
+
+class RoleServer:
+    """An aggregator's TLS and nothing behind it; it keeps every byte that comes after the handshake."""
+
+    def __init__(self, folder, *, insist=True):
+        renewed = Credentials.load(
+            folder / "ca.pem", folder / "certificate.pem", folder / "private" / "tls-key.pem", who="test", server=True
+        )
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=renewed.ca.decode())
+        context.load_cert_chain(renewed.certificate_file, renewed.key_file)
+        context.verify_mode = ssl.CERT_REQUIRED if insist else ssl.CERT_NONE
+        context.set_alpn_protocols(["h2"])
+        self.context, self.received, self.names = context, b"", []
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve)
+
+    def _serve(self):
+        while True:
+            try:
+                plain, _ = self._socket.accept()
+            except OSError:
+                return
+            plain.settimeout(5)
+            try:
+                with self.context.wrap_socket(plain, server_side=True) as stream:
+                    self.names += [value for _, value in stream.getpeercert()["subjectAltName"]]
+                    stream.sendall(bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)))  # the first word of HTTP/2: no settings
+                    while data := stream.recv(1 << 16):
+                        self.received += data
+            except OSError:
+                continue
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+
+def test_only_a_handshake_reaches_the_aggregator(folders):
+    with RoleServer(folders["coordinator"].parent) as listener:
+        edit(folders["alice"], "^address = .*", f'address = "localhost:{listener.port}"')
+        found = check(folders["alice"])
+    assert listener.names == ["alice.kcagc.internal"] * 2  # for people and for scripts
+    assert b"kcagc" not in listener.received
+    # Beyond the handshake, at most HTTP/2's opening words, which say nothing: no headers and no data.
+    assert http2_kinds(listener.received) <= {4, 6, 7, 8}
+    assert found["network"]["words"].startswith(f"localhost:{listener.port}: the aggregator accepts our certificate")
+
+
+def http2_kinds(received):
+    """The kinds of HTTP/2 frames: 0 is data, 1 headers, 4 settings, 6 ping, 7 goodbye, 8 window."""
+    rest, kinds = received, set()
+    while rest:
+        rest = rest.removeprefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        if len(rest) >= 9:
+            kinds.add(rest[3])
+            rest = rest[9 + int.from_bytes(rest[:3], "big") :]
+        else:
+            assert not rest
+    return kinds
+
+
+def test_nobody_is_missing_and_an_aggregator_with_another_name_refused(folders):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        free = taken.getsockname()[1]
+    edit(folders["alice"], "^address = .*", f'address = "localhost:{free}"')
+    found = check(folders["alice"])["network"]
+    assert found["exit_code"] == 10
+    assert found["words"].startswith(f"localhost:{free}: nobody listens there")
+    edit(folders["alice"], "coordinator.kcagc.internal", "somebody.else")
+    with RoleServer(folders["coordinator"].parent) as listener:
+        edit(folders["alice"], "^address = .*", f'address = "localhost:{listener.port}"')
+        found = check(folders["alice"])["network"]
+    assert found["exit_code"] == 11
+    assert "somebody.else" in found["words"]
+
+
+def test_an_aggregator_of_another_authority_is_refused(folders):
+    renew(folders["coordinator"].parent)
+    with RoleServer(folders["coordinator"].parent) as listener:
+        edit(folders["alice"], "^address = .*", f'address = "localhost:{listener.port}"')
+        assert check(folders["alice"])["network"]["exit_code"] == 11
+
+
+def test_a_port_that_is_taken_is_said_to_the_aggregator_and_a_free_one_is_left_free(folders):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        edit(folders["coordinator"], "^listen = .*", f'listen = "127.0.0.1:{port}"')
+        found = check(folders["coordinator"])["network"]
+        assert found["exit_code"] == 1
+        assert found["words"] == f"cannot listen on 127.0.0.1:{port}: Address already in use"
+    assert check(folders["coordinator"])["network"]["words"] == f"127.0.0.1:{port} is free to listen on"
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+
+
+def test_check_for_a_prediction_needs_a_model_and_its_section(folders, tmp_path):
+    done = CliRunner().invoke(
+        cli, ["check", "--offline", "--config", str(folders["alice"]), "--model", str(tmp_path / "m")]
+    )
+    assert done.exception.exit_code == 2
+    assert "needs a section [predict]" in str(done.exception)
+    edit(folders["alice"], r"^# (\[predict\]|features = |graph = \"data|id_column = )", r"\1")
+    done = CliRunner().invoke(
+        cli, ["check", "--offline", "--config", str(folders["alice"]), "--model", str(tmp_path / "m")]
+    )
+    assert done.exception.exit_code == 2
+    assert str(done.exception) == f"alice: {tmp_path / 'm'}: No such file or directory"

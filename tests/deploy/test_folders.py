@@ -1,0 +1,279 @@
+"""The folders that `kcagc init` writes: nothing private in a wrong place, and nothing in a comment that is not so."""
+
+import os
+import re
+import stat
+import tomllib
+from itertools import takewhile
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from deploy.collaboration import edit, made
+from kcagc.cli.main import cli
+from kcagc.deploy import sections as structs
+from kcagc.deploy.config import Config
+from kcagc.deploy.folders import Plan
+from kcagc.errors import ParameterError
+from kcagc.tables import ColumnRule
+
+
+def init(folder, *options):
+    return CliRunner().invoke(cli, ["init", str(folder), *options])
+
+
+def files_of(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def check(config):
+    return CliRunner().invoke(cli, ["check", "--offline", "--config", str(config)])
+
+
+@pytest.mark.parametrize("aggregator", [None, "bob"])
+def test_nothing_private_lies_in_a_folder_of_somebody_else(tmp_path, aggregator):
+    configs = made(tmp_path, aggregator=aggregator)
+    contents = files_of(tmp_path)
+    private = {path: content for path, content in contents.items() if path.parent.name == "private"}
+    assert {path.name for path in private} == {"identity.pem", "tls-key.pem"}
+    assert len(private) == 2 * len(configs)
+    for path, content in contents.items():
+        # No private key but those two of each role: the authority's, above all, is nowhere.
+        assert (b"PRIVATE KEY" in content) == (path in private)
+    assert len(set(private.values())) == len(private)  # and no key is two roles'
+    for path, content in private.items():
+        secret = b"".join(content.splitlines()[1:-1])
+        assert len(secret) > 40
+        assert [other for other, text in contents.items() if secret in text.replace(b"\n", b"")] == [path]
+
+
+def test_private_files_are_for_their_owner_only_whatever_the_umask_lets_through(tmp_path):
+    before = os.umask(0)
+    try:
+        made(tmp_path)
+    finally:
+        os.umask(before)
+    for path in tmp_path.glob("*/private"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+        assert {stat.S_IMODE(one.stat().st_mode) for one in path.iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize("n_parties", [2, 16])
+@pytest.mark.parametrize("aggregator", [[], ["--aggregator", "p0"]])
+def test_every_configuration_passes_the_check_once_there_are_data(tmp_path, n_parties, aggregator):
+    names = [f"p{number}" for number in range(n_parties)]
+    done = init(tmp_path / "trial", "--parties", ",".join(names), "--example-data", *aggregator)
+    assert done.exit_code == 0
+    configs = sorted((tmp_path / "trial").glob("*/kcagc.toml"))
+    assert len(configs) == n_parties + (not aggregator)
+    for path in configs if n_parties == 2 else configs[:2]:
+        if aggregator:
+            edit(path, r"^accept = \[\]\n", "")
+            edit(path, r"^# (accept = )", r"\1")
+        done = check(path)
+        assert done.exit_code == 0, done.output
+        assert "wrong" not in done.output
+    for path in configs:
+        assert Config.load(path).agreement() == Config.load(configs[0]).agreement()
+
+
+def test_init_says_the_command_of_every_role(tmp_path):
+    done = init(
+        tmp_path / "trial",
+        "--parties",
+        "ann, bob",
+        "--coordinator",
+        "aggregator",
+        "--address",
+        "aggregator.example:7443",
+    )
+    assert done.exit_code == 0
+    for name, command in (("ann", "party"), ("bob", "party"), ("aggregator", "coordinator")):
+        assert f"kcagc {command} --config {tmp_path / 'trial' / name / 'kcagc.toml'}" in done.output
+    aggregator, ann = (
+        Config.load(tmp_path / "trial" / name / "kcagc.toml").document.network for name in ("aggregator", "ann")
+    )
+    assert (aggregator.listen, aggregator.address) == ("0.0.0.0:7443", "")
+    assert (ann.listen, ann.address) == ("", "aggregator.example:7443")
+    assert "The certificates are for trials" in done.output
+
+
+def test_a_party_that_sums_is_the_last_of_the_roles(tmp_path):
+    assert init(tmp_path / "trial", "--parties", "ann,bob,cid", "--aggregator", "bob").exit_code == 0
+    loaded = Config.load(tmp_path / "trial" / "bob" / "kcagc.toml")
+    assert [one.name for one in loaded.document.roles] == ["ann", "cid", "bob"]
+    assert loaded.listens
+    assert loaded.parameters().aggregator == "party"
+
+
+# What the comments say.
+
+
+def commented_settings(text, section):
+    """The settings of a section that stand there as comments, with their lines."""
+    lines = iter(text.splitlines())
+    for line in lines:
+        if line == f"[{section}]":
+            break
+    inside = list(takewhile(lambda line: not re.match(r"\[|# \[", line), lines))
+    return {found[1]: line for line in inside if (found := re.match(r"# (\w+) = ", line))}
+
+
+@pytest.mark.parametrize("n_parties", [2, 3, 4, 16])
+def test_every_default_in_a_comment_is_the_default(tmp_path, n_parties):
+    path = made(tmp_path, [f"p{number}" for number in range(n_parties)], n_clusters=7, data=False)["p0"]
+    text = path.read_text()
+    document, parameters = Config.load(path).document, Config.load(path).parameters()
+    listed = {section: commented_settings(text, section) for section in ("session", "output", "waiting")}
+    assert len(listed["session"]) >= 12
+    assert listed["waiting"].keys() == {"largest_message"}
+    for section, lines in listed.items():
+        for name, line in lines.items():
+            path.write_text(text.replace(line, line.removeprefix("# ")))
+            changed = Config.load(path)
+            assert getattr(getattr(changed.document, section), name) is not None
+            assert changed.parameters() == parameters, line
+            if section != "session":
+                assert changed.document == document, line
+
+
+@pytest.mark.parametrize("section", ["session", "output", "waiting", "data", "me"])
+def test_every_setting_that_a_line_has_without_comment_is_the_default_or_has_none(tmp_path, section):
+    """Where the template sets what has a default, it sets that, but for what `kcagc init` was asked."""
+    path = made(tmp_path, data=False)["alice"]
+    found = getattr(Config.load(path).document, section)
+    for field in msgspec.structs.fields(type(found)):
+        if field.required or (section, field.name) in {("session", "psi"), ("data", "id_column")}:
+            continue
+        default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+        assert getattr(found, field.name) == default
+
+
+@pytest.mark.parametrize(("section", "struct"), [
+    ("me", structs.Me), ("session", structs.SessionSettings), ("roles", structs.RoleEntry), ("data", structs.Data),
+    ("policy", structs.PolicySection), ("output", structs.Output), ("waiting", structs.WaitingSection),
+])  # fmt: skip
+def test_every_setting_that_exists_is_in_the_file_that_init_writes(tmp_path, section, struct):
+    text = made(tmp_path, data=False)["alice"].read_text()
+    start = re.search(rf"^\[+{section}\]+$", text, flags=re.MULTILINE).end()
+    inside = re.split(r"^(?:# )?\[+\w+\]+$", text[start:], maxsplit=1, flags=re.MULTILINE)[0]
+    for field in msgspec.structs.fields(struct):
+        assert re.search(rf"^(# )?{field.name}(\.\w+)? = ", inside, flags=re.MULTILINE), field.name
+
+
+def test_every_setting_of_the_network_is_in_the_file_of_those_whom_it_concerns(tmp_path):
+    configs = made(tmp_path, data=False)
+    found = {name: set(tomllib.loads(configs[name].read_text())["network"]) for name in ("alice", "coordinator")}
+    known = {field.name for field in msgspec.structs.fields(structs.Network)}
+    assert found["alice"] | found["coordinator"] == known
+    assert found["alice"] ^ found["coordinator"] == {"address", "listen"}
+
+
+def test_a_coordinator_has_nothing_of_data_in_its_file(tmp_path):
+    configs = made(tmp_path, data=False)
+    content = tomllib.loads(configs["coordinator"].read_text())
+    assert content.keys() == {"me", "session", "roles", "network", "output", "waiting"}
+    assert "labels" not in content["output"]
+    assert not (configs["coordinator"].parent / "data").exists()
+
+
+def test_the_lines_for_a_prediction_hold_when_they_are_uncommented(tmp_path):
+    path = made(tmp_path, data=False)["alice"]
+    edit(path, r"^# (\[predict\]|features = |graph = \"data|id_column = )", r"\1")
+    found = Config.load(path).document.predict
+    assert (found.features, found.id_column) == ("data/more-features.csv", "id")
+
+
+def test_the_rules_for_columns_hold_when_they_are_uncommented(tmp_path):
+    path = made(tmp_path, data=False)["alice"]
+    edit(path, r"^# (columns\.|default = |node_list = )", r"\1")
+    found = Config.load(path).document.data
+    assert (found.node_list, found.default) == ("data/nodes.csv", ColumnRule())
+    assert found.columns["age"] == ColumnRule(missing="median", scale="standard")
+    assert {rule.kind for rule in found.columns.values()} == {"number", "categorical", "drop"}
+
+
+@pytest.mark.parametrize("n_parties", [2, 3])
+def test_a_party_that_sums_is_accepted_by_the_line_that_the_comment_gives(tmp_path, n_parties):
+    configs = made(tmp_path, ["ann", "bob", "cid"][:n_parties], aggregator="bob")
+    path = configs["ann"]
+    done = check(path)
+    assert done.exit_code == 4
+    assert "wrong policy" in done.output
+    assert "ok    data" in done.output  # which has nothing to do with it
+    needed = re.search(r"^# (accept = .*)", path.read_text(), flags=re.MULTILINE)[1]
+    for name in ("two-party-sum", "labelled-sums"):
+        assert (name in needed) == (name in re.search(r"wrong policy.*", done.output)[0])
+    edit(path, r"^accept = .*", needed)
+    done = check(path)
+    assert done.exit_code == 0, done.output
+    names = tomllib.loads(needed)["accept"]
+    for name in names:  # none of them is superfluous
+        edit(path, r"^accept = .*", f"accept = {[one for one in names if one != name]}")
+        assert check(path).exit_code == 4
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize("there", ["ann", "bob", "coordinator"])
+def test_a_folder_that_is_there_is_not_touched(tmp_path, there):
+    (tmp_path / there).mkdir()
+    (tmp_path / there / "mine.txt").write_text("mine")
+    before = {path: path.stat().st_mtime_ns for path in [tmp_path, *tmp_path.rglob("*")]}
+    done = init(tmp_path, "--parties", "ann,bob")
+    assert isinstance(done.exception, ParameterError)
+    assert str(done.exception) == f"{tmp_path / there}: is there already; nothing was written"
+    assert {path: path.stat().st_mtime_ns for path in [tmp_path, *tmp_path.rglob("*")]} == before
+
+
+@pytest.mark.parametrize("name", ["Ann", "a b", "a/b", "..", "ä", "a" * 33, "-a", "a-", "a.b", "a\nx", "[red]"])
+def test_names_that_could_be_no_folder_or_no_host_are_refused(tmp_path, name):
+    done = init(tmp_path / "trial", "--parties", f"{name},bob")
+    assert isinstance(done.exception, ParameterError)
+    assert "is no name here: use small letters, digits and -, at most 32 of them" in str(done.exception)
+    assert not (tmp_path / "trial").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--parties", "ann"], "1 parties; there must be 2 to 16"),
+        (["--parties", ","], "0 parties; there must be 2 to 16"),
+        (["--parties", ",".join(f"p{number}" for number in range(17))], "17 parties; there must be 2 to 16"),
+        (["--parties", "ann,ann"], "'ann' is the name of two roles"),
+        (["--parties", "ann,coordinator"], "'coordinator' is the name of two roles"),
+        (["--parties", "ann,bob", "--coordinator", "bob"], "'bob' is the name of two roles"),
+        (["--parties", "ann,bob", "--aggregator", "cid"], "--aggregator: 'cid' is not one of the parties"),
+        (["--parties", "ann,bob", "--address", "localhost"], "--address: 'localhost' is not an address"),
+        (["--parties", "ann,bob", "--clusters", "1"], "--clusters"),
+        (["--parties", "ann,bob", "--psi", "-1"], "--psi"),
+        ([], "--parties"),
+    ],
+)
+def test_who_cannot_take_part_is_said_and_nothing_is_written(tmp_path, options, words):
+    done = init(tmp_path / "trial", *options)
+    assert getattr(done.exception, "exit_code", done.exit_code) == 2
+    assert words in (str(done.exception) if isinstance(done.exception, ParameterError) else done.output)
+    assert not (tmp_path / "trial").exists()
+
+
+def test_a_coordinator_may_share_a_name_where_there_is_none():
+    plan = Plan.of(["coordinator", "ann"], aggregator="ann", address="h:1", listen="h:1", n_clusters=2, psi=0)
+    assert plan.roles == ("coordinator", "ann")
+
+
+def test_a_key_made_where_it_belongs_is_private_and_never_overwritten(tmp_path):
+    path = tmp_path / "private" / "identity.pem"
+    made_ = CliRunner().invoke(cli, ["identity", str(path)])
+    public = made_.output.strip()
+    assert re.fullmatch(r"[0-9a-f]{64}", public)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    from kcagc.secagg.identity import Identity
+
+    assert Identity.from_pem(path.read_bytes()).public.hex() == public
+    before = path.read_bytes()
+    again = CliRunner().invoke(cli, ["identity", str(path)])
+    assert isinstance(again.exception, ParameterError)
+    assert path.read_bytes() == before

@@ -1,0 +1,74 @@
+"""What an interrupted run leaves behind: on record, and gone when it is asked to be."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from deploy.collaboration import made
+from kcagc.cli.main import cli
+from kcagc.deploy.config import Config
+from kcagc.deploy.results import set_aside
+from kcagc.deploy.running import _opened
+from kcagc.deploy.task import Task
+from kcagc.disclosure import Entry
+from kcagc.runtime.journal import Journal
+
+LABELS = Entry("alice", "bob", "inside/labels", "labels 1.1", (), 99)
+PRIVATE = b"rows that are nobody's business"
+
+
+@pytest.fixture
+def interrupted(tmp_path):
+    """A party that was killed after its labels had left."""
+    config = made(tmp_path)["alice"]
+    task = Task(Config.load(config))
+    journal = Journal(task.journal)
+    task.open_session(journal)
+    journal.once("local result", lambda: PRIVATE)
+    journal.record(LABELS)
+    journal.commit()
+    journal.close()
+    return task
+
+
+def kinds(folder):
+    lines = (folder / "ledger.jsonl").read_text().splitlines()
+    return [json.loads(line)["kind"] for line in lines]
+
+
+def test_a_new_session_keeps_what_a_killed_one_disclosed(interrupted):
+    _opened(interrupted, new_session=True).close()
+    set_aside(interrupted.places)
+    (aside,) = (interrupted.places.folder / "earlier").iterdir()
+    assert kinds(aside) == ["inside/labels"]
+    assert not interrupted.places.ledger().exists()
+
+
+def test_forgetting_erases_what_is_private_and_keeps_what_was_disclosed(interrupted):
+    assert PRIVATE in b"".join(path.read_bytes() for path in interrupted.journal.parent.iterdir())
+    done = CliRunner().invoke(cli, ["forget", "--config", str(interrupted.config.path)])
+    assert done.exit_code == 0
+    assert f"erased {interrupted.journal}" in done.output
+    assert list(interrupted.journal.parent.iterdir()) == []
+    assert kinds(interrupted.places.folder) == ["inside/labels"]
+    again = CliRunner().invoke(cli, ["forget", "--config", str(interrupted.config.path)])
+    assert (again.exit_code, "there was no journal" in again.output) == (0, True)
+
+
+def test_a_journal_that_runs_is_not_forgotten(interrupted):
+    journal = Journal(interrupted.journal)
+    done = CliRunner().invoke(cli, ["forget", "--config", str(interrupted.config.path)])
+    assert "another process is using this journal" in str(done.exception)
+    assert journal.recall("local result") == PRIVATE
+    journal.close()
+
+
+@pytest.mark.parametrize("content", [b"not a journal, but long enough to be looked at" * 9, b"SQLite format 3\0"])
+def test_a_new_session_mends_a_damaged_journal(interrupted, content):
+    for path in interrupted.journal.parent.iterdir():
+        path.unlink()
+    interrupted.journal.write_bytes(content)
+    journal = _opened(interrupted, new_session=True)
+    assert journal.status == "new"
+    journal.close()

@@ -1,0 +1,124 @@
+"""The container file and the compose file: no secrets in the image, no rights in the container, TLS as configured."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+CONTAINER = (DEPLOY / "Containerfile").read_text()
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+ROLES = COMPOSE["services"]
+
+
+def instructions(text):
+    joined = re.sub(r"\\\n\s*", "", re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE))
+    return [tuple(line.split(maxsplit=1)) for line in joined.splitlines() if line.strip()]
+
+
+def stages():
+    found = []
+    for word, rest in instructions(CONTAINER):
+        if word == "FROM":
+            found.append([])
+        found[-1].append((word, rest))
+    return found
+
+
+def test_the_image_is_built_in_stages_from_a_base_with_a_version():
+    assert len(stages()) == 2
+    for stage in stages():
+        assert re.match(r"python:3\.\d+-slim-\w+", stage[0][1])
+
+
+def test_only_code_and_its_pinned_versions_are_copied():
+    copied = [rest.split()[:-1] for word, rest in stages()[0] if word == "COPY"]
+    named = {name for names in copied for name in names}
+    assert named == {"pyproject.toml", "requirements.lock", "README.md", "LICENSE", "src"}
+    assert all((ROOT / name).exists() for name in named)
+    assert [rest for word, rest in stages()[1] if word == "COPY"] == ["--from=build /wheels /wheels"]
+    assert not {word for word, _ in instructions(CONTAINER)} & {"ADD", "ARG"}
+
+
+def test_whatever_lies_beside_the_code_does_not_reach_the_builder():
+    ignored = (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
+    rules = [line for line in ignored if line and not line.startswith("#")]
+    assert rules[0] == "*"
+    assert {rule[1:] for rule in rules if rule.startswith("!")} == {
+        "pyproject.toml",
+        "requirements.lock",
+        "README.md",
+        "LICENSE",
+        "src",
+    }
+    assert {"**/*.pem", "**/*.key", "**/private"} <= set(rules)
+    assert not [path for path in (ROOT / "src").rglob("*") if path.suffix in (".pem", ".key")]
+
+
+def test_the_image_runs_as_a_user_without_rights_and_starts_kcagc():
+    last = dict(stages()[1])
+    assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", last["USER"])
+    assert last["ENTRYPOINT"] == '["kcagc"]'
+    words = [word for word, _ in stages()[1]]
+    assert words.index("USER") > max(place for place, word in enumerate(words) if word in ("RUN", "COPY"))
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_a_service_may_write_its_journal_and_its_results_only(name):
+    service = ROLES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "privileged" not in service
+    assert service["user"].startswith("${KCAGC_UID:-10001}")
+    writable = {one["target"] for one in service["volumes"] if not one.get("read_only")}
+    assert writable == {"/role/state", "/role/result"}
+    for one in service["volumes"]:
+        assert one["bind"]["create_host_path"] is False  # or the engine makes it, for root
+        assert one["source"].split("/")[1:3] == ["roles", name]  # nothing of another role
+
+
+def test_only_the_coordinator_listens():
+    assert [name for name, service in ROLES.items() if "ports" in service] == ["coordinator"]
+    assert ROLES["coordinator"]["ports"] == ["${KCAGC_PUBLISH:-127.0.0.1}:7443:7443"]
+    assert ("EXPOSE", "7443") in instructions(CONTAINER)
+
+
+def test_no_secret_is_in_a_file_of_the_folder():
+    for path in DEPLOY.rglob("*"):
+        if path.is_file():
+            assert path.suffix not in (".pem", ".key")
+            assert not re.search(r"BEGIN [A-Z ]*PRIVATE KEY|password|insecure", path.read_text())
+
+
+def test_the_folders_that_the_compose_file_asks_for_are_those_that_init_writes(tmp_path):
+    comment = (DEPLOY / "compose.yaml").read_text()
+    lines = re.findall(r"^#   (kcagc init .*|for name .*)$", comment, flags=re.MULTILINE)
+    assert len(lines) == 2
+    bin_folder = str(Path(sys.executable).parent)
+    done = subprocess.run(
+        ["bash", "-ec", "\n".join(lines)],  # noqa: S607
+        cwd=tmp_path,
+        env={"PATH": f"{bin_folder}:/usr/bin:/bin", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    from kcagc.deploy.config import Config
+
+    for name, service in ROLES.items():
+        for one in service["volumes"]:
+            assert (tmp_path / one["source"]).is_dir()
+        command, option, inside = service["command"]
+        config = Config.load(tmp_path / "roles" / name / Path(inside).name)
+        assert option == "--config"
+        assert config.role == command
+        where = config.document.network.listen if config.listens else config.document.network.address
+        assert where in ("0.0.0.0:7443", "coordinator:7443")
+        # Results and journal are where the writable mounts are.
+        assert (config.document.output.folder, config.document.output.state) == ("result", "state")

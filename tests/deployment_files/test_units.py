@@ -1,0 +1,96 @@
+"""The systemd units: valid, confined, and started again for those exit codes only for which that helps."""
+
+import configparser
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kcagc import errors
+
+UNITS = sorted((Path(__file__).parents[2] / "deploy" / "systemd").glob("*.service"))
+needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+
+
+def read(path):
+    parser = configparser.ConfigParser(strict=False, interpolation=None)
+    parser.optionxform = str
+    parser.read_string(path.read_text())
+    return parser
+
+
+def here(path, folder):
+    """Copy a unit with the kcagc of this environment in it, which is the one that exists."""
+    program = Path(sys.executable).parent / "kcagc"
+    copy = folder / path.name
+    copy.write_text(path.read_text().replace("/opt/kcagc/bin/kcagc", str(program)))
+    return copy
+
+
+def test_there_is_a_unit_for_each_kind_of_role():
+    assert [path.name for path in UNITS] == ["kcagc-coordinator@.service", "kcagc-party@.service"]
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_a_unit_runs_its_command_on_the_folder_of_its_instance(path):
+    service = read(path)["Service"]
+    command = path.stem.removeprefix("kcagc-").removesuffix("@")
+    assert service["ExecStart"] == f"/opt/kcagc/bin/kcagc {command} --config /etc/kcagc/%i/kcagc.toml"
+    # The variables of the unit are those that the command reads.
+    help_text = subprocess.run(
+        [sys.executable, "-m", "kcagc", command, "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "--state" in help_text
+    settings = (Path(errors.__file__).parent / "cli" / "settings.py").read_text()
+    for variable in re.findall(r"^Environment=(\w+)=", path.read_text(), flags=re.MULTILINE):
+        assert f'"{variable}"' in settings
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_a_unit_starts_again_only_where_nobody_has_to_look_first(path):
+    service = read(path)["Service"]
+    never = {int(code) for code in service["RestartPreventExitStatus"].split()}
+    every = {one.exit_code for one in vars(errors).values() if isinstance(one, type)}
+    again = {errors.KcagcError, errors.AbortedError, errors.PeerTimeoutError}
+    downloads = {errors.DownloadError.exit_code}  # no role downloads
+    assert service["Restart"] == "on-failure"
+    assert never == every - {one.exit_code for one in again} - downloads
+    assert service["SuccessExitStatus"] == "130"
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_a_unit_confines_its_role(path):
+    service = read(path)["Service"]
+    assert service["User"] == "kcagc"
+    for option in ("NoNewPrivileges", "PrivateTmp", "ProtectHome", "PrivateDevices", "RestrictNamespaces"):
+        assert service[option] == "yes"
+    assert service["ProtectSystem"] == "strict"
+    assert service["CapabilityBoundingSet"] == ""
+    assert service["UMask"] == "0077"
+
+
+@needs_systemd
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_systemd_finds_nothing_wrong_with_a_unit(path, tmp_path):
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(here(path, tmp_path))],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@needs_systemd
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_systemd_finds_little_that_a_unit_could_harm(path, tmp_path):
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", str(here(path, tmp_path))],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-300:] + done.stderr

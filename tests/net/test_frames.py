@@ -1,0 +1,135 @@
+"""Frames: what is cut into parts comes together again, and nothing is believed that does not fit."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcagc.errors import PeerError
+from kcagc.net import frames
+from kcagc.net.frames import (
+    LONGEST_FRAME,
+    PART_BYTES,
+    Ack,
+    Assembly,
+    Challenge,
+    Leave,
+    Missing,
+    Open,
+    Part,
+    Ping,
+    Pong,
+    Welcome,
+    decode_frame,
+    encode_frame,
+    parts,
+)
+
+EVERY_KIND = [
+    Challenge("kcagc-link/1", "aggregator", bytes(32)),
+    Open("kcagc-link/1", "alice", bytes(32), bytes(32), bytes(32), b"", 0, 0, 3, b"inputs", bytes(64)),
+    Welcome(bytes(32), 1, 2, 3, bytes(64)),
+    Part(1, 3, 0, b"abc", bytes(32)),
+    Ack(7),
+    Ping(),
+    Pong(),
+    Missing(("bob", "carol")),
+    Leave(),
+]
+
+
+def together(sent, longest=1 << 40):
+    assembly = Assembly("alice", longest)
+    return [done for part in sent if (done := assembly.add(part)) is not None]
+
+
+@pytest.mark.parametrize("frame", EVERY_KIND, ids=lambda frame: type(frame).__name__)
+def test_every_frame_is_read_as_it_was_written(frame):
+    assert decode_frame(encode_frame(frame), "x") == frame
+
+
+@given(size=st.integers(0, 3 * 64 + 5), number=st.integers(1, 1 << 40))
+def test_a_message_of_any_length_comes_together_again(size, number):
+    payload = bytes(index % 251 for index in range(size))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frames, "PART_BYTES", 64)
+        sent = list(parts(number, payload))
+    assert all(len(part.data) <= 64 for part in sent)
+    assert together(sent) == [(number, payload)]
+
+
+def test_no_frame_of_ours_is_longer_than_the_limit():
+    for part in parts(1 << 47, bytes(2 * PART_BYTES + 1)):
+        assert len(encode_frame(part)) <= LONGEST_FRAME
+
+
+@given(changes=st.fixed_dictionaries({}, optional={
+    "number": st.integers(0, 9), "length": st.integers(0, 400), "offset": st.integers(0, 400),
+    "data": st.binary(max_size=90), "digest": st.binary(max_size=32),
+}), at=st.integers(0, 3))  # fmt: skip
+def test_a_part_that_was_changed_never_gives_another_message(changes, at):
+    payload = bytes(range(250))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frames, "PART_BYTES", 64)
+        sent = list(parts(5, payload))
+    changed = msgspec.structs.replace(sent[at], **changes)
+    sent[at] = changed
+    try:
+        found = together(sent)
+    except PeerError as error:
+        assert str(error).startswith("alice: ")  # noqa: PT017 - either is right
+    else:
+        assert found in ([(5, payload)], [])
+
+
+def test_an_announcement_beyond_the_limit_is_refused_before_anything_is_kept():
+    assembly = Assembly("alice", 1000)
+    with pytest.raises(PeerError, match=r"announced a message of 1,001 bytes; at most 1,000"):
+        assembly.add(Part(1, 1001, 0, b"x"))
+    assert together([Part(1, 1000, 0, bytes(999))], longest=1000) == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        ([Part(1, 6, 3, b"abc")], "does not follow"),
+        ([Part(1, 6, 0, b"abc"), Part(2, 6, 3, b"def")], "does not follow"),
+        ([Part(1, 6, 0, b"abc"), Part(1, 7, 3, b"def")], "does not follow"),
+        ([Part(1, 6, 0, b"abc"), Part(1, 6, 3, b"defg")], "longer than its message"),
+        ([Part(1, 6, 0, b"abc"), Part(1, 6, 3, b"")], "or empty"),
+        ([Part(1, 3, 0, b"abc")], "does not have the digest"),
+        ([Part(1, 3, 0, b"abc", bytes(32))], "does not have the digest"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(sent, words):
+    with pytest.raises(PeerError, match=words):
+        together(sent)
+
+
+@given(st.binary(max_size=200))
+def test_garbage_is_refused_by_name(garbage):
+    try:
+        frame = decode_frame(garbage, "alice")
+    except PeerError as error:
+        assert str(error).startswith("alice: sent a frame that cannot be read")  # noqa: PT017 - either is right
+    else:
+        assert isinstance(frame, Ping | Pong | Leave | Ack | Missing)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"frame": "pickle"},
+        {"frame": "ack"},
+        {"frame": "ack", "number": -1},
+        {"frame": "ack", "number": 1 << 48},
+        {"frame": "ack", "number": True},
+        {"frame": "ack", "number": 1, "more": 2},
+        {"frame": "challenge", "link": "x" * 65, "name": "aggregator", "nonce": b""},
+        {"frame": "challenge", "link": "x", "name": "aggregator", "nonce": bytes(33)},
+        {"frame": "missing", "names": ["x" * 65]},
+    ],
+)
+def test_unknown_kinds_fields_and_sizes_are_refused(fields):
+    with pytest.raises(PeerError, match="cannot be read"):
+        decode_frame(msgspec.msgpack.encode(fields), "alice")

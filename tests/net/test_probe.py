@@ -1,0 +1,450 @@
+"""Every cause for which a connection does not come about is told apart, against real servers on real sockets."""
+
+import asyncio
+import socket
+import ssl
+import threading
+import time
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+
+import grpc
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kcagc.errors import ParameterError
+from kcagc.net.probe import Kind, probe, split_address
+from kcagc.net.tls import Credentials
+from kcagc.net.trial_authority import Authority, trial_authority
+
+OURS, THEIRS = trial_authority("ours"), trial_authority("theirs")
+NAME = "agg.example"
+PAST = datetime.now(UTC) - timedelta(days=30)
+PATIENCE = 5.0
+IMPATIENCE = 0.3
+
+
+def stored(folder, authority, pair):
+    folder.mkdir()
+    paths = [folder / name for name in ("ca.pem", "tls.pem", "tls.key")]
+    for path, content in zip(paths, (authority.certificate_pem, *pair), strict=True):
+        path.write_bytes(content)
+        path.chmod(0o600)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("keys") / "bank"
+    return Credentials.load(*stored(folder, OURS, OURS.issue("bank.example", client=True)), who="bank")
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory):
+    """Somebody who trusts our authority and has a certificate of another."""
+    folder = tmp_path_factory.mktemp("keys")
+    own = Credentials.load(*stored(folder / "s", THEIRS, THEIRS.issue("shop.example", client=True)), who="shop")
+    return Credentials(**{**vars(own), "ca": OURS.certificate_pem})
+
+
+@pytest.fixture(scope="module")
+def late(tmp_path_factory, bank):
+    """Bank with the certificate that ran out while it was running."""
+    pair = OURS.issue("bank.example", client=True, start=PAST, days=5)
+    _, certificate, key = stored(tmp_path_factory.mktemp("keys") / "late", OURS, pair)
+    return Credentials(**{**vars(bank), "certificate_file": certificate, "key_file": key})
+
+
+@pytest.fixture(scope="module")
+def aggregator():
+    """Start real gRPC servers on a loop of their own; gives a function from the certificate's options to an address."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    servers = []
+
+    async def start(pair, host):
+        server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        certificate, key = pair
+        trusted = grpc.ssl_server_credentials([(key, certificate)], OURS.certificate_pem, require_client_auth=True)
+        port = server.add_secure_port(f"{host}:0", trusted)
+        await server.start()
+        servers.append(server)
+        return f"{host}:{port}"
+
+    def serving(authority=OURS, name=NAME, host="127.0.0.1", **options):
+        pair = authority.issue(name, **{"server": True, **options})
+        return asyncio.run_coroutine_threadsafe(start(pair, host), loop).result(PATIENCE)
+
+    async def stop():
+        for server in servers:
+            await server.stop(None)
+
+    yield serving
+    asyncio.run_coroutine_threadsafe(stop(), loop).result(PATIENCE)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(PATIENCE)
+    loop.close()
+
+
+@contextmanager
+def answering(answer):
+    """A server that does to every connection what `answer` does; gives its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:  # the test is over
+                    return
+                with connection:
+                    connection.settimeout(PATIENCE)
+                    with suppress(OSError):
+                        answer(connection)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)  # wakes the thread, which closing does not
+            thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def tls_server(tmp_path_factory):
+    """A TLS server of Python's, which sends alerts as gRPC does not."""
+    numbers = iter(range(100))
+
+    def context(*, alpn=("h2",), trusting=OURS, version=None, name=NAME):
+        folder = tmp_path_factory.mktemp("server") / str(next(numbers))
+        _, certificate, key = stored(folder, OURS, OURS.issue(name, server=True))
+        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        made.load_cert_chain(certificate, key)
+        made.set_alpn_protocols(list(alpn))
+        if trusting:
+            made.verify_mode = ssl.CERT_REQUIRED
+            made.load_verify_locations(cadata=trusting.certificate_pem.decode())
+        if version:
+            made.maximum_version = version
+        return made
+
+    return context
+
+
+def over_tls(context, then):
+    def answer(connection):
+        with context.wrap_socket(connection, server_side=True) as tls:
+            then(tls)
+
+    return answer
+
+
+def greet(tls):
+    tls.sendall(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+    while tls.recv(100):
+        pass
+
+
+def found(address, credentials, kind, *words, name=NAME, timeout=PATIENCE):
+    """It is of this kind, says so in these words, and says where."""
+    seen = probe(address, credentials, name, timeout)
+    assert seen.kind is kind, seen
+    assert seen.words.startswith(f"{address}: ")
+    assert all(word in seen.words for word in words), seen
+    assert "{" not in seen.words
+    return seen
+
+
+# ---- a real aggregator
+
+
+def test_an_aggregator_that_accepts_us_says_so_over_tls_1_3(aggregator, bank):
+    seen = found(aggregator(), bank, Kind.ACCEPTED, "accepts")
+    assert seen.accepted
+    assert seen.tls_version == "TLSv1.3"
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+def test_addresses_of_ipv6_work(aggregator, bank):
+    assert probe(aggregator(host="[::1]"), bank, NAME).accepted
+
+
+def test_a_host_is_found_under_any_of_its_addresses(aggregator, bank):
+    """The first of localhost is often ::1, where this one does not listen."""
+    port = aggregator().rpartition(":")[2]
+    assert probe(f"localhost:{port}", bank, NAME).accepted
+
+
+def test_it_goes_unnoticed_by_those_who_are_connected(aggregator, bank):
+    """Even many at the same time."""
+    address = aggregator()
+    kinds = []
+    threads = [threading.Thread(target=lambda: kinds.append(probe(address, bank, NAME).kind)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert kinds == [Kind.ACCEPTED] * 8
+
+
+def test_an_aggregator_that_does_not_know_our_authority_is_told_by_the_first_read(aggregator, stranger):
+    """The handshake itself succeeds in TLS 1.3, and gRPC closes without an alert."""
+    seen = found(aggregator(), stranger, Kind.CERTIFICATE_REFUSED, "shop.example", str(stranger.certificate_file))
+    assert seen.tls_version == "TLSv1.3"
+    assert not seen.accepted
+
+
+def test_our_certificate_that_ran_out_is_not_accepted(aggregator, late):
+    found(aggregator(), late, Kind.CERTIFICATE_REFUSED, "does not accept our certificate")
+
+
+def test_a_certificate_for_servers_is_not_accepted_from_a_client(aggregator, bank, tmp_path):
+    _, certificate, key = stored(tmp_path / "keys", OURS, OURS.issue("bank.example", server=True))
+    wrong = Credentials(**{**vars(bank), "certificate_file": certificate, "key_file": key})
+    found(aggregator(), wrong, Kind.CERTIFICATE_REFUSED)
+
+
+def test_a_server_of_another_authority_is_not_trusted(aggregator, bank):
+    found(aggregator(THEIRS), bank, Kind.SERVER_UNTRUSTED, str(bank.ca_file))
+
+
+def test_an_authority_between_is_enough_to_trust_as_it_is_for_grpc(aggregator, bank):
+    key = ec.generate_private_key(ec.SECP256R1())
+    names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]) for name in ("root", "between")]
+    builder = x509.CertificateBuilder(*names, key.public_key(), 1, PAST, datetime.now(UTC) + timedelta(days=500))
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    between = Authority(builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()), key)
+    trusting = Credentials(**{**vars(bank), "ca": between.certificate_pem})
+    found(aggregator(between), trusting, Kind.ACCEPTED)
+
+
+def test_a_server_whose_certificate_is_out_of_its_time_is_told(aggregator, bank):
+    found(aggregator(start=PAST, days=5), bank, Kind.SERVER_EXPIRED, "expired", "clock")
+    soon = datetime.now(UTC) + timedelta(days=5)
+    found(aggregator(start=soon, days=5), bank, Kind.SERVER_EXPIRED, "not yet valid", "clock")
+
+
+def test_a_server_of_another_name_is_told_with_the_name_we_wanted(aggregator, bank):
+    found(aggregator(), bank, Kind.SERVER_MISNAMED, "'other.example'", name="other.example")
+
+
+def test_a_client_that_poses_as_the_aggregator_is_not_trusted(aggregator, bank):
+    """Every party has a certificate of the same authority."""
+    address = aggregator(server=False, client=True)
+    found(address, bank, Kind.SERVER_UNTRUSTED, "purpose")
+
+
+# ---- before TLS
+
+
+def test_a_port_at_which_nobody_listens_is_told(bank):
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        port = listener.getsockname()[1]
+    found(f"127.0.0.1:{port}", bank, Kind.REFUSED, "nobody listens")
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 70, "a..b"])
+def test_a_host_that_nobody_knows_is_told(bank, host):
+    found(f"{host}:7443", bank, Kind.NAME_UNKNOWN, "DNS")
+
+
+def test_a_host_that_does_not_answer_at_all_is_told_in_time(bank):
+    """A listener whose queue is full answers to nothing, as a firewall does."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        waiting = [socket.socket() for _ in range(4)]
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(listener.getsockname())
+        time.sleep(0.05)
+        started = time.monotonic()
+        found(f"127.0.0.1:{listener.getsockname()[1]}", bank, Kind.UNREACHABLE, "firewall", timeout=IMPATIENCE)
+        assert time.monotonic() - started < IMPATIENCE + 1
+        for each in waiting:
+            each.close()
+
+
+def test_whoever_listens_and_says_nothing_is_told_in_time(bank):
+    with answering(lambda connection: connection.recv(1) and time.sleep(2 * IMPATIENCE)) as address:
+        started = time.monotonic()
+        found(address, bank, Kind.SILENT, "TLS handshake", timeout=IMPATIENCE)
+        assert time.monotonic() - started < IMPATIENCE + 1
+
+
+def test_whoever_closes_at_once_is_told(bank):
+    with answering(lambda connection: None) as address:
+        found(address, bank, Kind.CLOSED, "as soon as TLS begins")
+    with answering(lambda connection: connection.recv(10_000)) as address:
+        found(address, bank, Kind.CLOSED, "as soon as TLS begins")
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", b"SSH-2.0-OpenSSH_9.6\r\n", bytes(40), b"\xff" * 40],
+)
+def test_a_server_that_talks_plain_text_is_told(bank, greeting):
+    def answer(connection):
+        connection.sendall(greeting)
+        connection.recv(10_000)
+
+    with answering(answer) as address:
+        found(address, bank, Kind.NOT_TLS, "does not speak TLS")
+
+
+def test_a_grpc_server_without_tls_is_told(bank):
+    async def attempt():
+        server = grpc.aio.server()
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        try:
+            await asyncio.to_thread(found, f"127.0.0.1:{port}", bank, Kind.NOT_TLS, "does not speak TLS")
+        finally:
+            await server.stop(None)
+
+    asyncio.run(attempt())
+
+
+@settings(max_examples=30)
+@given(content=st.binary(max_size=60))
+def test_no_bytes_whatsoever_raise(bank, content):
+    def answer(connection):
+        connection.sendall(content)
+        connection.recv(10_000)
+
+    with answering(answer) as address:
+        assert probe(address, bank, NAME, PATIENCE).kind in {Kind.NOT_TLS, Kind.CLOSED, Kind.OLD_TLS}
+
+
+# ---- other TLS servers
+
+
+ALERTS = {"unknown ca": "stranger", "certificate expired": "late"}
+
+
+@pytest.mark.parametrize("version", [None, ssl.TLSVersion.TLSv1_2])
+@pytest.mark.parametrize("alert", ALERTS)
+def test_the_words_of_an_alert_about_our_certificate_are_passed_on(tls_server, request, alert, version):
+    credentials = request.getfixturevalue(ALERTS[alert])
+    with answering(over_tls(tls_server(version=version), greet)) as address:
+        found(address, credentials, Kind.CERTIFICATE_REFUSED, f"'{alert}'")
+
+
+def test_a_web_server_is_no_aggregator(tls_server, bank):
+    with answering(over_tls(tls_server(alpn=["http/1.1"]), greet)) as address:
+        found(address, bank, Kind.NOT_GRPC, "no HTTP/2")
+
+
+def test_what_does_not_begin_as_http_2_does_is_no_aggregator(tls_server, bank):
+    with answering(over_tls(tls_server(), lambda tls: tls.sendall(b"HTTP/1.1 400 Bad Request"))) as address:
+        found(address, bank, Kind.NOT_GRPC, "begin")
+
+
+def test_a_server_that_waits_for_our_first_words_gets_them(tls_server, bank):
+    heard = []
+
+    def wait(tls):
+        heard.append(tls.recv(100))
+        greet(tls)
+
+    with answering(over_tls(tls_server(), wait)) as address:
+        found(address, bank, Kind.ACCEPTED, timeout=2 * IMPATIENCE)
+    assert heard == [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])]
+
+
+def test_a_frame_that_comes_in_pieces_is_put_together(tls_server, bank):
+    def drip(tls):
+        for byte in bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]):
+            tls.sendall(bytes([byte]))
+        tls.recv(100)
+
+    with answering(over_tls(tls_server(), drip)) as address:
+        found(address, bank, Kind.ACCEPTED)
+
+
+def test_a_frame_that_comes_too_slowly_is_told_in_time(tls_server, bank):
+    """Each byte comes well within the time; all of them together do not."""
+
+    def drip(tls):
+        for _ in range(9):
+            tls.sendall(b"\0")
+            time.sleep(IMPATIENCE / 3)
+
+    with answering(over_tls(tls_server(), drip)) as address:
+        started = time.monotonic()
+        seen = found(address, bank, Kind.SILENT, "gRPC", timeout=IMPATIENCE)
+        assert time.monotonic() - started < IMPATIENCE + 1
+        assert seen.tls_version == "TLSv1.3"
+
+
+def test_an_old_version_of_tls_is_told(tls_server, bank):
+    with answering(over_tls(tls_server(version=ssl.TLSVersion.TLSv1_2), greet)) as address:
+        assert found(address, bank, Kind.OLD_TLS, "TLSv1.2").tls_version == "TLSv1.2"
+
+
+def test_an_alert_about_anything_else_is_passed_on(bank):
+    def alert(number):
+        def answer(connection):
+            connection.recv(10_000)
+            connection.sendall(bytes([21, 3, 3, 0, 2, 2, number]))
+
+        return answer
+
+    with answering(alert(40)) as address:
+        found(address, bank, Kind.CLOSED, "'handshake failure'")
+    with answering(alert(70)) as address:
+        found(address, bank, Kind.OLD_TLS, "'protocol version'")
+
+
+# ---- what is wrong on our side
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "host", "host:", ":7443", "host:0", "host:65536", "host:99999", "host:-1", "::1:7443", "[::1]", "a b:1"],
+)
+def test_what_is_not_an_address_is_told_and_not_tried(bank, address):
+    found(address, bank, Kind.MISCONFIGURED, "host:port")
+    with pytest.raises(ParameterError, match="host:port"):
+        split_address(address)
+
+
+def test_addresses_are_taken_apart():
+    assert split_address("agg.example:7443") == ("agg.example", 7443)
+    assert split_address("192.0.2.1:1") == ("192.0.2.1", 1)
+    assert split_address("[2001:db8::1]:65535") == ("2001:db8::1", 65535)
+
+
+@pytest.mark.parametrize("name", ["", ".example", "a" * 70, "a\0b"])
+def test_a_name_that_no_server_can_have_is_told(aggregator, bank, name):
+    found(aggregator(), bank, Kind.MISCONFIGURED, "name", name=name)
+
+
+def test_files_that_changed_since_are_told(aggregator, bank, tmp_path):
+    paths = stored(tmp_path / "keys", OURS, OURS.issue("bank.example", client=True))
+    own = Credentials.load(*paths, who="bank")
+    address = aggregator()
+    assert probe(address, own, NAME).accepted
+    paths[2].write_bytes(bank.key)
+    found(address, own, Kind.MISCONFIGURED, "key values mismatch")
+    paths[2].unlink()
+    found(address, own, Kind.MISCONFIGURED, "No such file")
+
+
+def test_an_encrypted_key_is_not_asked_for_on_the_terminal(aggregator, bank, tmp_path):
+    from cryptography.hazmat.primitives.serialization import (
+        BestAvailableEncryption,
+        Encoding,
+        PrivateFormat,
+        load_pem_private_key,
+    )
+
+    key = load_pem_private_key(bank.key, None)
+    path = tmp_path / "tls.key"
+    path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")))
+    found(aggregator(), Credentials(**{**vars(bank), "key_file": path}), Kind.MISCONFIGURED)

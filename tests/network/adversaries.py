@@ -1,0 +1,216 @@
+"""Ends of a stream in the hands of an enemy: they hold real certificates, and say what they like."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import ssl
+import threading
+from concurrent import futures
+from contextlib import closing, suppress
+
+import grpc
+import msgspec
+
+from kcagc.deploy.folders import tls_name
+from kcagc.net.frames import LINK, Challenge, Frame, Open, Welcome, decode_frame, encode_frame
+from kcagc.net.grpc_options import METHOD, PATH, REASON_KEY, SERVICE
+from kcagc.runtime.stream_handshake import _unsigned
+from kcagc.secagg.link import fresh_token, opening, welcoming
+from network.roles import AGGREGATOR, PATIENCE
+
+NOTHING = (0, 0, 0)  # safe, arrived and sent of a session that has just begun
+
+
+def as_bytes(said):
+    return encode_frame(said) if isinstance(said, Frame) else said
+
+
+class Client:
+    """A stream to the aggregator with a party's certificate, and with its identity key if need be."""
+
+    def __init__(self, roles, name="a", path=PATH):
+        self.task = roles.task(name)
+        self._channel = grpc.secure_channel(
+            f"127.0.0.1:{roles.port}",
+            grpc.ssl_channel_credentials(*self.credentials_of(roles)),
+            options=[("grpc.ssl_target_name_override", tls_name(AGGREGATOR)), ("grpc.use_local_subchannel_pool", 1)],
+        )
+        self._queue = queue.SimpleQueue()
+        self._call = self._channel.stream_stream(path)(iter(self._queue.get, None), timeout=PATIENCE)
+
+    def credentials_of(self, roles):
+        """Give the authority, the key and the certificate to come with."""
+        mine = self.task.config.credentials()
+        return mine.ca, mine.key, mine.certificate
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._queue.put(None)
+        self._call.cancel()
+        self._channel.close()
+
+    def say(self, *frames):
+        for frame in frames:
+            self._queue.put(as_bytes(frame))
+
+    def hear(self):
+        return decode_frame(next(self._call), AGGREGATOR)
+
+    def opening(self, challenge, *, key=None, **changes):
+        """Give a signed opening; whatever is changed is signed as well."""
+        agreement = self.task.agreement
+        said = {
+            "link": LINK,
+            "name": self.task.config.me,
+            "nonce": fresh_token(),
+            "attempt": fresh_token(),
+            "bound": b"",
+        }
+        said["certificate"] = self.task.card.certificate
+        said |= dict(zip(("safe", "arrived", "sent"), NOTHING, strict=True))
+        said |= {"inputs": agreement.inputs(), "signature": b""} | changes
+        signed = opening(AGGREGATOR, challenge.nonce, _unsigned(Open(**said)))
+        return Open(**{**said, "signature": (key or self.task.identity).sign(signed)})
+
+    def enter(self, **changes):
+        """Come in as the party would, and give the welcome."""
+        self.say(self.opening(self.hear(), **changes))
+        answer = self.hear()
+        assert isinstance(answer, Welcome)
+        return answer
+
+    def refused(self):
+        """Hear the stream to its end; give the reason and the words of the refusal."""
+        try:
+            while True:
+                next(self._call)
+        except grpc.RpcError as error:
+            reason = dict(error.trailing_metadata() or ()).get(REASON_KEY)
+            return reason or error.code(), error.details()
+        except StopIteration:
+            return None, ""
+
+
+class Aggregator:
+    """An aggregator that answers every caller by `answer(aggregator, requests, context)`, a generator of frames."""
+
+    def __init__(self, roles, answer, *, certificate_of=AGGREGATOR):
+        self.task = roles.task(AGGREGATOR)
+        self.heard = []  # frames, in any order
+        self._answer = answer
+        folder = roles.folder(certificate_of)
+        key, certificate = (folder / "private" / "tls-key.pem").read_bytes(), (folder / "certificate.pem").read_bytes()
+        secure = grpc.ssl_server_credentials(
+            [(key, certificate)], roles.authority.certificate_pem, require_client_auth=True
+        )
+        pool = futures.ThreadPoolExecutor(4)
+        self._server = grpc.server(pool, options=[("grpc.max_send_message_length", -1)])
+        stream = grpc.stream_stream_rpc_method_handler(self._serve)
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: stream}),))
+        self.port = self._server.add_secure_port("127.0.0.1:0", secure)
+        self._server.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._server.stop(None).wait(PATIENCE)
+
+    def _serve(self, requests, context):
+        with suppress(Exception):
+            for said in self._answer(self, self._kept(requests), context):
+                yield as_bytes(said)
+
+    def _kept(self, requests):
+        for payload in requests:
+            self.heard.append(decode_frame(payload, "party"))
+            yield self.heard[-1]
+
+    def welcome(self, nonce, opened, *, key=None, attempt=b"x" * 32, counts=NOTHING):
+        """Give a signed welcome."""
+        said = Welcome(attempt, *counts, b"")
+        statement = welcoming(AGGREGATOR, opening(AGGREGATOR, nonce, _unsigned(opened)), _unsigned(said))
+        return msgspec.structs.replace(said, signature=(key or self.task.identity).sign(statement))
+
+
+def challenge(**changes):
+    return Challenge(**({"link": LINK, "name": AGGREGATOR, "nonce": b"n" * 32} | changes))
+
+
+# ---- below gRPC
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+
+
+def h2_frame(kind, flags, stream, payload):
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+def call_headers(path=PATH):
+    """Give the HEADERS frame that opens our stream: literals, none of them compressed."""
+    fields = [(":method", "POST"), (":scheme", "https"), (":path", path), (":authority", "a"), ("te", "trailers")]
+    fields.append(("content-type", "application/grpc"))
+    packed = b"".join(
+        b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode() for name, value in fields
+    )
+    return h2_frame(1, 4, 1, packed)
+
+
+def tls(roles, name="a", *, certificate=True, version=None, files=None):
+    """Give an open TLS connection to the aggregator by Python's own means, or raise what comes of it."""
+    folder = files or roles.folder(name)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=roles.authority.certificate_pem.decode())
+    context.set_alpn_protocols(["h2"])
+    if version is not None:
+        context.minimum_version = context.maximum_version = version
+    if certificate:
+        context.load_cert_chain(folder / "certificate.pem", folder / "private" / "tls-key.pem")
+    raw = socket.create_connection(("127.0.0.1", roles.port), PATIENCE)
+    try:
+        return context.wrap_socket(raw, server_hostname=tls_name(AGGREGATOR))
+    except BaseException:
+        raw.close()
+        raise
+
+
+def answer_to(connection, words):
+    """Say something and give all that comes back until the other side closes."""
+    heard = b""
+    with closing(connection), suppress(ConnectionError, ssl.SSLError):
+        connection.settimeout(PATIENCE)
+        connection.sendall(words)
+        while part := connection.recv(65536):
+            heard += part
+    return heard
+
+
+class Shop:
+    """A server of another kind: it answers everything with the same bytes, and closes."""
+
+    def __init__(self, answer):
+        self._answer, self._listener = answer, socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join(PATIENCE)
+        self._listener.close()
+
+    def _serve(self):
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                with connection, suppress(OSError):
+                    connection.settimeout(1)
+                    connection.recv(4096)
+                    connection.sendall(self._answer)

@@ -1,0 +1,178 @@
+"""An enemy below gRPC: plain text, garbage, half a handshake, old TLS, crowds. The aggregator goes on as if alone."""
+
+import socket
+import ssl
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime, timedelta
+
+import grpc
+import pytest
+
+from kcagc.net.grpc_options import PATH
+from kcagc.net.trial_authority import trial_authority
+from network.adversaries import PREFACE, SETTINGS, answer_to, call_headers, h2_frame, tls
+from network.roles import PATIENCE, Collaboration, assert_one_line
+
+CROWD = 200
+
+
+@pytest.fixture(scope="module")
+def siege(zygote, tmp_path_factory):
+    """An aggregator with one of two parties; the other comes when all enemies have been there."""
+    roles = Collaboration(tmp_path_factory.mktemp("siege"), zygote, ("a", "b"), waiting="missing = 200\nsilent = 200")
+    try:
+        aggregator = roles.start_aggregator(patches={"kcagc.net.grpc_log._QUIET": 0.0})
+        b = roles.start("b")
+        aggregator.says("b is connected")
+        yield roles, aggregator
+        roles.assert_finishes(aggregator, b, roles.start("a"))
+        assert b.lines("lost|cannot reach") == []
+        assert aggregator.lines("b is gone") == []
+        assert [role.log for role in roles.roles if "Traceback" in role.log] == []
+    finally:
+        roles.close()
+
+
+def connect(roles):
+    return socket.create_connection(("127.0.0.1", roles.port), PATIENCE)
+
+
+PLAIN = {
+    "http": b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    "http/2 without TLS": PREFACE + SETTINGS + call_headers(),
+    "garbage": bytes(range(256)) * 8,
+    "a record that is too long": b"\x16\x03\x01\xff\xff" + bytes(70_000),
+    "ssh": b"SSH-2.0-OpenSSH_9.7\r\n",
+}
+
+
+@pytest.mark.parametrize("words", PLAIN)
+def test_plain_text_is_closed_without_an_answer(siege, words):
+    roles, aggregator = siege
+    since = aggregator.said
+    assert b"HTTP/1.1 200" not in answer_to(connect(roles), PLAIN[words])
+    assert_one_line(aggregator, "TLS", since)
+    assert aggregator.running
+
+
+def test_a_client_of_grpc_without_tls_gets_nothing(siege):
+    roles, aggregator = siege
+    with grpc.insecure_channel(f"127.0.0.1:{roles.port}") as channel:
+        call = channel.stream_stream(PATH)(iter([b"frame"]), timeout=PATIENCE)
+        with pytest.raises(grpc.RpcError) as caught:
+            next(call)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert aggregator.running
+
+
+def test_a_port_scan_is_nothing_to_speak_of(siege):
+    roles, aggregator = siege
+    since = aggregator.said
+    for _ in range(20):
+        connect(roles).close()
+    for _ in range(5):
+        with connect(roles) as half:
+            half.sendall(b"\x16\x03\x01\x02\x00\x01")  # the beginning of a handshake
+    assert aggregator.lines(".", since) == []
+    assert aggregator.running
+
+
+def certificates(roles, folder):
+    """Give folders with certificates that are not to be let in, by the word that the log may use."""
+    made = {}
+    long_ago = datetime.now(UTC) - timedelta(days=100)
+    for what, authority, dates in (
+        ("signed", trial_authority("another"), {}),
+        ("expired", roles.authority, {"start": long_ago, "days": 1}),
+    ):
+        pem, key = authority.issue("a.kcagc.internal", client=True, **dates)
+        (folder / what / "private").mkdir(parents=True)
+        (folder / what / "certificate.pem").write_bytes(pem)
+        (folder / what / "private" / "tls-key.pem").write_bytes(key)
+        made[what] = folder / what
+    return made
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_whoever_has_no_good_certificate_hears_no_word_of_http(siege, tmp_path, version):
+    roles, aggregator = siege
+    since = aggregator.said
+    ways = [{"certificate": False}, *({"files": files} for files in certificates(roles, tmp_path).values())]
+    for way in ways:
+        try:
+            connection = tls(roles, version=version, **way)
+        except (ssl.SSLError, ConnectionError):  # where the server looks at the certificate before the client is done
+            continue
+        assert answer_to(connection, PREFACE + SETTINGS + call_headers()) == b""
+    for cause in ("no certificate", "not signed", "expired"):
+        assert_one_line(aggregator, cause, since)
+    assert aggregator.running
+
+
+def test_tls_1_2_is_refused_by_the_handler(siege):
+    roles, aggregator = siege
+    connection = tls(roles, version=ssl.TLSVersion.TLSv1_2)
+    assert connection.version() == "TLSv1.2"
+    with closing(connection):
+        connection.sendall(PREFACE + SETTINGS + call_headers())
+        heard = b""
+        while b"TLS 1.3 is required" not in heard:
+            part = connection.recv(65536)
+            assert part, heard
+            heard += part
+    assert b"challenge" not in heard
+    assert_one_line(aggregator, r"refused a stream from .*speaks TLSv1.2; TLS 1.3 is required")
+
+
+AFTER_TLS = {
+    "garbage": bytes(range(256)) * 8,
+    "garbage after the preface": PREFACE + bytes(range(256)) * 8,
+    "garbage after the settings": PREFACE + SETTINGS + b"\xff" * 4096,
+    "a frame of 16 MB announced": PREFACE + SETTINGS + b"\xff\xff\xff\x00\x00\x00\x00\x00\x01" + bytes(4096),
+    "settings that lie about their length": PREFACE + h2_frame(4, 0, 0, b"12345"),
+}
+
+
+@pytest.mark.parametrize("words", AFTER_TLS)
+def test_a_party_that_does_not_speak_http_is_hung_up_on(siege, words):
+    roles, aggregator = siege
+    before = aggregator.memory
+    heard = answer_to(tls(roles), AFTER_TLS[words])
+    assert b"challenge" not in heard
+    assert aggregator.memory - before < 16 << 20
+    assert aggregator.running
+
+
+def test_a_message_of_4_gigabytes_is_not_waited_for(siege):
+    roles, aggregator = siege
+    since, before = aggregator.said, aggregator.memory
+    announced = b"\0" + b"\xff" * 4 + bytes(1000)
+    connection = tls(roles)
+    with closing(connection):
+        connection.sendall(PREFACE + SETTINGS + call_headers() + h2_frame(0, 0, 1, announced))
+        heard = b""
+        while b"larger than max" not in heard:
+            part = connection.recv(65536)
+            assert part, heard
+            heard += part
+    assert_one_line(aggregator, "stream from .* ended without a word", since)
+    assert aggregator.memory - before < 16 << 20
+
+
+def test_a_crowd_keeps_nobody_out(zygote, tmp_path):
+    """Connections that say nothing, before TLS, after it and on an open stream, while all parties do their work."""
+    roles = Collaboration(tmp_path, zygote, ("a", "b"))
+    try:
+        aggregator = roles.start_aggregator(patches={"kcagc.net.grpc_log._QUIET": 0.0})
+        with ExitStack() as crowd:
+            for number in range(CROWD):
+                if number % 2:
+                    crowd.enter_context(closing(connect(roles)))
+                else:
+                    one = crowd.enter_context(closing(tls(roles)))
+                    one.sendall(PREFACE + SETTINGS + (call_headers() if number % 4 else b""))
+            roles.assert_finishes(aggregator, *roles.start_parties())
+        assert "Traceback" not in aggregator.log
+        assert aggregator.lines("refused") == []
+    finally:
+        roles.close()

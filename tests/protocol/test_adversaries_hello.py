@@ -1,0 +1,881 @@
+"""First words that lie: everything that is wrong with inputs, keys or signatures ends the run before data leave."""
+
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+
+from adversaries import (
+    COORDINATOR,
+    FILTER,
+    Changing,
+    Insider,
+    Stage,
+    about,
+    agreement_of,
+    but,
+    data_of,
+    fit,
+    hashed,
+    identity_of,
+    parameters,
+    prediction,
+    secrets_of,
+    tables,
+)
+from kcagc.errors import AbortedError, AgreementError, DataError, KcagcError, ParameterError, PeerError
+from kcagc.graph.filters import HalfFilter
+from kcagc.graph.graph import Graph
+from kcagc.protocol.agreement import Parameters, Participant, compare
+from kcagc.protocol.handshake import begin, check_hello, own_hello
+from kcagc.protocol.local import PartyData
+from kcagc.protocol.messages import (
+    Boxes,
+    Delivery,
+    Hello,
+    Hellos,
+    PackedLabels,
+    Receipt,
+    decode,
+    decode_content,
+    encode,
+    kind_of,
+)
+from kcagc.protocol.party import Party
+from kcagc.secagg.encryption import unseal
+from kcagc.secagg.framing import framed
+from kcagc.secagg.session import Fresh, statement
+
+MODES = ("coordinator", "party")
+
+# Another value for every parameter, all of them sensible by themselves.
+OTHERWISE = {
+    "task": "predict",
+    "method": "tree",
+    "n_clusters": 4,
+    "n_local_clusters": 5,
+    "filter": repr(HalfFilter(3)),
+    "n_components": 2,
+    "scaling": "US",
+    "unit": 2.0,
+    "virtual_nodes": "local",
+    "seeding": "d2",
+    "fan_in": 3,
+    "aggregator": "party",
+    "max_iter": 21,
+    "n_init": 4,
+    "graph": "own",
+    "model": "another",
+}
+
+# Every point of small order of the curve, and some of their other encodings (RFC 7748; cr.yp.to/ecdh.html).
+SMALL_ORDER = [
+    bytes(32),
+    bytes([1] + [0] * 31),
+    bytes.fromhex("e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800"),
+    bytes.fromhex("5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157"),
+    bytes.fromhex("ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f"),
+    bytes.fromhex("edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f"),
+    bytes.fromhex("eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f"),
+]
+
+
+def differing(field, who, mode="coordinator"):
+    stage = Stage(parameters(aggregator=mode))
+    other = msgspec.structs.replace(stage.parameters, **{field: OTHERWISE[field]})
+    stage.agreements[who] = msgspec.structs.replace(stage.agreement, parameters=other)
+    if field == "filter" and who in stage.parties:  # it does what it says
+        stage.data[who] = replace(data_of(3)[who], filter=HalfFilter(3))
+    return stage
+
+
+def shown(hellos, name, hello):
+    """Put another hello in the place of one role's."""
+    return Hellos(tuple(hello if one.name == name else one for one in hellos.hellos))
+
+
+def signed(stage, name, *, key=None, nonce=None, by=None):
+    """Sign what the holder of an identity could sign."""
+    own = secrets_of(name)
+    fresh = Fresh(name, own.nonce if nonce is None else nonce, own.public if key is None else key)
+    seat = stage.agreement.seat(name)
+    signature = (by or identity_of(name)).sign(statement(seat.role, stage.agreement.inputs(), fresh))
+    honest = own_hello(name, stage.agreement, identity_of(name), own)
+    return msgspec.structs.replace(honest, nonce=fresh.nonce, key=fresh.key, signature=signature)
+
+
+def ended_by(outcome, kind, *words, liar=""):
+    """The run ended with an error of this class whose message has all words, and nothing about data could be read."""
+    assert outcome.raised is not None
+    assert type(outcome.raised) is kind, outcome.raised
+    for word in words:
+        assert word in str(outcome.raised)
+    assert not outcome.about_data(but=liar)
+    assert not outcome.labels
+
+
+def test_without_an_enemy_all_parties_end_with_the_same():
+    for mode in MODES:
+        outcome = fit(aggregator=mode)
+        assert outcome.raised is None
+        assert len(outcome.labels) == 3
+        assert len({str(labels) for labels in outcome.labels.values()}) == 1
+
+
+def test_every_parameter_is_tried_below():
+    assert {one.name for one in msgspec.structs.fields(Parameters)} == set(OTHERWISE)
+
+
+@pytest.mark.parametrize("who", ["party-1", "party-3", COORDINATOR])
+@pytest.mark.parametrize("field", sorted(set(OTHERWISE) - {"aggregator"}))
+def test_a_role_with_another_parameter_is_named_with_it(field, who):
+    outcome = differing(field, who).play()
+    ended_by(outcome, AgreementError, COORDINATOR, who if who != COORDINATOR else "party-1", f"{field}:")
+    assert repr(OTHERWISE[field]) in str(outcome.raised)
+    assert not outcome.ledger.of("inside/")
+
+
+@pytest.mark.parametrize("field", sorted(set(OTHERWISE) - {"aggregator"}))
+def test_where_a_party_sums_another_parameter_is_named_too(field):
+    ended_by(differing(field, "party-1", "party").play(), AgreementError, "party-1", "party-3", f"{field}:")
+
+
+def test_roles_that_do_not_agree_on_who_sums_get_nowhere():
+    mine, theirs = (agreement_of(parameters(aggregator=mode), 3) for mode in MODES)
+    with pytest.raises(AgreementError, match=r"party-1 and party-2 do not agree: aggregator: .*; roles: "):
+        compare("party-1", mine, "party-2", theirs)
+    stage = Stage(parameters())
+    stage.agreements["party-1"] = theirs
+    outcome = stage.play()
+    assert isinstance(outcome.raised, KcagcError)
+    assert outcome.kinds() <= {"message/hello", "message/abort"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_another_version_of_the_protocol_is_named(mode):
+    stage = Stage(parameters(aggregator=mode))
+    stage.agreements["party-2"] = msgspec.structs.replace(stage.agreement, protocol="kcagc/1")
+    ended_by(stage.play(), AgreementError, "party-2", "protocol:", "kcagc/2", "kcagc/1")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_another_roster_is_named(mode):
+    stage = Stage(parameters(aggregator=mode))
+    strange = Participant("party-2", "party", identity_of("somebody else").public)
+    roster = tuple(strange if seat.name == "party-2" else seat for seat in stage.agreement.participants)
+    stage.agreements["party-1"] = msgspec.structs.replace(stage.agreement, participants=roster)
+    ended_by(stage.play(), AgreementError, "party-1", stage.aggregator, "roles:")
+
+
+def test_parties_compare_inputs_themselves_even_if_the_coordinator_does_not():
+    stage = Stage(parameters())
+    other = msgspec.structs.replace(stage.agreement, parameters=parameters(n_init=4))
+    hello = own_hello("party-2", other, identity_of("party-2"), secrets_of("party-2"))
+    enemy = Changing(Hellos, lambda hellos: shown(hellos, "party-2", hello), to="party-1")
+    ended_by(
+        stage.play(enemy), AgreementError, "party-1 and party-2 do not agree", "n_init: party-1 has 3, party-2 has"
+    )
+    assert enemy.done == 1
+
+
+def test_what_others_are_told_of_a_disagreement_names_both_and_the_field():
+    outcome = differing("n_init", "party-2").play()
+    told = outcome.errors["party-1"]
+    assert isinstance(told, AbortedError)
+    assert told.origin == COORDINATOR
+    for word in ("party-2", COORDINATOR, "n_init"):
+        assert word in told.reason
+
+
+def with_graph(stage, name, graph):
+    stage.data[name] = PartyData.build(name, graph, tables(stage.count)[1 + stage.parties.index(name)], FILTER)
+    return stage
+
+
+def another_graph(ids=None):
+    adjacency = tables(3)[0].tolil(copy=True)
+    adjacency[0, 1] = adjacency[1, 0] = 1.0 - adjacency[0, 1]
+    return Graph.from_matrix(adjacency.tocsr(), ids=ids)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_another_graph_is_refused_before_anything_about_features_can_be_read(mode):
+    stage = with_graph(Stage(parameters(aggregator=mode)), "party-2", another_graph())
+    ended_by(stage.play(), AgreementError, "party-2", "graph", "party-1")
+
+
+def made_of(graph):
+    return PartyData.build("party-2", graph, tables(3)[2], FILTER)
+
+
+OTHER_DATA = {
+    "another graph": lambda: made_of(another_graph()),
+    "other ids": lambda: made_of(Graph.from_matrix(tables(3)[0], ids=range(1, 37))),
+    "names": lambda: made_of(Graph.from_matrix(tables(3)[0], ids=[f"n{number}" for number in range(36)])),
+    "ids in another order": lambda: made_of(Graph.from_matrix(tables(3)[0], ids=[*range(34), 35, 34])),
+    "other nodes": lambda: data_of(3, 42)["party-2"],
+}
+
+
+@pytest.mark.parametrize("graph", ["shared", "own"])
+@pytest.mark.parametrize("other", OTHER_DATA)
+def test_labels_that_left_before_data_were_compared_do_not_open_for_who_has_other_data(other, graph):
+    """Party-2 holds the box, all keys of its own and whatever it can compute: what it said of its data is no matter."""
+    stage = Stage(parameters(graph=graph))
+    theirs, same = OTHER_DATA[other](), graph == "own" and other == "another graph"
+    stage.data["party-2"] = theirs
+    outcome = stage.play()
+    (box,) = (
+        box
+        for sender, _, message in outcome.messages(Boxes)
+        for to, box in message.boxes
+        if (sender, to, message.stage) == ("party-1", "party-2", "labels 1.1")
+    )
+    hellos = outcome.messages(Hellos)[0][2]
+    pair = begin("party-2", stage.agreement, secrets_of("party-2"), hellos.hellos).pairs["party-1"]
+
+    def opened(known):
+        return decode_content(unseal(pair, framed("box", "labels 1.1", "party-1", "party-2", known), box), "party-1")
+
+    shared = graph == "shared"
+    assert isinstance(opened(about(data_of(3)["party-1"], shared=shared)), PackedLabels)
+    for known in [b"", *([] if same else [about(theirs, shared=shared)]), about(theirs, shared=not shared)]:
+        with pytest.raises(PeerError, match="party-1: a message to party-2 does not open"):
+            opened(known)
+    if not same:
+        ended_by(outcome, AgreementError, "party-2")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("other", OTHER_DATA)
+def test_labels_stay_closed_even_where_a_party_passes_off_its_data_as_those_of_all(other, mode, monkeypatch):
+    """Every comparison is made to find nothing: the best that a liar could hope for."""
+    monkeypatch.setattr(Party, "_compare", lambda *_: None)
+    stage = Stage(parameters(aggregator=mode))
+    stage.data["party-2"] = OTHER_DATA[other]()
+    outcome = stage.play()
+    assert type(outcome.raised) is PeerError
+    assert "does not open" in str(outcome.raised)
+    read = {(to, of) for of, to, content in outcome.opened if isinstance(content, PackedLabels)}
+    assert not [both for both in read if "party-2" in both]
+    assert not outcome.ledger.of("opened/")
+    assert not outcome.labels
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_local_clusters_leave_before_any_comparison_is_heard(mode):
+    """Nobody waits for a comparison: the second boxes leave while the first are held back."""
+    sent, enemy = [], Changing(Delivery, lambda _: None, where=lambda one: one.stage == "confirmation")
+
+    def watching(sender, receiver, payload):
+        message = decode(payload, sender)
+        if isinstance(message, Boxes):
+            sent.append((sender, message.stage))
+        return enemy(sender, receiver, payload)
+
+    outcome = fit(watching, aggregator=mode)
+    assert not outcome.labels
+    assert {("party-1", "labels 1.1"), ("party-2", "labels 1.1")} <= set(sent)
+    held = ("party-1", "party-2")
+    assert not [one for _, to, one in outcome.opened if isinstance(one, PackedLabels) and to in held]
+
+
+def test_the_basic_method_has_nothing_to_tell_before_data_were_compared():
+    stage = with_graph(Stage(parameters(method="basic")), "party-2", another_graph())
+    outcome = stage.play()
+    ended_by(outcome, AgreementError, "party-2", "graph")
+    assert not outcome.ledger.of("inside/labels")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_graph_of_ones_own_may_differ(mode):
+    stage = with_graph(Stage(parameters(aggregator=mode, graph="own")), "party-2", another_graph())
+    outcome = stage.play()
+    assert outcome.raised is None
+    assert len({str(labels) for labels in outcome.labels.values()}) == 1
+
+
+@pytest.mark.parametrize("shared", ["shared", "own"])
+@pytest.mark.parametrize("ids", [range(1, 37), [f"n{number}" for number in range(36)], [*range(34), 35, 34]])
+def test_other_node_ids_are_refused_even_where_graphs_may_differ(ids, shared):
+    stage = Stage(parameters(graph=shared))
+    for name in stage.parties:
+        with_graph(stage, name, Graph.from_matrix(tables(3)[0], ids=range(36)))
+    with_graph(stage, "party-3", Graph.from_matrix(tables(3)[0], ids=list(ids)))
+    ended_by(stage.play(), AgreementError, "party-3", "node ids")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_another_number_of_nodes_is_refused_with_both_numbers(mode):
+    stage = Stage(parameters(aggregator=mode))
+    stage.data["party-2"] = data_of(3, 42)["party-2"]
+    outcome = stage.play()
+    ended_by(outcome, AgreementError, "party-2", "number of nodes", "36", "42")
+    for error in outcome.errors.values():
+        assert not isinstance(error, AbortedError) or "36" not in error.reason
+
+
+@pytest.mark.parametrize("position", [0, 31, 32, 63])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_changed_signature_is_refused(mode, position):
+    def changed(hello):
+        signature = bytearray(hello.signature)
+        signature[position] ^= 1
+        return msgspec.structs.replace(hello, signature=bytes(signature))
+
+    outcome = fit(Changing(Hello, changed, sender="party-2"), aggregator=mode)
+    ended_by(outcome, PeerError, "party-2", "not signed by the identity key")
+    assert not outcome.ledger.of("inside/")
+
+
+@pytest.mark.parametrize("field", ["nonce", "key"])
+def test_nonce_and_key_are_signed(field):
+    enemy = Changing(Hello, but(**{field: hashed("another")}), sender="party-1")
+    ended_by(fit(enemy), PeerError, "party-1", "not signed by the identity key")
+
+
+@pytest.mark.parametrize("to", ["party-1", "party-3"])
+def test_parties_check_signatures_themselves(to):
+    stage = Stage(parameters())
+    own = signed(stage, "party-2", key=secrets_of(COORDINATOR).public, by=identity_of(COORDINATOR))
+    enemy = Changing(Hellos, lambda hellos: shown(hellos, "party-2", own), to=to)
+    ended_by(stage.play(enemy), PeerError, "party-2", "not signed by the identity key", to)
+
+
+def test_a_coordinator_that_shows_keys_of_its_own_to_all_is_found_out():
+    stage = Stage(parameters())
+    own = signed(stage, "party-2", key=secrets_of(COORDINATOR).public, by=identity_of(COORDINATOR))
+    outcome = stage.play(Changing(Hellos, lambda hellos: shown(hellos, "party-2", own)))
+    ended_by(outcome, PeerError, "party-2", "not signed")
+    assert set(outcome.origins) == {"party-1", "party-2", "party-3"}
+
+
+def test_a_hello_of_another_identity_is_refused():
+    stage = Stage(parameters())
+    enemy = Changing(Hello, lambda _: signed(stage, "party-2", by=identity_of("party-3")), sender="party-2")
+    ended_by(stage.play(enemy), PeerError, "party-2", "not signed by the identity key")
+
+
+def test_a_party_whose_own_key_is_not_the_pinned_one_does_not_begin():
+    for name in ("party-2", COORDINATOR):
+        stage = Stage(parameters())
+        stage.identities[name] = identity_of("another")
+        outcome = stage.play()
+        ended_by(outcome, AgreementError, name, "identity key")
+        assert all(sender != name for sender, _, _ in outcome.sent if decode(_, "").__class__ is Hello)
+
+
+def test_a_hello_in_the_name_of_another_is_refused():
+    stage = Stage(parameters())
+    enemy = Changing(Hello, lambda _: signed(stage, "party-1"), sender="party-2")
+    ended_by(stage.play(enemy), PeerError, "party-2", "hello of party-1")
+
+
+@pytest.mark.parametrize(
+    ("mode", "to"),
+    # What the summing party shows itself does not travel.
+    [
+        (mode, to)
+        for mode in MODES
+        for to in (None, "party-1", "party-2", "party-3")
+        if (mode, to) != ("party", "party-3")
+    ],
+)
+def test_a_hello_of_an_earlier_session_is_of_no_use(mode, to):
+    """It is properly signed, for the same inputs: only nonces and keys tell that it is old."""
+    earlier = Stage(parameters(aggregator=mode), session=5).play()
+    assert earlier.raised is None
+    old = next(message for sender, _, message in earlier.messages(Hello) if sender == "party-2")
+    outcome = fit(Changing(Hellos, lambda hellos: shown(hellos, "party-2", old), to=to), aggregator=mode)
+    ended_by(outcome, PeerError, "party-2" if to != "party-3" else "party-3: a message to party-1 does not open")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_hello_that_reaches_the_hub_may_not_be_an_earlier_one(mode):
+    earlier = Stage(parameters(aggregator=mode), session=5).play()
+    old = next(message for sender, _, message in earlier.messages(Hello) if sender == "party-2")
+    ended_by(fit(Changing(Hello, lambda _: old, sender="party-2"), aggregator=mode), PeerError, "party-2", "one's own")
+
+
+def test_a_whole_earlier_session_shown_again_is_refused_by_everybody():
+    earlier = Stage(parameters(), session=5).play()
+    old = earlier.messages(Hellos)[0][2]
+    outcome = fit(Changing(Hellos, lambda _: old))
+    ended_by(outcome, PeerError, "one's own")
+    assert set(outcome.origins) == {"party-1", "party-2", "party-3"}
+
+
+def test_the_coordinators_nonce_counts_too():
+    stage = Stage(parameters())
+    other = own_hello(COORDINATOR, stage.agreement, identity_of(COORDINATOR), secrets_of(COORDINATOR, 5))
+    enemy = Changing(Hellos, lambda hellos: shown(hellos, COORDINATOR, other), to="party-1")
+    ended_by(stage.play(enemy), PeerError, "does not open")
+
+
+@pytest.mark.parametrize("of", ["party-1", "party-3"])
+def test_a_reflected_or_copied_key_is_refused(of):
+    """The enemy is party-2 itself, which signs somebody else's key as its own."""
+    stage = Stage(parameters())
+    copied = signed(stage, "party-2", key=secrets_of(of).public)
+    enemy = Changing(Hellos, lambda hellos: shown(hellos, "party-2", copied), to="party-1")
+    ended_by(stage.play(enemy), PeerError, "the same key")
+
+
+def test_a_copied_nonce_is_refused():
+    stage = Stage(parameters())
+    copied = signed(stage, "party-2", nonce=secrets_of("party-1").nonce)
+    enemy = Changing(Hellos, lambda hellos: shown(hellos, "party-2", copied), to="party-1")
+    ended_by(stage.play(enemy), PeerError, "nonce")
+
+
+@pytest.mark.parametrize("number", range(len(SMALL_ORDER)))
+@pytest.mark.parametrize("mode", MODES)
+def test_a_key_that_fixes_the_secret_is_refused_though_signed(number, mode):
+    stage = Stage(parameters(aggregator=mode))
+    weak = signed(stage, "party-2", key=SMALL_ORDER[number])
+    enemy = Changing(Hellos, lambda hellos: shown(hellos, "party-2", weak), to="party-1")
+    ended_by(stage.play(enemy), PeerError, "party-2", "session key is not usable")
+
+
+@pytest.mark.parametrize("field", ["nonce", "key", "signature"])
+@pytest.mark.parametrize("length", [0, 31, 33, 65])
+def test_a_nonce_key_or_signature_of_another_length_is_refused(field, length):
+    enemy = Changing(Hello, but(**{field: bytes(length)}), sender="party-3")
+    ended_by(fit(enemy), PeerError, "party-3", "length")
+
+
+def test_a_coordinator_may_not_show_a_key_as_if_it_had_data():
+    stage = Stage(parameters())
+    hello = signed(stage, COORDINATOR, key=secrets_of(COORDINATOR).public)
+    enemy = Changing(Hellos, lambda hellos: shown(hellos, COORDINATOR, hello), to="party-1")
+    ended_by(stage.play(enemy), PeerError, COORDINATOR, "length")
+
+
+def test_a_signature_made_as_a_coordinator_is_none_of_a_party():
+    stage = Stage(parameters())
+    own = secrets_of("party-2")
+    fresh = Fresh("party-2", own.nonce, own.public)
+    signature = identity_of("party-2").sign(statement("coordinator", stage.agreement.inputs(), fresh))
+    hello = msgspec.structs.replace(signed(stage, "party-2"), signature=signature)
+    with pytest.raises(PeerError, match="party-2: the hello is not signed"):
+        check_hello("party-1", stage.agreement, hello, "party-2")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda hellos: Hellos(hellos.hellos[1:]),
+        lambda hellos: Hellos(hellos.hellos[:-1]),
+        lambda hellos: Hellos((*hellos.hellos, hellos.hellos[-1])),
+        lambda hellos: Hellos((hellos.hellos[0], *hellos.hellos[:-1])),
+        lambda hellos: Hellos(hellos.hellos[::-1]),
+        lambda hellos: Hellos((hellos.hellos[1], hellos.hellos[0], *hellos.hellos[2:])),
+        lambda _: Hellos(()),
+    ],
+    ids=["without the first", "without the last", "one more", "the first twice", "backwards", "two swapped", "none"],
+)
+@pytest.mark.parametrize("mode", MODES)
+def test_hellos_must_be_the_rosters_each_once_and_in_its_order(mode, edit):
+    enemy = Changing(Hellos, edit, to="party-1")
+    ended_by(fit(enemy, aggregator=mode), PeerError, "roster")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_missing_hello_leaves_everybody_waiting_and_says_for_whom(mode):
+    outcome = fit(Changing(Hello, lambda _: None, sender="party-2"), aggregator=mode)
+    ended_by(outcome, KcagcError, "waits for party-2")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_repeated_hello_is_refused(mode):
+    outcome = fit(Changing(Hello, lambda hello: [hello, hello], sender="party-1"), aggregator=mode)
+    ended_by(outcome, PeerError, "party-1", "'hello'", "'boxes'")
+
+
+def test_session_ids_differ_whenever_anything_in_a_hello_does():
+    stage = Stage(parameters())
+
+    def identifier(**sessions):
+        hellos = tuple(
+            own_hello(seat.name, stage.agreement, identity_of(seat.name), secrets_of(seat.name, sessions.get(key, 0)))
+            for seat in stage.agreement.participants
+            for key in [seat.name.replace("-", "_")]
+        )
+        return begin("party-1", stage.agreement, secrets_of("party-1", sessions.get("party_1", 0)), hellos).id
+
+    found = [
+        identifier(),
+        identifier(party_1=1),
+        identifier(party_2=1),
+        identifier(party_3=1),
+        identifier(coordinator=1),
+    ]
+    assert len(set(found)) == len(found)
+
+
+# Boxes on their way through the aggregator
+
+
+@pytest.mark.parametrize("stage_name", ["confirmation", "labels 1.1", "receipt"])
+@pytest.mark.parametrize("position", [0, -1])
+def test_a_box_that_was_changed_on_the_way_is_refused(stage_name, position):
+    def changed(delivery):
+        (sender, box), *others = delivery.boxes
+        spoiled = bytearray(box)
+        spoiled[position] ^= 1
+        return Delivery(delivery.stage, ((sender, bytes(spoiled)), *others))
+
+    enemy = Changing(Delivery, changed, to="party-3", where=lambda one: one.stage == stage_name)
+    outcome = fit(enemy)
+    assert enemy.done == 1
+    assert type(outcome.raised) is PeerError
+    assert "party-1: a message to party-3 does not open" in str(outcome.raised)
+    assert "party-3" not in outcome.labels
+
+
+@pytest.mark.parametrize("stage_name", ["confirmation", "labels 1.1", "receipt"])
+def test_boxes_for_one_do_not_open_for_another(stage_name):
+    """The relay gives party-2 the box that party-1 closed for party-3, and the other way round."""
+    stage = Stage(parameters())
+    honest = stage.play()
+    ours = {
+        receiver: dict(message.boxes)
+        for _, receiver, message in honest.messages(Delivery)
+        if message.stage == stage_name
+    }
+    swap = {"party-2": "party-3", "party-3": "party-2"}
+
+    def changed(to):
+        return lambda delivery: Delivery(
+            delivery.stage,
+            tuple(
+                (sender, ours[swap[to]].get(sender, box) if sender == "party-1" else box)
+                for sender, box in delivery.boxes
+            ),
+        )
+
+    enemy = Changing(Delivery, changed("party-2"), to="party-2", where=lambda one: one.stage == stage_name)
+    outcome = stage.play(enemy)
+    assert enemy.done == 1
+    assert type(outcome.raised) is PeerError
+    assert "party-1: a message to party-2 does not open" in str(outcome.raised)
+
+
+@pytest.mark.parametrize(
+    ("told", "instead"), [("labels 1.1", "confirmation"), ("receipt", "labels 1.1"), ("receipt", "confirmation")]
+)
+def test_a_box_of_another_stage_is_of_no_use(told, instead):
+    stage = Stage(parameters())
+    old = next(
+        message
+        for _, receiver, message in stage.play().messages(Delivery)
+        if receiver == "party-2" and message.stage == instead
+    )
+    for forged, words in ((old, "delivered other boxes"), (Delivery(told, old.boxes), "does not open")):
+        enemy = Changing(Delivery, lambda _, forged=forged: forged, to="party-2", where=lambda one: one.stage == told)
+        outcome = stage.play(enemy)
+        assert enemy.done == 1
+        assert type(outcome.raised) is PeerError
+        assert words in str(outcome.raised)
+
+
+def test_a_box_of_an_earlier_session_is_of_no_use():
+    earlier = Stage(parameters(), session=5).play()
+    for told in ("confirmation", "labels 1.1", "receipt"):
+        old = next(one for _, to, one in earlier.messages(Delivery) if to == "party-2" and one.stage == told)
+        outcome = fit(
+            Changing(Delivery, lambda _, old=old: old, to="party-2", where=lambda one, told=told: one.stage == told)
+        )
+        assert type(outcome.raised) is PeerError
+        assert "does not open with the keys of this session" in str(outcome.raised)
+
+
+def test_a_box_cannot_be_passed_off_as_another_senders():
+    def changed(delivery):
+        (one, first), (other, second) = delivery.boxes
+        return Delivery(delivery.stage, ((one, second), (other, first)))
+
+    for told in ("confirmation", "labels 1.1", "receipt"):
+        outcome = fit(Changing(Delivery, changed, to="party-3", where=lambda one, told=told: one.stage == told))
+        assert type(outcome.raised) is PeerError
+        assert "does not open" in str(outcome.raised)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda boxes: boxes[1:],
+        lambda boxes: boxes[::-1],
+        lambda boxes: (*boxes, boxes[0]),
+        lambda _: (),
+        lambda boxes: (("party-1", boxes[0][1]), *boxes[1:]),
+        lambda boxes: (("nobody", boxes[0][1]), *boxes[1:]),
+    ],
+    ids=["one fewer", "another order", "one more", "none", "of oneself", "of nobody"],
+)
+@pytest.mark.parametrize("told", ["confirmation", "labels 1.1", "receipt"])
+def test_boxes_must_come_from_exactly_those_who_are_due(told, edit):
+    enemy = Changing(
+        Delivery,
+        lambda one: Delivery(one.stage, edit(one.boxes)),
+        to="party-1",
+        where=lambda one: one.stage == told,
+    )
+    outcome = fit(enemy)
+    assert enemy.done == 1
+    assert type(outcome.raised) is PeerError
+    assert f"{COORDINATOR}: delivered other boxes than those of {told} from party-2, party-3" in str(outcome.raised)
+    assert "party-1" not in outcome.labels
+
+
+@pytest.mark.parametrize("receiver", ["nobody", "party-1", COORDINATOR])
+def test_the_hub_passes_boxes_to_those_only_who_are_to_get_one(receiver):
+    enemy = Changing(Boxes, lambda one: Boxes(one.stage, ((receiver, b"x"), *one.boxes)), sender="party-1")
+    outcome = fit(enemy)
+    assert type(outcome.raised) is PeerError
+    assert f"party-1: sent boxes for {receiver}, party-2" in str(outcome.raised)
+
+
+def test_the_hub_refuses_boxes_of_another_stage():
+    outcome = fit(Changing(Boxes, but(stage="receipt"), sender="party-2", at=0))
+    ended_by(outcome, PeerError, "party-2", "'receipt'", "'confirmation'")
+
+
+# A party that lies inside its boxes
+
+
+def lying(name, stage_name, edit, **changes):
+    stage = Stage(parameters(**changes))
+    enemy = Insider(stage, name, stage_name, edit)
+    outcome = stage.play(enemy)
+    assert enemy.done
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"n_nodes": 35}, "number of nodes"),
+        ({"n_nodes": 2**48 - 1}, "number of nodes"),
+        ({"ids": bytes(32)}, "node ids"),
+        ({"graph": bytes(32)}, "graph"),
+    ],
+)
+def test_confirmations_that_differ_end_the_run(fields, words):
+    outcome = lying("party-2", "confirmation", lambda _, one: but(**fields)(one))
+    ended_by(outcome, AgreementError, "party-2", words, liar="party-2")
+
+
+@pytest.mark.parametrize("keys", [{}, {"1.1": b""}, {"1.1": bytes(31)}, {"2.1": bytes(32)}])
+def test_the_leader_of_a_group_must_send_the_key_of_its_orders(keys):
+    outcome = lying("party-1", "confirmation", lambda _, one: but(group_keys=keys)(one))
+    assert type(outcome.raised) is PeerError
+    assert "party-1: did not send the key that hides the order of group 1.1" in str(outcome.raised)
+    assert "message/masked" not in {entry.kind for entry in outcome.ledger if entry.sender != "party-1"}
+
+
+def test_only_the_leader_of_a_group_can_give_its_key():
+    outcome = lying("party-2", "confirmation", lambda _, one: but(group_keys={"1.1": bytes(32)})(one))
+    assert outcome.raised is None
+    assert outcome.labels["party-1"] == fit().labels["party-1"]
+
+
+def test_a_fingerprint_shown_to_one_means_nothing_to_another():
+    """Pairs have keys of their own, so digests of the same ids cannot be compared across pairs."""
+    seen = {}
+    stage = Stage(parameters())
+    stage.play(Insider(stage, "party-1", "confirmation", seen.setdefault))
+    assert seen["party-2"].ids != seen["party-3"].ids
+    assert seen["party-2"].graph != seen["party-3"].graph
+    again = {}
+    later = Stage(parameters(), session=3)
+    later.play(Insider(later, "party-1", "confirmation", again.setdefault))
+    assert again["party-2"].ids != seen["party-2"].ids
+
+
+@pytest.mark.parametrize("seed", [b"", bytes(7), bytes(9)])
+def test_a_seed_of_another_length_is_the_senders_fault(seed):
+    ended_by(lying("party-1", "confirmation", lambda _, one: but(seed=seed)(one)), PeerError, "seed", liar="party-1")
+
+
+@pytest.mark.parametrize("method", ["kcagc", "basic"])
+def test_the_largest_seed_is_a_seed_like_any_other(method):
+    """The first party itself goes on with another, so that the sums do not open; but nobody stumbles."""
+    outcome = lying("party-1", "confirmation", lambda _, one: but(seed=b"\xff" * 8)(one), method=method)
+    assert type(outcome.raised) is PeerError
+    assert not outcome.labels
+
+
+def starts(*nodes):
+    return np.array(nodes, dtype="<i8").tobytes()
+
+
+@pytest.mark.parametrize(
+    "proposed",
+    [
+        b"",
+        bytes(7),
+        starts(*[0, 1, 2] * 2),
+        starts(*[0, 1, 2] * 4),
+        starts(*[0, 1, 2] * 3) + b"\0",
+        starts(*[0, 1, 2] * 2, 0, 1, -1),
+        starts(*[0, 1, 2] * 2, 0, 1, 36),
+        starts(*[0, 1, 2] * 2, 0, 1, 2**63 - 1),
+        b"\xff" * 72,
+    ],
+)
+def test_proposed_starts_out_of_range_are_the_senders_fault(proposed):
+    outcome = lying("party-2", "confirmation", lambda _, one: but(starts=proposed)(one), method="basic")
+    ended_by(outcome, PeerError, "party-2: does not propose 3 starts of 3 nodes", liar="party-2")
+
+
+@pytest.mark.parametrize("n_clusters", [-1, 0, 4, 2**63])
+def test_more_or_fewer_local_clusters_than_agreed_are_refused(n_clusters):
+    outcome = lying("party-2", "labels 1.1", lambda _, one: but(n_clusters=n_clusters)(one))
+    assert type(outcome.raised) is PeerError
+    assert "party-2" in str(outcome.raised)
+    assert not outcome.labels
+
+
+@pytest.mark.parametrize("packed", [b"", bytes(8), bytes(10), b"\xff" * 9])
+def test_labels_of_another_length_or_out_of_range_are_refused(packed):
+    outcome = lying("party-2", "labels 1.1", lambda _, one: but(packed=packed)(one))
+    assert type(outcome.raised) is PeerError
+    assert "party-2: labels: " in str(outcome.raised)
+    assert not outcome.labels
+
+
+@pytest.mark.parametrize("told", ["confirmation", "labels 1.1"])
+def test_a_box_with_another_kind_of_content_is_refused(told):
+    instead = {"confirmation": PackedLabels(3, bytes(9), b"", 2), "labels 1.1": Receipt(bytes(32))}[told]
+    outcome = lying("party-2", told, lambda *_: instead)
+    assert type(outcome.raised) is PeerError
+    assert f"party-2: sent '{kind_of(instead)}' where" in str(outcome.raised)
+
+
+def test_a_receipt_that_differs_ends_the_run_for_its_receiver():
+    outcome = lying("party-2", "receipt", lambda to, one: Receipt(bytes(32)) if to == "party-1" else one)
+    assert type(outcome.raised) is PeerError
+    assert "told party-1 and party-2 different assignments" in str(outcome.raised)
+    assert "party-1" not in outcome.labels
+
+
+def test_a_party_that_tells_others_different_labels_is_found_out_before_the_end():
+    """Party-1 tells party-2 other labels than party-3: never do two parties end with different clusters."""
+
+    def edit(to, one):
+        return but(packed=bytes(9))(one) if to == "party-2" else one
+
+    outcome = lying("party-1", "labels 1.1", edit)
+    assert type(outcome.raised) is PeerError
+    assert not outcome.labels
+
+
+@pytest.mark.parametrize("method", ["kcagc", "basic"])
+def test_results_are_compared_and_not_only_what_led_there(method):
+    """Party-2 was given another key of the orders: it is told the same as the others, and reads other labels in it."""
+
+    def edit(to, one):
+        return but(group_keys=dict.fromkeys(one.group_keys, bytes(32)))(one) if to == "party-2" else one
+
+    outcome = lying("party-1", "confirmation", edit, method=method, n_init=1, max_iter=1)
+    assert type(outcome.raised) is PeerError
+    assert "transcripts differ" in str(outcome.raised) or "different assignments" in str(outcome.raised)
+    assert not outcome.labels
+
+
+@pytest.mark.parametrize("what", ["seed", "key", "starts"])
+def test_parties_that_were_told_different_beginnings_open_nothing(what):
+    def edit(to, one):
+        if to != "party-2":
+            return one
+        changes = {
+            "seed": {"seed": bytes(8)},
+            "key": {"group_keys": dict.fromkeys(one.group_keys, bytes(32))},
+            "starts": {"starts": starts(*range(9))},
+        }
+        return but(**changes[what])(one)
+
+    outcome = lying("party-1", "confirmation", edit, method="basic")
+    assert type(outcome.raised) is PeerError
+    assert "transcripts differ" in str(outcome.raised)
+    assert not outcome.ledger.of("opened/")
+    assert not outcome.labels
+
+
+def test_parties_that_place_different_nodes_are_found_out():
+    """As many nodes, but others: each sum would add distances of different nodes."""
+    stage = prediction()
+    stage.nodes["party-2"] = stage.nodes["party-2"][::-1].copy()
+    outcome = stage.play()
+    assert isinstance(outcome.raised, AgreementError | PeerError)
+    assert not outcome.labels
+
+
+def test_a_party_that_smooths_by_another_filter_than_the_agreed_one_does_not_begin():
+    """What was agreed on is a name; what is applied is the filter that came with the data."""
+    stage, own = Stage(parameters()), data_of(3)["party-2"]
+    stage.data["party-2"] = PartyData(own.graph, own.features, HalfFilter(9))
+    ended_by(stage.play(), ParameterError, "party-2", "filter")
+
+
+def test_models_of_different_fits_do_not_go_together():
+    stage, other = prediction(), Stage(parameters(), session=8)
+    stage.models["party-2"] = other.play().results["party-2"].model
+    outcome = stage.play()
+    assert type(outcome.raised) is ParameterError
+    assert "party-2" in str(outcome.raised)
+    assert not outcome.about_data()
+
+
+def test_a_table_with_other_columns_than_the_model_has_does_not_begin():
+    stage = prediction()
+    wider = tables(3)[2].repeat(2, axis=1)
+    stage.data["party-2"] = PartyData.build("party-2", data_of(3)["party-2"].graph, wider, FILTER)
+    outcome = stage.play()
+    ended_by(outcome, DataError, "party-2", "6 columns", "3")
+
+
+@pytest.mark.parametrize(
+    ("roster", "words"),
+    [
+        (lambda seats: (*seats[:1], *seats[:1], *seats[2:]), "same name"),
+        (lambda seats: (seats[0], Participant("party-2", "party", seats[0].identity), *seats[2:]), "identity key"),
+        (lambda seats: (seats[0], Participant("", "party", seats[1].identity), *seats[2:]), "is no name"),
+        (lambda seats: (seats[0], Participant("a\nb", "party", seats[1].identity), *seats[2:]), "is no name"),
+        (lambda seats: (seats[0], Participant("x" * 65, "party", seats[1].identity), *seats[2:]), "is no name"),
+        (lambda seats: (seats[0], Participant("party-2", "party", b"short"), *seats[2:]), "no identity key"),
+        (lambda seats: (seats[0], Participant("party-2", "party", bytes(32)), *seats[2:]), "no identity key"),
+        (lambda seats: (seats[0], seats[-1]), "1 data parties"),
+        (lambda seats: seats[:-1], "1 coordinator"),
+        (lambda seats: seats[::-1], "after all parties"),
+        (lambda seats: (*seats, Participant("more", "coordinator", hashed("more"))), "1 coordinator"),
+        (lambda seats: (*(Participant(f"p{i}", "party", hashed(i)) for i in range(17)), seats[-1]), "17 data parties"),
+    ],
+)
+def test_a_roster_that_makes_no_session_is_refused_before_anything_is_sent(roster, words):
+    agreement = agreement_of(parameters(), 3)
+    strange = msgspec.structs.replace(agreement, participants=roster(agreement.participants))
+    with pytest.raises(ParameterError, match=words):
+        strange.check()
+    stage = Stage(parameters())
+    stage.agreements["party-1"] = strange
+    outcome = stage.play()
+    assert isinstance(outcome.errors["party-1"], ParameterError)
+    assert not [one for one in outcome.messages(Hello) if one[0] == "party-1"]
+
+
+def test_a_party_that_is_not_on_the_roster_is_told_so():
+    stage = Stage(parameters())
+    agreement = agreement_of(parameters(), 2)
+    stage.agreements["party-3"] = agreement
+    outcome = stage.play()
+    assert isinstance(outcome.errors["party-3"], AgreementError | ParameterError)
+    assert "party-3" in str(outcome.errors["party-3"])
+
+
+def test_a_hello_can_be_read_back_to_the_byte():
+    stage = Stage(parameters())
+    hello = signed(stage, "party-1")
+    assert encode(decode(encode(hello), "party-1")) == encode(hello)

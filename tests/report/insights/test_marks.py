@@ -1,0 +1,104 @@
+"""Marks of clusters: effects are those that a direct computation gives, and sparse tables stay sparse."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from kcagc.errors import DataError
+from kcagc.report.insights import marks as module
+from kcagc.report.insights.marks import effects_of, marks_of_clusters, totals_of
+
+
+def directly(table, labels, k):
+    """The definition, cluster by cluster and column by column."""
+    found = np.zeros((k, table.shape[1]))
+    for cluster in range(k):
+        inside = labels == cluster
+        for column in range(table.shape[1]):
+            values = table[:, column]
+            if inside.any() and (~inside).any() and values.std() > 1e-9:
+                found[cluster, column] = (values[inside].mean() - values[~inside].mean()) / values.std()
+    return found
+
+
+def drawn(seed, n=60, columns=7, k=4, zeros=0.0):
+    random = np.random.default_rng(seed)
+    table = random.normal(3, 2, size=(n, columns)) * (random.random((n, columns)) >= zeros)
+    return table, random.integers(k, size=n)
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.6, 0.95]))
+def test_effects_are_those_of_the_definition_dense_or_sparse(seed, zeros):
+    table, labels = drawn(seed, zeros=zeros)
+    expected = directly(table, labels, 5)  # the fifth is empty
+    for form in (table, sparse.csr_array(table), sparse.csc_array(table)):
+        effects, mean, elsewhere = effects_of(totals_of(form, labels, 5))
+        np.testing.assert_allclose(effects, expected, atol=1e-9)
+        assert mean[labels[0]] == pytest.approx(table[labels == labels[0]].mean(axis=0))
+        assert elsewhere[labels[0]] == pytest.approx(table[labels != labels[0]].mean(axis=0))
+
+
+def test_blocks_of_rows_give_what_all_rows_at_once_give(monkeypatch):
+    table, labels = drawn(3)
+    whole = effects_of(totals_of(table, labels, 4))[0]
+    monkeypatch.setattr(module, "blocks_of", lambda rows: (slice(at, at + 7) for at in range(0, len(rows), 7)))
+    np.testing.assert_allclose(effects_of(totals_of(table, labels, 4))[0], whole, atol=1e-12)
+
+
+@given(st.integers(0, 10_000), st.floats(0.01, 100), st.floats(-1e6, 1e6))
+def test_other_units_change_no_effect(seed, factor, shift):
+    table, labels = drawn(seed)
+    before = effects_of(totals_of(table, labels, 4))[0]
+    after = effects_of(totals_of(table * factor + shift, labels, 4))[0]
+    np.testing.assert_allclose(after, before, atol=1e-3)
+
+
+def test_a_constant_column_marks_nothing_however_large():
+    table = np.full((10, 2), 1e9)
+    table[:5, 1] += 1
+    found = marks_of_clusters(table, np.arange(10) // 5, 2, ["same", "different"])
+    assert [[mark.feature for mark in one] for one in found] == [["different"], ["different"]]
+    assert found[0][0].effect == pytest.approx(2.0)
+    assert found[1][0].effect == pytest.approx(-2.0)
+
+
+def test_the_largest_effect_comes_first_and_its_sign_is_kept():
+    table, labels = drawn(5, columns=20)
+    for cluster, marks in enumerate(marks_of_clusters(table, labels, 4, top=20)):
+        assert [abs(mark.effect) for mark in marks] == sorted((abs(mark.effect) for mark in marks), reverse=True)
+        for mark in marks:
+            column = int(mark.feature.removeprefix("column "))
+            assert mark.effect == pytest.approx(directly(table, labels, 4)[cluster, column])
+
+
+def test_words_are_told_by_how_many_have_them():
+    table = np.zeros((8, 3))
+    table[:3, 0] = 2  # three of four here, none elsewhere
+    table[[0, 4, 5, 6], 1] = 1  # rarer here
+    table[7, 2] = 1
+    first, second = marks_of_clusters(sparse.csr_array(table), np.arange(8) // 4, 2, ["loan", "game", "sun"])
+    assert [mark.feature for mark in first] == ["loan"]  # what is missing here does not mark it
+    assert (first[0].present, first[0].present_elsewhere, first[0].lift) == (0.75, 0.0, 2.0)
+    assert [mark.feature for mark in second] == ["game", "sun"]
+    assert second[0].lift == pytest.approx((3 / 4) / (4 / 8))
+    assert set(first[0].as_dict()) == {"feature", "effect", "mean", "elsewhere", "present", "present_elsewhere", "lift"}
+
+
+def test_a_sparse_table_is_never_made_dense(monkeypatch):
+    table = sparse.random_array((2_000, 3_000), density=0.002, rng=np.random.default_rng(0), format="csr")
+    real = sparse.csr_array.toarray
+
+    def small(self, *given, **named):
+        assert self.shape[0] <= 6
+        return real(self, *given, **named)
+
+    monkeypatch.setattr(sparse.csr_array, "toarray", small)
+    assert len(marks_of_clusters(table, np.arange(2_000) % 6, 6)) == 6
+
+
+@pytest.mark.parametrize(("labels", "names", "said"), [(3, None, "3 labels"), (4, ["a"], "1 names for 2 columns")])
+def test_what_does_not_fit_is_refused(labels, names, said):
+    with pytest.raises(DataError, match=said):
+        marks_of_clusters(np.eye(4, 2), np.zeros(labels, dtype=np.int64), 1, names)

@@ -1,0 +1,443 @@
+"""A role that dies at any moment and goes on from its journal: the run ends as if nothing had happened."""
+
+import random
+from functools import partial
+
+import numpy as np
+import pytest
+
+from collaborations import EVERYTHING, parameters, random_parties
+from kcagc.errors import AbortedError, SessionError
+from kcagc.protocol import party as protocol_party
+from kcagc.protocol.aggregator import aggregator_of_party, coordinator
+from kcagc.protocol.effects import beside
+from kcagc.protocol.fit import fit_party
+from kcagc.protocol.messages import (
+    Answer,
+    Finished,
+    Hellos,
+    Masked,
+    PackedLabels,
+    decode,
+    decode_content,
+    encode,
+    is_early_stage,
+)
+from kcagc.runtime.durable import DurableRole
+from kcagc.runtime.journal import Journal
+from kcagc.runtime.peer_queue import PeerQueue
+from kcagc.runtime.session import open_session
+from kcagc.simulation import Cast
+
+MODES = [
+    {"method": "kcagc"},
+    {"method": "basic"},
+    {"method": "tree", "fan_in": 2},
+    {"method": "kcagc", "aggregator": "party"},
+    {"method": "kcagc", "aggregator": "party", "seeding": "d2"},
+]
+
+
+class Run:
+    """All roles with journals on disk, joined by connections that lose everything when a role dies."""
+
+    def __init__(self, folder, mode, seed=0):
+        self.data = random_parties(7, 4 if mode["method"] == "tree" else 3, n_nodes=24)
+        self.cast = Cast.of(parameters(**mode), tuple(self.data))
+        self.aggregator, self.folder = self.cast.agreement.aggregator, folder
+        self.names = [seat.name for seat in self.cast.agreement.participants]
+        self.random = random.Random(seed)  # noqa: S311
+        self.journals, self.roles = {}, {}
+        self.received = {}  # by (party, group, number), all bytes that the aggregator was ever handed
+        self.crashes = 0
+        for name in self.names:
+            self.begin(name)
+
+    def begin(self, name):
+        self.journals[name] = journal = Journal(self.folder / f"{name}.sqlite")
+        drawn = open_session(journal, {"the data": b"same"}, (11, 12)).drawn
+        peers = (
+            [one for one in self.cast.agreement.parties if one != self.aggregator]
+            if name == self.aggregator
+            else [self.aggregator]
+        )
+        letters = {peer: PeerQueue(peer) for peer in peers}
+        self.roles[name] = DurableRole(
+            name, self.coroutine(name, drawn), letters, journal, aggregator=name == self.aggregator
+        )
+        self.roles[name].resume()
+
+    def coroutine(self, name, drawn):
+        agreement, identity = self.cast.agreement, self.cast.identities[name]
+        if name not in self.data:
+            return coordinator(name, agreement, identity, drawn.secrets, seed=drawn.aggregator_seed)
+        membership = self.cast.membership(name, EVERYTHING)
+        object.__setattr__(membership, "secrets", drawn.secrets)
+        member = fit_party(membership, self.data[name], seed=drawn.seed)
+        return (
+            beside(aggregator_of_party(name, agreement, seed=drawn.aggregator_seed), member, name)
+            if name == self.aggregator
+            else member
+        )
+
+    def crash(self, name):
+        """What SIGKILL does: the journal's uncommitted step and everything in memory are gone."""
+        self.journals[name].roll_back()
+        self.journals[name].close()
+        self.crashes += 1
+        self.begin(name)
+
+    def pairs(self):
+        for party in self.cast.agreement.parties:
+            if party != self.aggregator:
+                yield party, self.aggregator
+                yield self.aggregator, party
+
+    def waiting(self):
+        """Messages that have been sent and have not come, by connection."""
+        found = []
+        for sender, receiver in self.pairs():
+            letters, theirs = self.roles[sender].letters[receiver], self.roles[receiver].letters[sender]
+            letters.note_acknowledged(theirs.safe)
+            if letters.sent > theirs.arrived:
+                found.append((sender, receiver, theirs.arrived + 1))
+        return found
+
+    def step(self):
+        ready = self.waiting()
+        if not ready:
+            return False
+        sender, receiver, number = self.random.choice(ready)
+        payload = self.roles[sender].letters[receiver].outbox[number]
+        if receiver == self.aggregator and isinstance(message := decode(payload, sender), Masked):
+            self.received.setdefault((sender, message.group, message.number), set()).add(payload)
+        self.roles[receiver].take_in(sender, number, payload)
+        return True
+
+    def play(self, crash_rate=0.0):
+        while self.step():
+            if self.random.random() < crash_rate:
+                self.crash(self.random.choice(self.names))
+        errors = [role.error for role in self.roles.values() if role.error]
+        assert not errors, errors
+        assert all(role.finished for role in self.roles.values()), {n: r.waiting_for for n, r in self.roles.items()}
+        return {name: self.roles[name].result.labels for name in self.data}
+
+    def close(self):
+        for journal in self.journals.values():
+            journal.close()
+
+
+@pytest.fixture(params=MODES, ids=lambda mode: "-".join(map(str, mode.values())))
+def mode(request):
+    return request.param
+
+
+@pytest.fixture
+def runs(tmp_path):
+    begun = []
+
+    def begin(mode, seed=0):
+        folder = tmp_path / str(len(begun))
+        folder.mkdir()
+        begun.append(Run(folder, mode, seed))
+        return begun[-1]
+
+    yield begin
+    for run in begun:
+        run.close()
+
+
+def test_crashes_at_random_moments_change_nothing(runs, mode):
+    undisturbed, crashes = runs(mode).play(), 0
+    for seed in range(4):
+        run = runs(mode, seed)
+        labels = run.play(crash_rate=0.2)
+        crashes += run.crashes
+        for name, found in labels.items():
+            np.testing.assert_array_equal(found, undisturbed[name])
+        # One vector under one mask: whatever was sent again was the same to the last byte.
+        assert run.received
+        assert all(len(payloads) == 1 for payloads in run.received.values())
+    assert crashes > 10
+
+
+def test_a_crash_after_every_single_message_changes_nothing(runs):
+    mode = {"method": "kcagc"}
+    undisturbed = runs(mode).play()
+    labels = runs(mode, 1).play(crash_rate=1.0)
+    for name, found in labels.items():
+        np.testing.assert_array_equal(found, undisturbed[name])
+
+
+class KilledError(BaseException):
+    """What SIGKILL does, where a test can see it."""
+
+
+def killed(name):
+    raise KilledError(name)
+
+
+def test_a_role_killed_where_messages_leave_in_the_middle_of_a_step_goes_on(runs, mode):
+    """The rest of the step, which takes long, is lost; what left stays what it was."""
+    undisturbed = runs(mode).play()
+    run, going = runs(mode, 2), True
+    while going:
+        for name, role in run.roles.items():
+            role.on_release = partial(killed, name)
+        try:
+            going = run.step()
+        except KilledError as kill:
+            run.crash(kill.args[0])
+    for name, found in run.play().items():
+        np.testing.assert_array_equal(found, undisturbed[name])
+    assert all(len(payloads) == 1 for payloads in run.received.values())
+    assert (run.crashes > 0) == (mode["method"] != "basic")  # whose starts travel with the comparison of data
+
+
+def test_data_are_compared_while_a_party_computes(runs):
+    run, seen = runs({"method": "kcagc"}), {}
+
+    def note(name):
+        (letters,) = run.roles[name].letters.values()
+        seen[name] = letters.outbox[letters.sent], run.journals[name].recall("local result")
+
+    for name in run.data:
+        run.roles[name].on_release = partial(note, name)
+    run.play()
+    assert set(seen) == set(run.data)
+    for name, (payload, local) in seen.items():
+        assert decode(payload, name).stage == "confirmation"
+        assert local is None
+
+
+def test_a_party_that_sums_lets_the_others_go_on_before_it_computes(runs):
+    run, seen = runs({"method": "kcagc", "aggregator": "party"}), []
+    role = run.roles[run.aggregator]
+
+    def note():
+        seen.append(
+            {decode(letters.outbox[letters.sent], run.aggregator).__class__ for letters in role.letters.values()}
+        )
+
+    role.on_release = note
+    run.play()
+    assert {Hellos} in seen  # before its own filter, projection and clusters
+    assert {Answer} in seen  # before its own next distances
+
+
+def test_a_hub_keeps_no_masked_vector(runs):
+    run = runs({"method": "kcagc"})
+    run.play()
+    kept = [one.payload for one in run.journals[run.aggregator].incoming() if one.payload is not None]
+    assert kept
+    assert not [one for one in kept if isinstance(decode(one, "x"), Masked)]
+    digests = [one for one in run.journals[run.aggregator].incoming() if one.payload is None]
+    assert len(digests) == len(run.received)
+
+
+def test_the_ledger_of_a_run_that_crashed_is_that_of_one_that_did_not(runs):
+    ledgers = []
+    for crash_rate in (0.0, 0.3):
+        run = runs({"method": "kcagc"}, 3)
+        run.play(crash_rate)
+        ledgers.append({name: [entry for _, entry in journal.ledger()] for name, journal in run.journals.items()})
+    assert ledgers[0] == ledgers[1]
+
+
+def test_an_abort_ends_a_role_that_waits_for_somebody_else(runs):
+    run = runs({"method": "kcagc"})
+    while not run.received:
+        run.step()
+    run.roles["party-3"].fail(OwnTroubleError("full disk"))
+    while run.step():
+        pass
+    for name in ("party-1", "party-2", run.aggregator):
+        error = run.roles[name].error
+        assert isinstance(error, AbortedError)
+        assert (error.origin, error.reason) == ("party-3", "aborted")
+
+
+class OwnTroubleError(ValueError):
+    """An error that nobody foresaw, whose words stay at home."""
+
+
+def test_two_different_messages_under_one_number_end_the_run_as_misbehaviour(runs):
+    run = runs({"method": "kcagc"})
+    while not run.received:
+        run.step()
+    run.roles[run.aggregator].take_in("party-1", 1, encode(Finished("1.1")))
+    assert "party-1: sent two different messages under number 1" in str(run.roles[run.aggregator].error)
+    while run.step():
+        pass
+    assert {run.roles[name].error.origin for name in run.data} == {run.aggregator}
+
+
+def test_a_journal_with_other_data_sends_nothing(runs):
+    run = runs({"method": "kcagc"})
+    while not run.received:
+        run.step()
+    journal = run.journals["party-1"]
+    before = [(one.number, one.digest) for one in journal.outgoing()]
+    open_session(journal, {"the data": b"same"}, (11, 12)).bind(run.aggregator, b"its attempt")
+    with pytest.raises(
+        SessionError, match=r"the data changed since this session began; nothing was sent.*--new-session"
+    ):
+        open_session(journal, {"the data": b"other"}, (11, 12))
+    assert [(one.number, one.digest) for one in journal.outgoing()] == before
+
+
+def test_what_is_early_is_known_from_the_ledger(runs):
+    run = runs({"method": "kcagc"})
+    assert all(role.early() for role in run.roles.values())
+    run.play()
+    assert not any(role.early() for role in run.roles.values())
+
+
+def stages_of(role):
+    return {entry.stage for entry in role.ledger.of("message/")}
+
+
+def test_local_clusters_are_early_and_vectors_are_not(runs):
+    run = runs({"method": "kcagc"})
+    role = run.roles["party-1"]
+    while "labels 1.1" not in stages_of(role):
+        run.step()
+    assert role.early()
+    assert not role.ledger.of("message/masked")
+    while not role.ledger.of("message/masked"):
+        run.step()
+    assert not role.early()
+    while not run.roles[run.aggregator].ledger.of("message/answer"):
+        run.step()
+    assert not run.roles[run.aggregator].early()
+
+
+def test_who_has_heard_a_vector_is_no_longer_early_though_it_said_nothing(runs):
+    run = runs({"method": "kcagc"})
+    while not run.received:
+        run.step()
+    ((sender, _, _),) = run.received
+    aggregator = run.roles[run.aggregator]
+    assert all(is_early_stage(stage) for stage in stages_of(aggregator))
+    assert not aggregator.early()
+    assert aggregator.early(besides=sender)
+
+
+def test_clusters_of_lower_merges_are_not_early(runs):
+    run = runs({"method": "tree", "fan_in": 2})
+    role = run.roles["party-1"]
+    while "labels 2.1" not in stages_of(role):
+        run.step()
+    assert not role.early()
+    assert not is_early_stage("labels 2.1")
+    assert is_early_stage("labels 1.12")
+
+
+def test_a_session_that_begins_anew_tells_the_same_local_clusters(runs, monkeypatch):
+    """To tell them once more tells nothing more; keys and boxes are others."""
+    told, sealed = [], protocol_party.seal
+
+    def noted(pair, label, content):
+        box = sealed(pair, label, content)
+        if isinstance(decode_content(content, pair.me), PackedLabels):
+            told.append((pair.me, pair.other, content, box))
+        return box
+
+    monkeypatch.setattr(protocol_party, "seal", noted)
+    first, second = runs({"method": "kcagc"}, 1), runs({"method": "kcagc"}, 2)
+    for run in (first, second):
+        run.play()
+    half = len(told) // 2
+    before, after = (
+        {(me, other): (content, box) for me, other, content, box in part} for part in (told[:half], told[half:])
+    )
+    assert len(before) == 6
+    assert before.keys() == after.keys()
+    for both, (content, box) in before.items():
+        assert after[both][0] == content
+        assert after[both][1] != box
+
+
+def test_costs_that_a_killed_hub_had_heard_still_count(runs):
+    """They are not asked for again: what it answers hangs on what each start cost before it was killed."""
+    mode = {"method": "basic", "n_init": 6, "n_clusters": 4}
+    whole, killed_often = runs(mode), runs(mode)
+    answers = []
+    for run, kill in ((whole, False), (killed_often, True)):
+        told = {}
+        while run.step():
+            before = len(told)
+            for letters in run.roles[run.aggregator].letters.values():
+                for payload in letters.outbox.values():
+                    if isinstance(message := decode(payload, run.aggregator), Answer):
+                        told[message.number] = (message.best, message.cost, message.given_up)
+            if kill and len(told) > before:
+                run.crash(run.aggregator)
+        assert all(role.finished and role.error is None for role in run.roles.values())
+        answers.append(told)
+    assert killed_often.crashes == len(answers[1])
+    assert answers[0] == answers[1]
+    assert len({cost for _, cost, _ in answers[0].values()}) > 2
+
+
+class FullDisk(Journal):
+    """A journal whose n-th commit fails, as on a disk that is full."""
+
+    commits_left = None
+
+    def commit(self):
+        if self.commits_left is not None and self._db.in_transaction:
+            self.commits_left -= 1
+            if self.commits_left < 0:
+                raise SessionError("the journal cannot be written: disk full")
+        super().commit()
+
+
+@pytest.mark.parametrize("victim", ["party-2", "coordinator"])
+@pytest.mark.parametrize("commits", range(4))
+def test_a_role_whose_journal_fails_does_nothing_more_and_goes_on_when_there_is_room_again(runs, victim, commits):
+    undisturbed = runs({"method": "kcagc"}).play()
+    run = runs({"method": "kcagc"}, 5)
+    while not run.received:
+        run.step()
+    role, journal = run.roles[victim], run.journals[victim]
+    journal.__class__ = FullDisk
+    journal.commits_left = commits
+    failed = False
+    while not failed and run.waiting():
+        try:
+            run.step()
+        except SessionError:
+            failed = True
+    assert failed
+    before = {peer: (letters.safe, letters.sent) for peer, letters in role.letters.items()}
+    for peer, letters in role.letters.items():  # whatever comes now is neither taken nor answered nor called safe
+        with pytest.raises(SessionError, match="the journal has failed"):
+            role.take_in(peer, letters.arrived + 1, encode(Finished("1.1")))
+    assert {peer: (letters.safe, letters.sent) for peer, letters in role.letters.items()} == before
+    run.crash(victim)
+    for name, found in run.play().items():
+        np.testing.assert_array_equal(found, undisturbed[name])
+    assert all(len(payloads) == 1 for payloads in run.received.values())
+
+
+@pytest.mark.parametrize("victim", ["party-1", "coordinator"])
+def test_a_role_that_dies_while_it_fails_begins_anew_when_it_comes_back(runs, victim):
+    run = runs({"method": "kcagc"})
+    while not run.received:
+        run.step()
+    run.roles[victim].fail(OwnTroubleError("trouble"))
+    before = run.journals[victim].fact("attempt")
+    run.crash(victim)
+    assert run.journals[victim].fact("attempt") != before
+    assert not run.roles[victim].finished
+    assert run.roles[victim].letters[next(iter(run.roles[victim].letters))].arrived == 0
+
+
+def test_proposed_starts_are_something_about_data(runs):
+    run = runs({"method": "basic"})
+    while not run.roles["party-1"].ledger.of("inside/confirmation.starts"):
+        run.step()
+    assert not run.roles["party-1"].early()
+    assert {entry.stage for entry in run.roles["party-1"].ledger.of("message/")} == {"hello", "confirmation"}
