@@ -1,95 +1,151 @@
-"""What can go wrong, one class for each kind of cause, so that callers and exit codes need not read messages."""
+"""Errors that kcagc raises on purpose: one class for each cause, with fields for programs and a message for people."""
 
 from typing import Self
 
 
 class KcagcError(Exception):
-    """The base of every error that kcagc raises on purpose; the command line exits with the class's `exit_code`."""
+    """Base class of every error that kcagc raises on purpose.
+
+    Attributes
+    ----------
+    exit_code : int
+        Exit code of the command line for this class.
+    public_message : str
+        Text that other organisations may read. It never contains anything about data.
+    """
 
     exit_code = 1
-    told = "aborted"  # what other organisations may be told: never anything about data
+    public_message = "aborted"
 
-    def telling(self, told: str) -> Self:
-        """Say what others are told instead."""
-        self.told = told
+    def with_public_message(self, text: str) -> Self:
+        """Set the text that other organisations may read, and return the error."""
+        self.public_message = text
         return self
 
 
 class DataError(KcagcError, ValueError):
-    """Data that cannot be used as it is; the message names what, where and what to do."""
+    """Data that cannot be used; the message names the place and the remedy.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, where, and what to do.
+    party : str, default ""
+        Party whose data these are, if the raiser knows it.
+    """
 
     exit_code = 3
-    told = "its data cannot be used"
+    public_message = "its data cannot be used"
+
+    def __init__(self, message: str = "", *, party: str = "") -> None:
+        super().__init__(message)
+        self.party = party
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return f"{self.party}: {message}" if self.party else message
 
 
 class ParameterError(KcagcError, ValueError):
-    """A parameter with a value that means nothing; the message names it and says what would do."""
+    """A parameter or setting with an invalid value; the message names it and the valid values."""
 
     exit_code = 2
-    told = "its parameters cannot be used"
+    public_message = "its parameters cannot be used"
 
 
 class DownloadError(KcagcError, OSError):
-    """A public dataset could not be fetched, or what arrived is not what was asked for."""
+    """A public dataset could not be downloaded, or the download has the wrong checksum."""
 
     exit_code = 8
 
 
 class PolicyError(KcagcError):
-    """Something would be disclosed that the operator has not accepted by name; nothing was sent."""
+    """The run would disclose something that the operator has not accepted by name; nothing was sent."""
 
     exit_code = 4
-    told = "its policy refuses this run"
-
-
-class AgreementError(KcagcError):
-    """Parties came with different parameters or different data; the message names them and the field."""
-
-    exit_code = 5
-    told = "parties do not agree"
-    odd = ""  # the party that most others do not agree with, where that is known
-
-
-class PeerError(KcagcError):
-    """A peer sent what the protocol does not allow: somebody misbehaves, or something between the peers does."""
-
-    exit_code = 6
-    told = "a peer broke the rules"
-    forgivable = True  # whether the same peer may come back and do better
-
-
-class AbortedError(KcagcError):
-    """Another role ended the run; the message names it and what it said."""
-
-    exit_code = 7
-
-    def __init__(self, origin: str, reason: str) -> None:
-        super().__init__(f"{origin} ended the run: {reason}")
-        self.origin, self.reason = origin, reason
+    public_message = "its policy refuses this run"
 
 
 class MaskReuseError(KcagcError):
-    """A label was about to hide a second, different content, which would give away both; nothing was sent."""
+    """A mask was about to hide a second, different vector, which would reveal both; nothing was sent."""
 
     exit_code = 9
 
 
-class PeerTimeoutError(KcagcError):
-    """A peer that is needed did not come, or went and did not come back, in the time that was set for it."""
-
-    exit_code = 10
-    told = "a peer is missing"
-
-
-class RejectedError(KcagcError):
-    """The aggregator does not let us in: it does not accept our certificate, our name or our identity key."""
-
-    exit_code = 11
-    told = "it was refused"
-
-
 class SessionError(KcagcError):
-    """A session cannot go on from here: its journal is in use, was written by something else, or is not the newest."""
+    """A session cannot continue: another process uses its journal, or the journal is foreign, damaged or outdated."""
 
     exit_code = 12
-    told = "its session cannot go on"
+    public_message = "its session cannot go on"
+
+
+class _PeerRelatedError(KcagcError):
+    """An error that another role caused.
+
+    Parameters
+    ----------
+    message : str
+        What the peer did.
+    peer : str, default ""
+        Name of that role; empty if it is not known.
+    """
+
+    def __init__(self, message: str = "", *, peer: str = "") -> None:
+        super().__init__(message)
+        self.peer = peer
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return f"{self.peer}: {message}" if self.peer else message
+
+
+class AgreementError(_PeerRelatedError):
+    """Roles came with different parameters or different data; the message names the roles and the field."""
+
+    exit_code = 5
+    public_message = "parties do not agree"
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class PeerError(_PeerRelatedError):
+    """A peer sent something that the protocol does not allow."""
+
+    exit_code = 6
+    public_message = "a peer broke the rules"
+    recoverable = True  # whether the same peer may correct the cause and connect again
+
+
+class EquivocationError(PeerError):
+    """A peer sent two different messages under one number, which no accident explains; the run ends."""
+
+    recoverable = False
+
+
+class AbortedError(_PeerRelatedError):
+    """Another role, `peer`, ended the run; `reason` is the public message of that role."""
+
+    exit_code = 7
+
+    @property
+    def reason(self) -> str:
+        """Public message of the role that ended the run."""
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        return f"{self.peer} ended the run: {self.reason}"
+
+
+class PeerTimeoutError(_PeerRelatedError):
+    """A peer did not connect, or did not send anything, within the configured time."""
+
+    exit_code = 10
+    public_message = "a peer timed out"
+
+
+class RejectedError(_PeerRelatedError):
+    """The aggregator rejects this role: its certificate, its name or its identity key."""
+
+    exit_code = 11
+    public_message = "it was rejected"

@@ -82,7 +82,7 @@ ENEMIES = {
     "a welcome for a challenge": (beginning(Welcome(b"", 0, 0, 0, b"")), 6, "another frame than a challenge"),
     "another version": (beginning(challenge(link="kcagc-link/9")), 5, "coordinator speaks 'kcagc-link/9'"),
     "an invisible version": (beginning(challenge(link=INVISIBLE)), 5, r"coordinator speaks 'kcagc\\x1b"),
-    "another name": (beginning(challenge(name="b\n")), 11, r"'b\\n' listens there, where coordinator was expected"),
+    "another name": (beginning(challenge(name="b\n")), 11, r"coordinator: 'b\\n' listens at its address"),
     "a refusal in escapes": (refusing("identity", INVISIBLE), 11, r"coordinator refuses: kcagc\?\[2J"),
     "words in escapes": (
         refusing("", INVISIBLE, grpc.StatusCode.UNIMPLEMENTED),

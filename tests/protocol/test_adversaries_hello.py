@@ -183,7 +183,7 @@ def test_what_others_are_told_of_a_disagreement_names_both_and_the_field():
     outcome = differing("n_init", "party-2").play()
     told = outcome.errors["party-1"]
     assert isinstance(told, AbortedError)
-    assert told.origin == COORDINATOR
+    assert told.peer == COORDINATOR
     for word in ("party-2", COORDINATOR, "n_init"):
         assert word in told.reason
 
@@ -395,14 +395,16 @@ def test_a_hello_of_an_earlier_session_is_of_no_use(mode, to):
 def test_the_hello_that_reaches_the_hub_may_not_be_an_earlier_one(mode):
     earlier = Stage(parameters(aggregator=mode), session=5).play()
     old = next(message for sender, _, message in earlier.messages(Hello) if sender == "party-2")
-    ended_by(fit(Changing(Hello, lambda _: old, sender="party-2"), aggregator=mode), PeerError, "party-2", "one's own")
+    ended_by(
+        fit(Changing(Hello, lambda _: old, sender="party-2"), aggregator=mode), PeerError, "party-2", "than its own"
+    )
 
 
 def test_a_whole_earlier_session_shown_again_is_refused_by_everybody():
     earlier = Stage(parameters(), session=5).play()
     old = earlier.messages(Hellos)[0][2]
     outcome = fit(Changing(Hellos, lambda _: old))
-    ended_by(outcome, PeerError, "one's own")
+    ended_by(outcome, PeerError, "than its own")
     assert set(outcome.origins) == {"party-1", "party-2", "party-3"}
 
 

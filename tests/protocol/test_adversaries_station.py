@@ -118,7 +118,7 @@ def test_nobody_can_accept_for_another(lacking):
     for name, error in outcome.errors.items():
         if name not in (lacking, "party-3"):
             assert isinstance(error, AbortedError)
-            assert error.origin == lacking
+            assert error.peer == lacking
             assert error.reason == "its policy refuses this run"
 
 
@@ -268,7 +268,7 @@ def test_no_errors_words_travel_unless_they_were_chosen_to(kind):
     ((_, payload),) = station.deliver("peer", b"")
     assert b"4711" not in payload
     assert b"zoe" not in payload
-    chosen = Driver("bank", failing(kind("the balance of zoe is 4711").telling("chosen words")), ("peer",))
+    chosen = Driver("bank", failing(kind("the balance of zoe is 4711").with_public_message("chosen words")), ("peer",))
     chosen.start()
     ((_, payload),) = chosen.deliver("peer", b"")
     assert decode(payload, "bank") == Abort("bank", "chosen words")
@@ -276,7 +276,7 @@ def test_no_errors_words_travel_unless_they_were_chosen_to(kind):
 
 def test_an_abort_is_passed_on_with_its_origin_and_not_back_to_it():
     station = Driver(
-        "aggregator", failing(AbortedError("bank", "its data cannot be used")), ("bank", "shop", "telecom")
+        "aggregator", failing(AbortedError("its data cannot be used", peer="bank")), ("bank", "shop", "telecom")
     )
     station.start()
     sent = station.deliver("peer", b"")
@@ -292,13 +292,13 @@ def test_all_others_hear_which_role_failed(who, mode):
     stage.data[who] = PartyData.build(who, data_of(3)[who].graph, np.zeros((36, 3)), FILTER)
     outcome = stage.play()
     assert type(outcome.raised) is DataError
-    assert str(outcome.raised).startswith(f"{who}: ")
+    assert outcome.raised.party == who
     assert not outcome.about_data()
     assert not outcome.waiting
     for name, error in outcome.errors.items():
         if name != who:
             assert isinstance(error, AbortedError)
-            assert (error.origin, error.reason) == (who, "its data cannot be used")
+            assert (error.peer, error.reason) == (who, "its data cannot be used")
 
 
 @pytest.mark.parametrize("mode", ["coordinator", "party"])

@@ -69,7 +69,7 @@ def test_a_role_that_has_ended_cannot_be_ended_again():
 
 def test_words_for_others_are_cut_to_what_they_will_read():
     station = started(listening())
-    (_, payload), _ = station.fail(AgreementError("long").telling("x" * 10_000))
+    (_, payload), _ = station.fail(AgreementError("long").with_public_message("x" * 10_000))
     message = decode(payload, "ann")
     assert set(message.reason) == {"x"}
     assert len(message.reason) == 400

@@ -255,7 +255,7 @@ def test_an_abort_ends_a_role_that_waits_for_somebody_else(runs):
     for name in ("party-1", "party-2", run.aggregator):
         error = run.roles[name].error
         assert isinstance(error, AbortedError)
-        assert (error.origin, error.reason) == ("party-3", "aborted")
+        assert (error.peer, error.reason) == ("party-3", "aborted")
 
 
 class OwnTroubleError(ValueError):
@@ -270,7 +270,7 @@ def test_two_different_messages_under_one_number_end_the_run_as_misbehaviour(run
     assert "party-1: sent two different messages under number 1" in str(run.roles[run.aggregator].error)
     while run.step():
         pass
-    assert {run.roles[name].error.origin for name in run.data} == {run.aggregator}
+    assert {run.roles[name].error.peer for name in run.data} == {run.aggregator}
 
 
 def test_a_journal_with_other_data_sends_nothing(runs):

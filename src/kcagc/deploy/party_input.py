@@ -69,8 +69,8 @@ def read_input(config: Config, section: NewData, kept: KeptTable | None = None) 
     try:
         values = fitted.apply(files.table)
     except DataError as error:
-        if str(error).startswith(f"{config.me}: "):
+        if error.party:
             raise
-        raise DataError(f"{config.me}: {config.file(section.features)}: {error}") from error
+        raise DataError(f"{config.file(section.features)}: {error}", party=config.me) from error
     data = PartyData.build(config.me, files.graph, values, filter_of(settings.filter, settings.psi))
     return PartyInput(data, fitted, files, rules if kept is None else None)

@@ -80,7 +80,7 @@ def read_present(
 
 def _same_kind(ids: NodeIds, known: Known, path: PathLike, party: str) -> NodeIds:
     if isinstance(ids.values, list) != known.are_text:
-        raise DataError(f"{party}: {path}: ids are {kind_and_example(ids.values)}, but {known.said}")
+        raise DataError(f"{path}: ids are {kind_and_example(ids.values)}, but {known.said}", party=party)
     return ids
 
 

@@ -47,11 +47,11 @@ class InputFile:
             if kind in _PACKED and name.endswith(f".{kind}.gz"):
                 return cls(found, party, kind, packed=True)
         endings = [f".{kind}{gz}" for kind in kinds for gz in ("", ".gz") if not gz or kind in _PACKED]
-        raise DataError(f"{party}: {path}: its name must end in {', '.join(endings[:-1])} or {endings[-1]}")
+        raise DataError(f"{path}: its name must end in {', '.join(endings[:-1])} or {endings[-1]}", party=party)
 
     def error(self, message: str) -> DataError:
         """Give the error that says `message` about this file."""
-        return DataError(f"{self.party}: {self.path}: {message}")
+        return DataError(f"{self.path}: {message}", party=self.party)
 
     @contextmanager
     def opened(self) -> Iterator[IO[bytes]]:

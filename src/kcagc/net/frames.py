@@ -117,7 +117,7 @@ def decode_frame(payload: bytes, sender: str) -> AnyFrame:
         return _frames.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         said = "".join(letter if letter.isprintable() else "?" for letter in str(error))  # which may be the sender's
-        raise PeerError(f"{sender}: sent a frame that cannot be read: {said}") from error
+        raise PeerError(f"sent a frame that cannot be read: {said}", peer=sender) from error
 
 
 def parts(number: int, payload: bytes) -> Iterator[Part]:
@@ -142,19 +142,20 @@ class Assembly:
         if part.offset == 0:
             if part.length > self._longest:
                 raise PeerError(
-                    f"{self._sender}: announced a message of {part.length:,} bytes; at most {self._longest:,} are "
-                    "allowed (waiting.largest_message)"
+                    f"announced a message of {part.length:,} bytes; at most {self._longest:,} are "
+                    "allowed (waiting.largest_message)",
+                    peer=self._sender,
                 )
             self._number, self._length, self._data = part.number, part.length, bytearray()
         if (part.number, part.length, part.offset) != (self._number, self._length, len(self._data)):
-            raise PeerError(f"{self._sender}: sent a part of a message that does not follow the one before")
+            raise PeerError("sent a part of a message that does not follow the one before", peer=self._sender)
         if part.offset + len(part.data) > self._length or (not part.data and self._length):
-            raise PeerError(f"{self._sender}: sent a part that is longer than its message, or empty")
+            raise PeerError("sent a part that is longer than its message, or empty", peer=self._sender)
         self._data += part.data
         if len(self._data) < self._length:
             return None
         payload = bytes(self._data)
         self._data = bytearray()
         if hashlib.sha256(payload).digest() != part.digest:
-            raise PeerError(f"{self._sender}: message {part.number} does not have the digest it announced")
+            raise PeerError(f"message {part.number} does not have the digest it announced", peer=self._sender)
         return part.number, payload

@@ -67,7 +67,7 @@ class ClientWire:
             except ValueError:
                 raise ConnectionLost(words) from error
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-            raise PeerError(f"{self._peer}: a frame is longer than allowed: {words}") from error
+            raise PeerError(f"a frame is longer than allowed: {words}", peer=self._peer) from error
         if code is grpc.StatusCode.UNIMPLEMENTED:
             raise Rejected(Reason.AGREEMENT, f"what listens there is not an aggregator of kcagc ({words})") from error
         raise ConnectionLost(words or str(code)) from error

@@ -118,11 +118,11 @@ class Aggregator:
         for sender, receivers in routes.items():
             message = await self.channel.receive(sender, Boxes)
             if message.stage != stage:
-                raise PeerError(f"{sender}: sent boxes of {message.stage!r} where those of {stage!r} were due")
+                raise PeerError(f"sent boxes of {message.stage!r} where those of {stage!r} were due", peer=sender)
             named = tuple(receiver for receiver, _ in message.boxes)
             if named != receivers:
                 told, due = printable(", ".join(named)), ", ".join(receivers)
-                raise PeerError(f"{sender}: sent boxes for {told} where {due} were to get one each")
+                raise PeerError(f"sent boxes for {told} where {due} were to get one each", peer=sender)
             for receiver, box in message.boxes:
                 pending.setdefault(receiver, []).append((sender, box))
         for receiver, boxes in pending.items():
@@ -196,15 +196,19 @@ class Aggregator:
         if not isinstance(message, Finished):
             message = expect(message, Masked, member)
             if message.number != number:
-                raise PeerError(f"{member}: sent a vector for sum {message.number} where that of sum {number} was due")
+                raise PeerError(
+                    f"sent a vector for sum {message.number} where that of sum {number} was due", peer=member
+                )
             if message.stage not in self._stages:
-                raise PeerError(f"{member}: asked for a sum of {message.stage!r}, which was not agreed on")
+                raise PeerError(f"asked for a sum of {message.stage!r}, which was not agreed on", peer=member)
             if min(message.shape) < 1 or len(message.words) != 8 * (_n_values(message) + CHECK_WORDS):
-                raise PeerError(f"{member}: a vector of {len(message.words)} bytes does not have shape {message.shape}")
+                raise PeerError(
+                    f"a vector of {len(message.words)} bytes does not have shape {message.shape}", peer=member
+                )
             if message.costs and message.stage != "lloyd":
-                raise PeerError(f"{member}: told costs in a sum of {message.stage!r}")
+                raise PeerError(f"told costs in a sum of {message.stage!r}", peer=member)
         if message.group != merge.group.name:
-            raise PeerError(f"{member}: spoke of group {printable(message.group)}, where {merge.group.name} was due")
+            raise PeerError(f"spoke of group {printable(message.group)}, where {merge.group.name} was due", peer=member)
         return message
 
     def _was_answered(self, message: Masked, merge: Merge, number: int) -> bool:

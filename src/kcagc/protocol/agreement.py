@@ -136,7 +136,7 @@ def read_inputs(inputs: bytes, sender: str) -> Agreement:
     try:
         return msgspec.msgpack.decode(inputs, type=Agreement)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise PeerError(f"{sender}: the inputs of its hello cannot be read: {error}") from error
+        raise PeerError(f"the inputs of its hello cannot be read: {error}", peer=sender) from error
 
 
 def compare(me: str, mine: Agreement, other: str, theirs: Agreement) -> None:
@@ -151,7 +151,7 @@ def compare(me: str, mine: Agreement, other: str, theirs: Agreement) -> None:
     if different:
         listed = "; ".join(f"{field}: {me} has {ours!r}, {other} has {yours!r}" for field, ours, yours in different)
         message = f"{me} and {other} do not agree: {listed}"
-        raise AgreementError(message).telling(message)
+        raise AgreementError(message).with_public_message(message)
 
 
 def _listed(one: Agreement, other: Agreement) -> str:

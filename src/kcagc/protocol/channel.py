@@ -47,12 +47,12 @@ class Channel:
         """Give the next message of `sender`, whatever it is but the end of the run."""
         came_from, payload = await wait([sender])
         if came_from != sender:
-            raise PeerError(f"{came_from}: sent a message while {sender} was awaited")
+            raise PeerError(f"sent a message while {sender} was awaited", peer=came_from)
         message = decode(payload, sender)
         if isinstance(message, Abort):
             # Who hears everybody takes nobody's word for who ended the run.
             origin = sender if self._hears_everybody else printable(message.origin)
-            raise AbortedError(origin, printable(message.reason))
+            raise AbortedError(printable(message.reason), peer=origin)
         return message, payload
 
     async def opened(self, group: Group, step: str, stage: str, shape: tuple[int, ...], n_costs: int = 0) -> None:

@@ -61,7 +61,7 @@ async def fit_party(membership: PartyContext, data: PartyData, *, seed: int) -> 
     party = Party(membership)
     parameters, parties = party.agreement.parameters, party.agreement.parties
     if parameters.n_clusters > data.graph.n_nodes:
-        raise DataError(f"{party.name}: n_clusters: {parameters.n_clusters} clusters of {data.graph.n_nodes} nodes")
+        raise DataError(f"n_clusters: {parameters.n_clusters} clusters of {data.graph.n_nodes} nodes", party=party.name)
     data.check_filter(party.name, parameters.filter)
     data.check_values(party.name)
     await party.begin()
@@ -87,7 +87,7 @@ def _common_seed(party: Party, told: dict[str, Confirmation], own: int) -> int:
     if party.name == first:
         return own
     if len(told[first].seed) != 8:
-        raise PeerError(f"{first}: did not send the seed of common choices")
+        raise PeerError("did not send the seed of common choices", peer=first)
     return int.from_bytes(told[first].seed, "big")
 
 
@@ -96,7 +96,7 @@ async def _local_result(party: Party, data: PartyData, seed: int) -> LocalResult
         try:
             return encode_local(compute_local(data, party.agreement.parameters, seed))
         except DataError as error:
-            raise DataError(f"{party.name}: {error}") from error
+            raise DataError(str(error), party=party.name) from error
 
     return decode_local(await once("local result", compute))
 
@@ -128,7 +128,7 @@ def _agreed_starts(party: Party, proposed: dict[str, bytes], sizes: IntArray, se
     for whose, packed in proposed.items():
         nodes = np.frombuffer(packed if len(packed) % 8 == 0 else b"", dtype="<i8")
         if len(nodes) != n_starts * k or (nodes < 0).any() or (nodes >= len(sizes)).any():
-            raise PeerError(f"{whose}: does not propose {n_starts} starts of {k} nodes each")
+            raise PeerError(f"does not propose {n_starts} starts of {k} nodes each", peer=whose)
         every.append(nodes.reshape(n_starts, k).tolist())
     chosen = []
     for number in range(n_starts):
@@ -207,7 +207,7 @@ async def _hear_labels(
             continue
         theirs = heard[speaker]
         if not 1 <= theirs.n_clusters <= most:
-            raise PeerError(f"{speaker}: sent {theirs.n_clusters} clusters, where at most {most} were agreed")
+            raise PeerError(f"sent {theirs.n_clusters} clusters, where at most {most} were agreed", peer=speaker)
         all_labels.append(unpack(theirs.packed, len(labels), theirs.n_clusters, speaker, "labels"))
         transcripts.append(theirs.transcript)
     heard_labels = [np.asarray(one, dtype="<i8").tobytes() for one in all_labels]

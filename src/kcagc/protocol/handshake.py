@@ -40,20 +40,20 @@ def own_hello(name: str, agreement: Agreement, identity: Identity, secrets: Secr
 def check_hello(me: str, mine: Agreement, hello: Hello, sender: str) -> None:
     """Compare inputs first, which has the clearer message, then the signature against the pinned key."""
     if hello.name != sender:
-        raise PeerError(f"{sender}: showed a hello of {printable(hello.name)}")
+        raise PeerError(f"showed a hello of {printable(hello.name)}", peer=sender)
     if hello.protocol != mine.protocol:
         message = (
             f"{me} and {sender} do not agree: protocol: {me} has {mine.protocol!r}, {sender} has {hello.protocol!r}"
         )
-        raise AgreementError(message).telling(message)
+        raise AgreementError(message).with_public_message(message)
     compare(me, mine, sender, read_inputs(hello.inputs, sender))
     seat = mine.seat(sender)
     wanted = KEY_BYTES if seat.role == "party" else 0
     if (len(hello.nonce), len(hello.key), len(hello.signature)) != (NONCE_BYTES, wanted, SIGNATURE_BYTES):
-        raise PeerError(f"{sender}: nonce, key or signature has the wrong length")
+        raise PeerError("nonce, key or signature has the wrong length", peer=sender)
     fresh = Fresh(hello.name, hello.nonce, hello.key)
     if not signed_by(seat.identity, statement(seat.role, mine.inputs(), fresh), hello.signature):
-        raise PeerError(f"{sender}: the hello is not signed by the identity key that {me} has pinned for {sender}")
+        raise PeerError(f"the hello is not signed by the identity key that {me} has pinned for {sender}", peer=sender)
 
 
 def begin(me: str, mine: Agreement, secrets: Secrets, hellos: tuple[Hello, ...]) -> Session:
@@ -65,7 +65,7 @@ def begin(me: str, mine: Agreement, secrets: Secrets, hellos: tuple[Hello, ...])
         check_hello(me, mine, hello, hello.name)
     own = hellos[names.index(me)]
     if (own.nonce, own.key) != (secrets.nonce, secrets.public):
-        raise PeerError(f"{me}: somebody else's nonce or key was shown as one's own")
+        raise PeerError(f"the hellos show another nonce or key for {me} than its own")
     keys = [hello.key for hello in hellos if hello.key]
     nonces = [hello.nonce for hello in hellos]
     if len(set(keys)) < len(keys) or len(set(nonces)) < len(nonces):
@@ -116,4 +116,4 @@ def compare_data(me: str, other: str, field: str, mine: object, theirs: object) 
         "graph": ' (every party must hold the same edges, unless graph="own")',
     }.get(field, "")
     message = f"{me} and {other} do not have the same {field}"
-    raise AgreementError(f"{message}{told}{hint}").telling(message)
+    raise AgreementError(f"{message}{told}{hint}").with_public_message(message)

@@ -46,7 +46,7 @@ class PartyData:
         try:
             checked = AttributedGraph.build(graph, features)
         except DataError as error:
-            raise DataError(f"{name}: {error}") from error
+            raise DataError(str(error), party=name) from error
         return cls(checked.graph, checked.features, filter)
 
     def check_values(self, name: str) -> None:
@@ -55,7 +55,7 @@ class PartyData:
         (But for tables of rank one, which are found out when they are clustered.)
         """
         if not (self.features.count_nonzero() if sparse.issparse(self.features) else self.features.any()):
-            raise DataError(f"{name}: {ALL_THE_SAME}")
+            raise DataError(ALL_THE_SAME, party=name)
 
     def check_filter(self, name: str, agreed: str) -> None:
         """Refuse a filter that is not the one agreed on."""

@@ -189,14 +189,14 @@ def _read(decoder: msgspec.msgpack.Decoder[T], payload: bytes, sender: str) -> T
     try:
         return decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise PeerError(f"{sender}: sent a message that cannot be read: {printable(str(error))}") from error
+        raise PeerError(f"sent a message that cannot be read: {printable(str(error))}", peer=sender) from error
 
 
 def expect(message: Message, kind: type[M], sender: str) -> M:
     """Refuse a message of another type than the protocol is waiting for."""
     if not isinstance(message, kind):
         wanted, got = (one.__struct_config__.tag for one in (kind, type(message)))
-        raise PeerError(f"{sender}: sent {got!r} where {wanted!r} was due")
+        raise PeerError(f"sent {got!r} where {wanted!r} was due", peer=sender)
     return message
 
 

@@ -31,15 +31,15 @@ def unpack(data: bytes, n: int, count: int, sender: str, what: str) -> IntArray:
     """Read `n` numbers below `count`; what is too short, too long or out of range names its sender."""
     width = bits_for(count)
     if len(data) != packed_size(n, count):
-        raise PeerError(f"{sender}: {what}: {len(data)} bytes where {packed_size(n, count)} were due")
+        raise PeerError(f"{what}: {len(data)} bytes where {packed_size(n, count)} were due", peer=sender)
     if width == 0:
         return np.zeros(n, dtype=np.int64)
     flat = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
     if flat[n * width :].any():
-        raise PeerError(f"{sender}: {what}: the last bits are not empty")
+        raise PeerError(f"{what}: the last bits are not empty", peer=sender)
     values = flat[: n * width].reshape(n, width) @ (1 << np.arange(width, dtype=np.int64))
     if values.size and int(values.max()) >= count:
-        raise PeerError(f"{sender}: {what}: {int(values.max())} is out of range, there are {count}")
+        raise PeerError(f"{what}: {int(values.max())} is out of range, there are {count}", peer=sender)
     return np.asarray(values, dtype=np.int64)
 
 

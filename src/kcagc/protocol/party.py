@@ -159,7 +159,7 @@ class Party:
             except AgreementError as error:
                 differences[other] = error
         for other, difference in differences.items():
-            difference.odd = other if 2 * len(differences) <= len(told) else self.name
+            difference.peer = other if 2 * len(differences) <= len(told) else self.name
             raise difference
 
     async def tell(self, stage: str, contents: dict[str, Message], *, line: str) -> None:
@@ -176,7 +176,7 @@ class Party:
         delivery = await self.channel.receive(self.agreement.aggregator, Delivery)
         if delivery.stage != stage or tuple(sender for sender, _ in delivery.boxes) != senders:
             raise PeerError(
-                f"{self.agreement.aggregator}: delivered other boxes than those of {stage} from {', '.join(senders)}"
+                f"delivered other boxes than those of {stage} from {', '.join(senders)}", peer=self.agreement.aggregator
             )
         opened = {}
         for sender, box in delivery.boxes:
@@ -198,7 +198,7 @@ class Party:
         if not merge.group.labelled:
             leader = merge.group.members[0]
             if len(self._group_keys.get(merge.group.name, b"")) != 32:
-                raise PeerError(f"{leader}: did not send the key that hides the order of group {merge.group.name}")
+                raise PeerError(f"did not send the key that hides the order of group {merge.group.name}", peer=leader)
             key = self._group_keys[merge.group.name]
         return SecureSums(self.channel, self.session, merge.group, key, digest(transcript, key))
 
@@ -211,7 +211,7 @@ class Party:
         different = [other for other, theirs in told.items() if theirs.digest != receipt]
         if different:
             raise PeerError(
-                f"{self.agreement.aggregator}: told {self.name} and {', '.join(different)} different assignments"
+                f"told {self.name} and {', '.join(different)} different assignments", peer=self.agreement.aggregator
             )
         await self.channel.put_out(output, (len(labels),))
 

@@ -64,15 +64,15 @@ class SecureSums:
         if costs:
             self._costed |= costs.keys()
             if answer.best not in self._costed or not math.isfinite(answer.cost):
-                raise PeerError(f"{sender}: names a cheapest start that is none")
+                raise PeerError("names a cheapest start that is none", peer=sender)
             if answer.best in answer.given_up or not costs.keys() >= set(answer.given_up):
-                raise PeerError(f"{sender}: gives up starts that do not go on, or the cheapest")
+                raise PeerError("gives up starts that do not go on, or the cheapest", peer=sender)
             self.best, self.cost = answer.best, answer.cost
             self.given_up = frozenset(answer.given_up)
         winning = unpack(answer.winners, n_rows, columns, sender, "winners")
         tied, position = self._ties(answer, n_rows, columns)
         if (len(answer.clear) > 0) != (stage == "margin"):
-            raise PeerError(f"{sender}: an answer of another step than {stage}")
+            raise PeerError(f"an answer of another step than {stage}", peer=sender)
         clear: Flags = np.ones(n_rows, dtype=bool)
         if stage == "margin":
             clear = unpack_bits(answer.clear, n_rows, sender, "clear winners")
@@ -125,7 +125,7 @@ class SecureSums:
             if costs:
                 words = np.concatenate([words, encode(np.array(list(costs.values())))])
         except DataError as error:  # how large a value is says something about data: others are not told
-            raise DataError(f"{me}: {error}").telling("aborted") from error
+            raise DataError(str(error), party=me).with_public_message("aborted") from error
         # Committed before anything under this label may leave: two vectors under one mask give away both.
         await perform(Use(framed(self.session.id, label), hashlib.sha256(words.data).digest()))
         if me == self.group.receiver:
@@ -194,7 +194,7 @@ class SecureSums:
         choice = await self._receive(Choice)
         positions = np.array(choice.positions, dtype=np.int64)
         if len(positions) != count or (positions < 0).any() or (positions >= below).any():
-            raise PeerError(f"{self.group.receiver}: a choice that is out of range")
+            raise PeerError("a choice that is out of range", peer=self.group.receiver)
         return positions
 
     async def _receive(self, kind: type[R]) -> R:
@@ -203,17 +203,17 @@ class SecureSums:
         if where != (self.group.name, self.number):
             got = f"an answer to sum {where[1]} of group {printable(where[0])}"
             asked = f"sum {self.number} of group {self.group.name}"
-            raise PeerError(f"{self.group.receiver}: {got}, where {asked} was asked")
+            raise PeerError(f"{got}, where {asked} was asked", peer=self.group.receiver)
         self.transcript = digest(self.transcript, payload)
         self.number += 1
         return answer
 
     def _ties(self, answer: Answer, n_rows: int, columns: int) -> tuple[IntArray, IntArray]:
         if len(answer.tied_rows) % 8 or len(answer.tied_rows) != 2 * len(answer.tied_positions):
-            raise PeerError(f"{self.group.receiver}: the ties of an answer have the wrong length")
+            raise PeerError("the ties of an answer have the wrong length", peer=self.group.receiver)
         rows, positions = positions_of(answer.tied_rows, answer.tied_positions)
         if rows.size and (rows.min() < 0 or rows.max() >= n_rows or positions.max() >= columns):
-            raise PeerError(f"{self.group.receiver}: a tie that is out of range")
+            raise PeerError("a tie that is out of range", peer=self.group.receiver)
         return rows, positions
 
     def _label(self) -> bytes:

@@ -120,7 +120,7 @@ class RoleClient:
             self._say(f"cannot reach {self._play.aggregator} yet: {found.words}")
             return 0
         if failures + 1 >= _PROBES:
-            raise RejectedError(f"{self._play.aggregator}: {found.words}")
+            raise RejectedError(f"{found.words}", peer=self._play.aggregator)
         return failures + 1
 
     def _say(self, words: str) -> None:

@@ -122,7 +122,7 @@ class Link:
             elif isinstance(frame, Pong):
                 self._answered.set()
             else:
-                raise PeerError(f"{self._letters.peer}: sent an opening frame in the middle of a stream")
+                raise PeerError("sent an opening frame in the middle of a stream", peer=self._letters.peer)
 
     async def _hand_over(self) -> None:
         while True:

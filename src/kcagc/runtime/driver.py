@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from kcagc.disclosure import Entry, Ledger
@@ -50,13 +50,6 @@ class MemoryStore:
         """Remember a label's content, and refuse another."""
         if self.labels.setdefault(label, digest) != digest:
             raise MaskReuseError("a label that hides one content was about to hide another; nothing was sent")
-
-
-def accused(error: Exception, names: Iterable[str]) -> str:
-    """Name the peer that an error is about, where it is about one that misbehaved and may come back."""
-    if not isinstance(error, PeerError) or not error.forgivable:
-        return ""
-    return next((name for name in names if str(error).startswith(f"{name}: ")), "")
 
 
 class Driver:
@@ -149,13 +142,13 @@ class Driver:
     def _farewell(self, error: Exception) -> list[tuple[str, bytes]]:
         """Tell the peers which role ended the run and why, in words that say nothing about data."""
         self._role.close()
-        origin, reason = self.name, error.told if isinstance(error, KcagcError) else KcagcError.told
-        if culprit := accused(error, self.peers):
-            origin, reason = culprit, f"it broke the rules, says {self.name}"
+        origin, reason = self.name, error.public_message if isinstance(error, KcagcError) else KcagcError.public_message
+        if isinstance(error, PeerError) and error.recoverable and error.peer in self.peers:
+            origin, reason = error.peer, f"it broke the rules, says {self.name}"
         if isinstance(error, AbortedError):
-            origin, reason = error.origin, error.reason
+            origin, reason = error.peer, error.reason
         payload = encode(Abort(origin[:LONGEST_WORDS], reason[:LONGEST_WORDS]))
-        heard = error.origin if isinstance(error, AbortedError) else ""  # who said so need not hear it again
+        heard = error.peer if isinstance(error, AbortedError) else ""  # who said so need not hear it again
         told = [peer for peer in self.peers if peer != heard]
         for peer in told:
             self._record(Entry(self.name, peer, "message/abort", "abort", (), len(payload)))

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kcagc.disclosure import Entry, Ledger
-from kcagc.errors import AbortedError, KcagcError, PeerError, SessionError
+from kcagc.errors import AbortedError, EquivocationError, KcagcError, PeerError, SessionError
 from kcagc.protocol.effects import Role
 from kcagc.protocol.messages import Abort, decode, expect, is_early, is_early_stage, printable, tag_of
 from kcagc.runtime.driver import Driver, Watcher
 from kcagc.runtime.journal import MADE_AGAIN, Journal
-from kcagc.runtime.peer_queue import EquivocationError, Letter, PeerQueue
+from kcagc.runtime.peer_queue import Letter, PeerQueue
 
 
 class DurableLedger(Ledger):
@@ -262,7 +262,7 @@ class DurableRole:
             return error
         # Who hears everybody takes nobody's word for who ended the run.
         origin = sender if self._is_aggregator else printable(message.origin)
-        return AbortedError(origin, printable(message.reason))
+        return AbortedError(printable(message.reason), peer=origin)
 
     def _watch(self, name: str, progress: Any) -> None:
         if self._live and self._watcher is not None:

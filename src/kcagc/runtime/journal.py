@@ -154,7 +154,7 @@ class Journal:
     def keep_incoming(self, peer: str, number: int, digest: bytes, payload: bytes | None) -> None:
         """Keep a message that was taken in."""
         if payload is not None and len(payload) > LARGEST:
-            raise PeerError(f"{peer}: sent a message of {len(payload):,} bytes, which is too long to be kept")
+            raise PeerError(f"sent a message of {len(payload):,} bytes, which is too long to be kept", peer=peer)
         row = (peer, number, digest, payload)
         self._write("INSERT INTO incoming (peer, number, digest, payload) VALUES (?, ?, ?, ?)", row)
 

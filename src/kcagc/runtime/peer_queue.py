@@ -11,14 +11,7 @@ import hashlib
 from collections import deque
 from dataclasses import dataclass
 
-from kcagc.errors import PeerError
-
-
-class EquivocationError(PeerError):
-    """A peer has sent two different messages under one number: it is not an accident, and ends the run."""
-
-    forgivable = False
-
+from kcagc.errors import EquivocationError, PeerError
 
 MOST_WAITING = 32  # messages of one peer that nobody has asked for yet
 
@@ -61,7 +54,7 @@ class PeerQueue:
     def note_acknowledged(self, number: int) -> None:
         """Forget what is safe at the peer."""
         if number > self.sent:
-            raise PeerError(f"{self.peer}: says that message {number} has arrived, and only {self.sent} were sent")
+            raise PeerError(f"says that message {number} has arrived, and only {self.sent} were sent", peer=self.peer)
         for done in range(self.acknowledged + 1, number + 1):
             self.outbox.pop(done, None)
         self.acknowledged = max(self.acknowledged, number)
@@ -71,14 +64,14 @@ class PeerQueue:
         digest = hashlib.sha256(payload).digest()
         if 0 < number <= self.arrived:
             if self._digests.get(number) != digest:
-                told = f"{self.peer} sent two different messages under one number"
-                raise EquivocationError(f"{self.peer}: sent two different messages under number {number}").telling(told)
+                error = EquivocationError(f"sent two different messages under number {number}", peer=self.peer)
+                raise error.with_public_message(f"{self.peer} sent two different messages under one number")
             return False
         if number != self.arrived + 1:
-            raise PeerError(f"{self.peer}: sent message {number} where {self.arrived + 1} was due")
+            raise PeerError(f"sent message {number} where {self.arrived + 1} was due", peer=self.peer)
         waiting = self._waiting_bytes + len(payload)
         if len(self._inbox) >= MOST_WAITING or (self._inbox and waiting > self._most_waiting_bytes):
-            raise PeerError(f"{self.peer}: sent more messages than anybody asked for")
+            raise PeerError("sent more messages than anybody asked for", peer=self.peer)
         self.arrived, self._waiting_bytes = number, waiting
         self.bytes_arrived += len(payload)
         self._digests[number] = digest

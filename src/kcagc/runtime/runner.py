@@ -262,8 +262,8 @@ class Runner:
                     self._excused.add(peer)
                     self._changed.set()
                     continue
-                are = "is" if len(gone) == 1 else "are"
-                await self._give_up(f"{', '.join(gone)} {are} missing: not connected for {seconds} seconds")
+                others = "".join(f", nor is {other}" for other in gone if other != peer)
+                await self._give_up(peer, f"not connected for {seconds} seconds{others}")
                 return
         # A party waits for everybody through the aggregator, which gives up on who is missing first.
         longest = self._waiting.silent if self._is_aggregator else self._waiting.silent + self._waiting.missing
@@ -271,16 +271,16 @@ class Runner:
         for peer, since in self._awaited.items():
             if peer in self.links and now - max(self._heard_at[peer], since) > longest:
                 seconds = round(longest)
-                await self._give_up(f"{peer} is connected, but has been silent for {seconds} seconds")
+                await self._give_up(peer, f"connected, but silent for {seconds} seconds")
                 return
         if self._is_aggregator:
             for peer, link in self.links.items():
                 link.tell_missing(tuple(name for name in gone if name != peer))
         self._say(gone or self._awaited_elsewhere, now)
 
-    async def _give_up(self, message: str) -> None:
+    async def _give_up(self, peer: str, message: str) -> None:
         """End the run for want of a peer: the aggregator for all; a party for itself, and the same command goes on."""
-        error = PeerTimeoutError(message).telling(message)
+        error = PeerTimeoutError(message, peer=peer).with_public_message(f"{peer}: {message}")
         if self._is_aggregator:
             await self.fail(error)
         else:
@@ -297,7 +297,7 @@ class Runner:
 
     def _told_missing(self, peer: str, names: tuple[str, ...]) -> None:
         if self._is_aggregator:
-            raise PeerError(f"{peer}: told the aggregator who is missing")
+            raise PeerError("told the aggregator who is missing", peer=peer)
         self._awaited_elsewhere = names
         self._changed.set()
 

@@ -57,7 +57,7 @@ class RoleServer:
             raise Rejected(Reason.LATER, f"{play.card.name} is between two sessions")
         anew = known not in (None, caller.opened.attempt) and caller.opened.bound == b"" and letters.arrived > 0
         if anew and stage.role.early():
-            await runner.fail(AbortedError(name, "it began a new session"))
+            await runner.fail(AbortedError("it began a new session", peer=name))
             raise Rejected(Reason.LATER, f"{play.card.name} begins a new session too")
         check_place(caller, play.card.name, stage.session.place, letters)
         # Nothing was waited for since it was seen that there is no other: of two that come together one is let in.

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcagc.disclosure import Entry
-from kcagc.errors import AbortedError, AgreementError, SessionError
+from kcagc.errors import AbortedError, AgreementError, PeerError, SessionError
 from kcagc.net.tls import Credentials
 from kcagc.protocol.effects import Role
-from kcagc.runtime.driver import Watcher, accused
+from kcagc.runtime.driver import Watcher
 from kcagc.runtime.durable import DurableRole
 from kcagc.runtime.peer_queue import PeerQueue
 from kcagc.runtime.runner import Log, Runner, Waiting
@@ -83,7 +83,7 @@ class Stage:
         except Exception as error:
             if role.error is not error or isinstance(error, SessionError):  # that one can be taken up again
                 raise
-            early = role.early(besides=accused(error, play.card.agreement.parties))
+            early = role.early(besides=_culprit(error))
             await self._worker.call(self.session.journal.fail, str(error))
             if again and early and self._somebody_else(error):
                 play.log(f"{error}; waiting for a new start")
@@ -94,12 +94,8 @@ class Stage:
 
     def _somebody_else(self, error: Exception) -> bool:
         """Say whether the run ended because of another party, which may come back and do better."""
-        cause = accused(error, self._play.card.agreement.parties)
-        if isinstance(error, AbortedError):
-            cause = error.origin
-        elif isinstance(error, AgreementError):
-            cause = error.odd
-        return cause not in ("", self._play.card.name, self._play.aggregator)
+        cause = error.peer if isinstance(error, AbortedError | AgreementError) else _culprit(error)
+        return cause in self._play.card.agreement.parties and cause not in (self._play.card.name, self._play.aggregator)
 
     async def bind(self, peer: str, attempt: bytes) -> None:
         """Keep which session a peer is in."""
@@ -109,6 +105,11 @@ class Stage:
         """Keep in the ledger what the first words on a stream tell a peer."""
         entry = Entry(self._play.card.name, peer, kind, "connection", (), 0)
         await self.runner.have_done(self.session.journal.record_link, entry)
+
+
+def _culprit(error: Exception) -> str:
+    """Return the peer that broke the rules and may correct that, or an empty string."""
+    return error.peer if isinstance(error, PeerError) and error.recoverable else ""
 
 
 def pause_before(starts: int) -> float:

@@ -63,7 +63,7 @@ async def identify(wire: ServerWire, card: Card) -> Caller:
     except TimeoutError:
         raise Rejected(Reason.MISBEHAVIOUR, "says nothing") from None
     if not isinstance(frame, Open):
-        raise PeerError(f"{wire.address}: began with another frame than an opening")
+        raise PeerError("began with another frame than an opening", peer=wire.address)
     if frame.link != LINK:
         told = f"{card.name} speaks {LINK}, the other end {frame.link!r}: install the same version of kcagc"
         raise Rejected(Reason.AGREEMENT, told)
@@ -130,13 +130,13 @@ async def challenged(wire: Wire, card: Card, aggregator: str) -> Challenge:
     """Hear, as a party, who listens; nothing has been said so far."""
     challenge = await _next_frame(wire)
     if not isinstance(challenge, Challenge):
-        raise PeerError(f"{aggregator}: began with another frame than a challenge")
+        raise PeerError("began with another frame than a challenge", peer=aggregator)
     if challenge.link != LINK:
         raise AgreementError(
             f"{aggregator} speaks {challenge.link!r}, {card.name} {LINK}: install the same version of kcagc"
         )
     if challenge.name != aggregator:
-        raise RejectedError(f"{challenge.name!r} listens there, where {aggregator} was expected")
+        raise RejectedError(f"{challenge.name!r} listens at its address", peer=aggregator)
     return challenge
 
 
@@ -166,11 +166,11 @@ async def introduce(
     await wire.send(msgspec.structs.replace(said, signature=card.identity.sign(signed)))
     answer = await _next_frame(wire, max(patience, _SECONDS))
     if not isinstance(answer, Welcome):
-        raise PeerError(f"{aggregator}: answered an opening with something else than a welcome")
+        raise PeerError("answered an opening with something else than a welcome", peer=aggregator)
     expected = welcoming(aggregator, signed, _unsigned(answer))
     if not signed_by(card.agreement.seat(aggregator).identity, expected, answer.signature):
         raise RejectedError(
-            f"what listens there does not have the identity key that {card.name} has pinned for {aggregator}"
+            f"the server at its address does not have the identity key that {card.name} has pinned", peer=aggregator
         )
     if bound not in (b"", answer.attempt):
         raise SessionError(f"that session is over: {aggregator} has begun another")

@@ -22,6 +22,7 @@ def unseal(pair: Pair, label: bytes, box: bytes) -> bytes:
         return ChaCha20Poly1305(pair.box_key(pair.other, pair.me, label)).decrypt(_ZERO_NONCE, box, label)
     except InvalidTag as error:
         raise PeerError(
-            f"{pair.other}: a message to {pair.me} does not open with the keys of this session: it was changed on the "
-            "way, or the two were shown different hellos (one from an earlier session, for example)"
+            f"a message to {pair.me} does not open with the keys of this session: it was changed on the "
+            "way, or the two were shown different hellos (one from an earlier session, for example)",
+            peer=pair.other,
         ) from error

@@ -42,7 +42,7 @@ class Secrets:
         try:
             return X25519PrivateKey.from_private_bytes(self.private).exchange(X25519PublicKey.from_public_bytes(public))
         except ValueError as error:
-            raise PeerError(f"{who}: the session key is not usable: no secret can be shared with it") from error
+            raise PeerError("the session key is not usable: no secret can be shared with it", peer=who) from error
 
     def __repr__(self) -> str:
         return "Secrets(…)"
