@@ -167,7 +167,7 @@ def test_a_coordinator_has_nothing_to_diagnose(alice):
     ("ids", "labels", "words"),
     [
         (names_of()[:-1], CLASSES[:-1], "1 of the graph's ids are missing ('n023'); it belongs to another run"),
-        ([*names_of()[:-1], "zed"], CLASSES, "1 are not in the graph ('zed')"),
+        ([*names_of()[:-1], "zed"], CLASSES, "1 are not among the graph's ids ('zed')"),
     ],
 )
 def test_labels_of_other_nodes_are_refused(alice, ids, labels, words):

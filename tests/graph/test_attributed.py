@@ -45,7 +45,7 @@ def test_rows_are_aligned_by_id():
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        (["x", "z"], r"1 of the graph's ids are missing \('y'\); 1 are not in the graph \('z'\)"),
+        (["x", "z"], r"1 of the graph's ids are missing \('y'\); 1 are not among the graph's ids \('z'\)"),
         (["x"], "1 of the graph's ids are missing"),
         (["x", "x"], "'x' appears twice, in rows 0 and 1"),
         ([1, 2], r"numbers \(such as 1\), but the graph's ids are strings \(such as 'x'\)"),

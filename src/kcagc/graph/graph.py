@@ -95,6 +95,14 @@ class Graph:
         matrix.sort_indices()
         return cls(matrix, known)
 
+    def selected(self, rows: IntArray, ids: NodeIds | None) -> Graph:
+        """Return the graph on the nodes `rows`, in that order, with these names and the edges between them."""
+        if np.array_equal(rows, np.arange(self.n_nodes)):
+            return self if self.ids is ids else Graph(self.adjacency, ids)
+        inside = self.adjacency[rows][:, rows]
+        inside.sort_indices()
+        return Graph(inside, ids)
+
     @property
     def n_nodes(self) -> int:
         """How many nodes there are, isolated ones included."""

@@ -49,51 +49,88 @@ class NodeIds:
         """Say in words what the ids are."""
         return _kind(self.values)
 
-    def positions(self, values: Iterable[Any], *, where: str) -> IntArray:
-        """Find the row of each of `values`; one that is unknown is an error that names it and its place."""
-        return self._positions(one_kind(values, where), where)
+    @classmethod
+    def numbered(cls, n: int) -> NodeIds:
+        """Return the ids 0, 1, ..., n-1 of nodes without names."""
+        return cls(np.arange(n, dtype=np.int64), where="nodes")
 
-    def alignment(self, values: Iterable[Any], *, where: str) -> IntArray:
-        """Give the order that brings rows called `values` into this order; both must hold the same ids."""
-        other = NodeIds.of(values, where=where)
-        self._check_kind(other.values, where)
-        ours, theirs = set(self._listed()), set(other._listed())
-        problems = [
-            f"{len(found)} {what} ({', '.join(_shown(value) for value in sorted(found)[:_LISTED])}"
-            f"{', ...' if len(found) > _LISTED else ''})"
-            for found, what in (
-                (ours - theirs, "of the graph's ids are missing"),
-                (theirs - ours, "are not in the graph"),
-            )
-            if found
-        ]
-        if problems:
-            raise DataError(f"{where}: ids do not match the graph's: {'; '.join(problems)}")
-        return other._positions(self.values, where)
+    @property
+    def are_text(self) -> bool:
+        """Whether the ids are strings."""
+        return isinstance(self.values, list)
 
-    def _positions(self, values: IntArray | list[str], where: str) -> IntArray:
-        self._check_kind(values, where)
+    def tolist(self) -> list[Any]:
+        """Return the ids as Python strings or integers."""
+        return self.values if isinstance(self.values, list) else self.values.tolist()
+
+    def take(self, rows: IntArray) -> NodeIds:
+        """Return the ids of some rows, in the order of `rows`."""
+        values = self.values
+        return NodeIds([values[row] for row in rows] if isinstance(values, list) else values[rows], where="ids")
+
+    def sorted_rows(self) -> IntArray:
+        """Return the rows in the order that all parties share: numbers by size, strings by code point."""
+        if isinstance(self.values, list):
+            return np.array(sorted(range(len(self)), key=self.values.__getitem__), dtype=np.int64)
+        return self._order
+
+    def find(self, values: IntArray | list[str]) -> IntArray:
+        """Return the row of each of `values`, which are of the same kind as these ids; -1 where there is none."""
         if isinstance(values, list):
-            found = np.fromiter((self._row.get(value, -1) for value in values), np.int64, len(values))
-        elif len(self) == 0 or len(values) == 0:
-            found = np.full(len(values), -1)
-        else:
-            at = np.minimum(np.searchsorted(self._sorted, values), len(self) - 1)
-            found = np.where(self._sorted[at] == values, self._order[at], -1)
+            return np.fromiter((self._row.get(value, -1) for value in values), np.int64, len(values))
+        if len(self) == 0 or len(values) == 0:
+            return np.full(len(values), -1, dtype=np.int64)
+        at = np.minimum(np.searchsorted(self._sorted, values), len(self) - 1)
+        return np.where(self._sorted[at] == values, self._order[at], -1)
+
+    def positions(self, values: Iterable[Any], *, where: str) -> IntArray:
+        """Return the row of each of `values`; an unknown id is an error that names the id and its row."""
+        wanted = one_kind(values, where)
+        self._check_kind(wanted, where)
+        found = self.find(wanted)
         unknown = np.flatnonzero(found < 0)
         if unknown.size:
-            named = ", ".join(f"{_shown(values[row])} in row {row}" for row in unknown[:_LISTED])
+            named = ", ".join(f"{_shown(wanted[row])} in row {row}" for row in unknown[:_LISTED])
             more = f" and {unknown.size - _LISTED} more" if unknown.size > _LISTED else ""
             raise DataError(f"{where}: no node has the id {named}{more}")
         return found
 
-    def _listed(self) -> list[Any]:
-        return self.values if isinstance(self.values, list) else self.values.tolist()
+    def alignment(
+        self,
+        values: Iterable[Any] | NodeIds,
+        *,
+        where: str,
+        whose: str = "the graph's",
+        missing: bool = False,
+        extra: bool = False,
+    ) -> IntArray:
+        """Return, for each of these ids, the row of a table whose rows are named `values`.
 
-    def _check_kind(self, values: IntArray | list[str], where: str) -> None:
+        Both must hold the same ids. With `missing`, an id without a row gets -1; with `extra`, rows of other ids are
+        left out.
+        """
+        rows = values if isinstance(values, NodeIds) else NodeIds.of(values, where=where)
+        self._check_kind(rows.values, where, whose)
+        found, known = rows.find(self.values), self.find(rows.values)
+        absent = [] if missing else np.flatnonzero(found < 0).tolist()
+        unknown = [] if extra else np.flatnonzero(known < 0).tolist()
+        problems = [
+            f"{len(wrong)} {what} ({', '.join(map(_shown, sorted(ids.values[row] for row in wrong)[:_LISTED]))}"
+            f"{', ...' if len(wrong) > _LISTED else ''})"
+            for wrong, ids, what in (
+                (absent, self, f"of {whose} ids are missing"),
+                (unknown, rows, f"are not among {whose} ids"),
+            )
+            if wrong
+        ]
+        if problems:
+            raise DataError(f"{where}: ids do not match {whose}: {'; '.join(problems)}")
+        return found
+
+    def _check_kind(self, values: IntArray | list[str], where: str, whose: str = "the graph's") -> None:
         if len(values) and len(self) and _kind(values) != self.kind:
             raise DataError(
-                f"{where}: ids here are {_kind(values)} (such as {_shown(values[0])}), but the graph's ids are "
+                f"{where}: ids here are {_kind(values)} (such as {_shown(values[0])}), but {whose} ids are "
                 f"{self.kind} (such as {_shown(self.values[0])}); write them the same way in both"
             )
 
