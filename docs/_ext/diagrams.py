@@ -10,8 +10,8 @@ NAMES = ("bank", "telecom", "shop")
 
 
 def whole() -> str:
-    """Draw who takes part in a run, and what passes between them."""
-    c = Canvas("whole", 680, 300, "Three parties connect to a coordinator that relays sealed boxes and sums vectors")
+    """Draw the participants of a run and their messages."""
+    c = Canvas("whole", 680, 300, "Three parties connect to a coordinator that relays encrypted messages and adds masked vectors")
     for number, name in enumerate(NAMES):
         y = 20 + 95 * number
         c.box(10, y, 190, 72, [name, "own columns, shared graph"], name)
@@ -21,23 +21,23 @@ def whole() -> str:
         95,
         180,
         110,
-        ["coordinator", "relays sealed boxes,", "sums masked vectors,", "holds no data"],
+        ["coordinator", "relays messages,", "adds masked vectors,", "holds no data"],
         "coordinator",
     )
-    c.text(336, 22, "up: masked distances, sealed boxes", "dim")
-    c.text(336, 288, "down: which column of each row is least", "dim")
+    c.text(336, 22, "up: masked distances, encrypted messages", "dim")
+    c.text(336, 288, "down: position of the smallest value per row", "dim")
     return c.svg()
 
 
 def protocol_1() -> str:
-    """Draw what a party does alone."""
-    c = Canvas("local", 760, 210, "Protocol 1: filter, project, seed, one step by nine, Lloyd, local clusters")
+    """Draw the steps of one party alone."""
+    c = Canvas("local", 760, 210, "Protocol 1: filter, project, seed, margin-9 step, Lloyd, local clusters")
     steps = [
         ["table X", "n rows of", "own columns"],
         ["filter", "averages along", "edges, ψ times"],
         ["project", "top singular", "vectors"],
         ["seed", "k̂ centres", "far apart"],
-        ["1/9 step", "only clear wins", "move centres"],
+        ["margin-9 step", "only clear wins", "move centres"],
         ["Lloyd", "until nothing", "moves"],
     ]
     for number, lines in enumerate(steps):
@@ -46,29 +46,29 @@ def protocol_1() -> str:
         if number:
             c.arrow(x - 12, 62, x - 1, 62)
     c.path("M700 104 L700 140", arrow=True)
-    c.box(580, 142, 174, 54, ["k̂ local clusters", "a number for every node"], "bank")
+    c.box(580, 142, 174, 54, ["k̂ local clusters", "a label for every node"], "bank")
     c.text(10, 150, "All of this happens at one party, on its own columns.", "dim", "start")
-    c.text(10, 170, "Nothing has been said to anybody yet.", "dim", "start")
+    c.text(10, 170, "The party has not sent anything yet.", "dim", "start")
     return c.svg()
 
 
 def protocol_2() -> str:
     """Draw one round of collaborative k-means."""
-    c = Canvas("basic", 760, 320, "Protocol 2: squared distances are summed over the parties, the winners come back")
+    c = Canvas("basic", 760, 320, "Protocol 2: squared distances are added over the parties; the answer is the nearest centre")
     for number, name in enumerate(NAMES):
         y = 14 + 92 * number
         c.box(8, y, 230, 72, [name, "‖xᵢ − cᵣ‖² in own columns,", "plus masks"], name)
         c.arrow(240, y + 36, 396, 142 + 20 * (number - 1))
     c.box(402, 98, 158, 88, ["sum", "masks cancel:", "Dᵢᵣ of all columns"], "coordinator")
     c.arrow(562, 142, 604, 142)
-    c.box(608, 98, 146, 88, ["winners", "the least Dᵢᵣ", "of each row i"], "coordinator")
+    c.box(608, 98, 146, 88, ["answer", "smallest Dᵢᵣ", "of each row i"], "coordinator")
     c.path("M681 188 L681 300 L124 300 L124 273", dashed=True, arrow=True)
     c.text(402, 292, "every party moves its own part of the centres; next round", "dim")
     return c.svg()
 
 
 def protocol_3() -> str:
-    """Draw cells: where two parties' clusters cross."""
+    """Draw cells: intersections of two parties' local clusters."""
     c = Canvas("cells", 760, 330, "Protocol 3: nodes that fall into the same local clusters at every party form a cell")
     left, top, size = 60, 30, 250
     for at in (0, 84, 167, 250):
@@ -88,7 +88,7 @@ def protocol_3() -> str:
             c.dot(x, y, 2.6, "plain")
         c.dot(left + 83 * column + 42, top + 83 * row + 42, 5 + count, "coordinator", hollow=True)
     c.text(left + 125, top + size + 30, "6 of 9 cells have nodes; each is one weighted point", "dim")
-    c.box(420, 40, 320, 62, ["exchanged once", "the local cluster number of every node"], "bank")
+    c.box(420, 40, 320, 62, ["exchanged once", "the local label of every node"], "bank")
     c.arrow(580, 104, 580, 126)
     c.box(420, 130, 320, 62, ["cells", "at most min(n, k̂ᴸ), only those with nodes"], "coordinator")
     c.arrow(580, 194, 580, 216)
@@ -98,7 +98,7 @@ def protocol_3() -> str:
 
 def protocol_4() -> str:
     """Draw masks that cancel."""
-    c = Canvas("masks", 760, 300, "Protocol 4: what one party adds, another takes away; only the sum opens")
+    c = Canvas("masks", 760, 300, "Protocol 4: one party adds a mask, another subtracts it; only the sum is visible")
     rows = [("bank", "x₁", "+ r₁₂ + r₁₃"), ("telecom", "x₂", "− r₁₂ + r₂₃"), ("shop", "x₃", "− r₁₃ − r₂₃")]
     for number, (name, value, masks) in enumerate(rows):
         y = 20 + 90 * number
@@ -116,7 +116,7 @@ def protocol_4() -> str:
     )
     c.text(630, 240, "rᵢⱼ: ChaCha20 words of a key", "dim")
     c.text(630, 258, "that only i and j can derive,", "dim")
-    c.text(630, 276, "another for every sum", "dim")
+    c.text(630, 276, "a new key for every sum", "dim")
     return c.svg()
 
 
@@ -139,18 +139,18 @@ def tree() -> str:
 
 
 def prediction() -> str:
-    """Draw how a new node is placed."""
-    c = Canvas("predict", 760, 256, "Prediction: a new node goes to the centre with the least sum of distances")
+    """Draw how a new node is assigned."""
+    c = Canvas("predict", 760, 256, "Prediction: a new node goes to the centre with the smallest sum of distances")
     c.box(8, 70, 150, 84, ["new node", "a row at each party,", "edges at all"], "plain")
     c.arrow(160, 112, 194, 112)
     for number, name in enumerate(NAMES):
         y = 10 + 74 * number
         c.box(200, y, 226, 60, [name, "distances to its own centres"], name)
         c.arrow(428, y + 30, 494, 112 + 16 * (number - 1))
-    c.text(313, 246, "filtered and projected as in the fit; nothing is fitted anew", "dim")
+    c.text(313, 246, "filtered and projected as in the fit; nothing is fitted again", "dim")
     c.box(500, 78, 110, 68, ["masked sum", "k values"], "coordinator")
     c.arrow(612, 112, 640, 112)
-    c.box(644, 78, 108, 68, ["cluster", "the least of k"], "coordinator")
+    c.box(644, 78, 108, 68, ["cluster", "smallest of k"], "coordinator")
     return c.svg()
 
 
