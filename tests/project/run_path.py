@@ -1,0 +1,93 @@
+"""List the files that a party's process executes from its configuration to its labels.
+
+`python tests/project/run_path.py` starts three parties and a coordinator as real processes, and prints the list.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+SOURCE = TESTS.parent / "src"
+MAX_FILES = 45
+SECONDS = 120.0
+
+# Runs a command and writes down, when the labels get their final name, which modules are imported by then.
+_OBSERVED = """
+import json, os, sys
+target = sys.argv.pop(1)
+def observe(event, arguments):
+    if event == "os.rename" and os.path.basename(os.fspath(arguments[1])).startswith("labels."):
+        files = [getattr(module, "__file__", None) for name, module in list(sys.modules.items())
+                 if name.split(".")[0] == "kcagc"]
+        if not os.path.exists(target):
+            with open(target, "w") as out:
+                json.dump(files, out)
+sys.addaudithook(observe)
+from kcagc.cli.main import main
+main()
+"""
+
+
+def executed_files(folder: Path) -> dict[str, list[str]]:
+    """Return, for each party of a small run, the paths in the source folder that it had executed with its labels."""
+    sys.path.insert(0, str(TESTS))
+    from kill.scenarios import SCRIPTS, free_port
+
+    script = SCRIPTS["coordinator"]
+    script.write(folder / "roles")
+    place = f"127.0.0.1:{free_port()}"
+    processes = {}
+    for role in script.roles:
+        command = ["party", "--address", place] if role in script.parties else ["coordinator", "--listen", place]
+        config = str(folder / "roles" / role / "kcagc.toml")
+        processes[role] = subprocess.Popen(
+            [sys.executable, "-c", _OBSERVED, str(folder / f"{role}.json"), *command, "--config", config],
+            env=os.environ | {"KCAGC_REPORT": "0"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    for role, process in processes.items():
+        _, errors = process.communicate(timeout=SECONDS)
+        if process.returncode != 0:
+            raise RuntimeError(f"{role} ended with exit code {process.returncode}:\n{errors}")
+    return {party: counted(json.loads((folder / f"{party}.json").read_text())) for party in script.parties}
+
+
+def counted(files: list[str | None]) -> list[str]:
+    """Return those files that hold code: a package's index that holds only a docstring is left out."""
+    return sorted(
+        Path(file).relative_to(SOURCE / "kcagc").as_posix()
+        for file in files
+        if file is not None and not only_docstring(Path(file))
+    )
+
+
+def only_docstring(path: Path) -> bool:
+    """Return whether a package's index holds nothing but a docstring."""
+    if path.name != "__init__.py":
+        return False
+    body = ast.parse(path.read_text("utf-8")).body
+    return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in body)
+
+
+def main() -> None:
+    """Print the files of the party with the most."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = max(executed_files(Path(folder)).values(), key=len)
+    print("\n".join(found))
+    packages = Counter(path.partition("/")[0] if "/" in path else "(top level)" for path in found)
+    print(", ".join(f"{package} {number}" for package, number in sorted(packages.items())))
+    print(f"{len(found)} files from configuration to labels (at most {MAX_FILES})")
+
+
+if __name__ == "__main__":
+    main()
