@@ -15,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from foreign.tensors import Data, Tensor
 from kcagc import KCAGC
-from kcagc.datasets import generate, load, split_columns
+from kcagc.datasets import load, split_columns
 from kcagc.disclosure import RISKS
 from kcagc.errors import DataError, ParameterError, PolicyError
 from kcagc.graph import AttributedGraph, ChebyshevFilter, Graph, HalfFilter
@@ -104,22 +104,6 @@ def test_bytes_are_those_of_the_messages():
     assert set(model.bytes_by_role_) == {"party-1", "party-2", "party-3", "coordinator"}
     words = model.secure_sums_ * 8
     assert words < model.bytes_by_role_["party-1"] < words + 10_000
-
-
-def test_seeding_by_all_distances_needs_one_round_and_must_be_accepted():
-    with pytest.raises(PolicyError, match="cell-distances"):
-        fitted(seeding="distances")
-    model = fitted(seeding="distances", accept=("cell-distances",))
-    assert model.rounds_ == 1
-    assert accuracy(DEMO.labels, model.labels_) > 0.8
-    assert model.ledger_.of("opened/geometry")[0].weaker
-
-
-def test_all_distances_of_too_many_rows_are_refused():
-    data = generate(3000, 3, features=(4, 4), seed=0)
-    model = KCAGC(n_clusters=3, method="basic", seeding="distances", accept=("cell-distances",))
-    with pytest.raises(ParameterError, match="more than 4,194,304"):
-        model.fit(data.parties(), adjacency=data.adjacency)
 
 
 def test_the_papers_configuration_lets_the_last_party_sum():

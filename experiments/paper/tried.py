@@ -14,10 +14,10 @@ from experiments.paper.experiment import Config, Options, Result
 from experiments.paper.store import Records
 from experiments.paper.tables import printed, spread, table
 from kcagc.datasets import split_columns
-from kcagc.disclosure.policy import CELL_DISTANCES, LABELLED_SUMS, LOCAL_MEANS
+from kcagc.disclosure.policy import LABELLED_SUMS, LOCAL_MEANS
 from kcagc.secagg.groups import TWO_PARTY_SUM
 
-_ACCEPTED = (TWO_PARTY_SUM, LABELLED_SUMS, LOCAL_MEANS, CELL_DISTANCES)
+_ACCEPTED = (TWO_PARTY_SUM, LABELLED_SUMS, LOCAL_MEANS)
 PARTIES = 16
 DEALT = "columns dealt at random"
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -26,7 +26,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "flat cells instead of a tree": {"method": "kcagc"},
     "a tree of fan-in 4": {"fan_in": 4},
     "D² seeding": {"seeding": "d2"},
-    "all distances between cells open to the last party, which clusters them alone": {"seeding": "distances"},
     "virtual nodes at the means of local clusters": {"virtual_nodes": "local"},
     "the projection itself (US) instead of U": {"scaling": "US", "unit": 100.0},
     "rows of unit length": {"scaling": "unit"},

@@ -48,8 +48,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
     - `scaling` of the projected rows: "unit" length, "U" (the paper's), or "US" divided by `unit`, a length that all
       parties agree on before they look at data.
     - `virtual_nodes`: cells stand at the mean of the "cell", or of each party's "local" cluster.
-    - `seeding`: "common" takes no round; "d2" draws starts by masked joint distances, k-1 rounds; "distances" opens
-      all distances between cells to whoever sums, which then needs no further round.
+    - `seeding`: "common" takes no round; "d2" draws starts by masked joint distances, k-1 rounds.
     - `aggregator`: who sums: a "coordinator" without data, which learns no labels, or the last "party" (the paper's).
     - `accept`: names of disclosures beyond the default mode that are meant; without them such a run is refused.
     - `max_iter`: Lloyd iterations; `n_init`: starts, run side by side, of which the cheapest is kept.

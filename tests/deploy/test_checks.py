@@ -58,7 +58,8 @@ def spoil(path, name):
     elif name == "certificate":
         (folder / "ca.pem").write_text("no certificate")
     elif name == "policy":
-        edit(path, r"^# seeding = .*", 'seeding = "distances"')
+        edit(path, r"^aggregator = .*", 'aggregator = "party"')
+        edit(path, r'^\[\[roles\]\]\nname = "coordinator"\n.*\n.*\n.*\n', "")
     elif name == "journal":
         (folder / "state").mkdir()
         (folder / "state" / "fit.sqlite").write_bytes(b"no journal at all" * 100)
@@ -69,7 +70,7 @@ def spoil(path, name):
 WRONG = [
     ("identity", 2, "private/identity.pem: is not the key whose public half is listed for alice under roles"),
     ("certificate", 2, "ca.pem: holds no certificate"),
-    ("policy", 4, '"cell-distances"'),
+    ("policy", 4, '"labelled-sums"'),
     ("journal", 12, "state/fit.sqlite: the journal cannot be read"),
     ("data", 3, "alice: .*data/edges.csv: there is no such file"),
 ]

@@ -33,8 +33,6 @@ RUNS = {
     "tree": (4, {"n_init": 2, "method": "tree", "max_iter": 2}),
     "tree, uneven": (5, {"n_init": 1, "method": "tree", "n_local_clusters": 4}),
     "drawn starts": (3, {"n_init": 2, "seeding": "d2"}),
-    "all distances": (3, {"n_init": 2, "seeding": "distances"}),
-    "tree, all distances": (4, {"n_init": 2, "method": "tree", "seeding": "distances"}),
 }
 MODES = ("coordinator", "party")
 
@@ -277,13 +275,6 @@ def test_a_drawn_row_out_of_range_is_refused(positions):
     assert str(outcome.raised).startswith((f"{COORDINATOR}: a choice that is out of range", UNREADABLE))
 
 
-def test_clusters_from_all_distances_must_be_in_range():
-    for winners in (b"", b"\xff" * 5, b"\xff" * 100):
-        outcome = fit(Changing(Answer, but(winners=winners), to="party-2"), seeding="distances")
-        assert type(outcome.raised) is PeerError
-        assert f"{COORDINATOR}: winners: " in str(outcome.raised)
-
-
 @pytest.mark.parametrize("data", [b"\x40", b"\x80", b"\xc0"])
 def test_bits_behind_the_last_number_must_be_empty(data):
     """Otherwise a relay could mark a message without changing what it says."""
@@ -348,7 +339,7 @@ def test_a_vector_that_was_not_due_is_refused_by_who_sums(name, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("kind", ["margin", "seed", "pairs", "predict"])
+@pytest.mark.parametrize("kind", ["margin", "seed", "predict"])
 def test_costs_belong_to_lloyds_rounds_alone(kind, mode):
     """Even if all members add them: they would open something that no line of the ledger tells."""
 
@@ -356,7 +347,7 @@ def test_costs_belong_to_lloyds_rounds_alone(kind, mode):
         return but(costs=(0,), words=one.words[:-16] + bytes(8) + one.words[-16:])(one)
 
     enemy = Changing(Masked, edit, where=lambda one: one.stage == kind)
-    seeding = {"seed": "d2", "pairs": "distances"}.get(kind, "common")
+    seeding = "d2" if kind == "seed" else "common"
     stage = prediction(aggregator=mode) if kind == "predict" else Stage(parameters(aggregator=mode, seeding=seeding))
     outcome = stage.play(enemy)
     assert enemy.done >= 1

@@ -17,7 +17,6 @@ RUNS = {
     "basic": lambda: Stage(parameters(n_init=2, method="basic", max_iter=3), 3),
     "tree": lambda: Stage(parameters(n_init=2, method="tree", max_iter=2), 4),
     "drawn starts": lambda: Stage(parameters(n_init=2, seeding="d2", max_iter=2), 3),
-    "all distances": lambda: Stage(parameters(seeding="distances"), 3),
     "prediction": prediction,
 }
 

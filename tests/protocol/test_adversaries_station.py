@@ -29,7 +29,7 @@ from kcagc.runtime.driver import Driver, MemoryStore
 from kcagc.runtime.in_process import run_together
 from kcagc.secagg.groups import Group
 
-TWO, LABELLED, LOCAL, CELLS = "two-party-sum", "labelled-sums", "local-means", "cell-distances"
+TWO, LABELLED, LOCAL = "two-party-sum", "labelled-sums", "local-means"
 
 # Which names a run needs: (parties, parameters, names). Written by hand from the paper's protocols.
 NEEDS = [
@@ -49,14 +49,11 @@ NEEDS = [
     (5, {"method": "tree", "fan_in": 3, "aggregator": "party"}, {TWO, LABELLED}),
     (5, {"method": "basic", "aggregator": "party"}, {LABELLED}),
     (3, {"method": "kcagc", "seeding": "d2"}, set()),
-    (3, {"method": "kcagc", "seeding": "distances"}, {CELLS}),
-    (3, {"method": "basic", "seeding": "distances"}, {CELLS}),
-    (4, {"method": "tree", "seeding": "distances"}, {CELLS}),
     (3, {"method": "kcagc", "virtual_nodes": "local"}, set()),
     (4, {"method": "tree", "virtual_nodes": "local"}, set()),
     (3, {"method": "basic", "virtual_nodes": "local"}, set()),
     (3, {"method": "kcagc", "virtual_nodes": "local", "aggregator": "party"}, {LABELLED, LOCAL}),
-    (2, {"virtual_nodes": "local", "seeding": "distances", "aggregator": "party"}, {TWO, LABELLED, LOCAL, CELLS}),
+    (2, {"virtual_nodes": "local", "seeding": "d2", "aggregator": "party"}, {TWO, LABELLED, LOCAL}),
 ]
 PREDICTION_NEEDS = [
     (2, {"aggregator": "party"}, {TWO, LABELLED}),
@@ -64,7 +61,7 @@ PREDICTION_NEEDS = [
     (4, {"aggregator": "party", "method": "tree"}, {LABELLED}),
     (5, {"aggregator": "party", "method": "basic"}, {LABELLED}),
     (2, {}, set()),
-    (3, {"seeding": "distances"}, set()),
+    (3, {"seeding": "d2"}, set()),
     (3, {"virtual_nodes": "local"}, set()),
 ]
 

@@ -30,14 +30,11 @@ RUNS = {
     "basic, drawn": lambda: fit(method="basic", seeding="d2", max_iter=3),
     "tree": lambda: fit(method="tree", count=5),
     "drawn": lambda: fit(seeding="d2"),
-    "all distances": lambda: fit(seeding="distances"),
     "a party sums": lambda: fit(aggregator="party"),
     "a party sums two": lambda: fit(aggregator="party", count=2),
     "a party sums two, drawn": lambda: fit(aggregator="party", count=2, seeding="d2"),
-    "a party sums two, all distances": lambda: fit(aggregator="party", count=2, seeding="distances"),
     "a party sums drawn": lambda: fit(aggregator="party", seeding="d2"),
     "a party sums a tree": lambda: fit(aggregator="party", method="tree", count=4),
-    "a party sums all distances": lambda: fit(aggregator="party", seeding="distances"),
     "prediction": lambda: prediction().play(),
     "prediction, a party sums": lambda: prediction(aggregator="party").play(),
     "prediction, a party sums two": lambda: prediction(2, aggregator="party").play(),
@@ -140,7 +137,7 @@ def test_costs_have_a_line_of_their_own_with_each_sum_of_several_starts_that_go_
             with_costs[f"{one.group} {one.stage} {one.number}"] = (len(one.costs),)
     assert {entry.stage: entry.shape for entry in run.ledger.of("opened/inertia.")} == with_costs
     assert len(run.ledger.of("opened/inertia.")) == len(with_costs)
-    several = not any(words in name for words in ("one start", "all distances", "prediction"))
+    several = not any(words in name for words in ("one start", "prediction"))
     lloyd = {entry.stage for entry in run.ledger.of("opened/") if entry.stage.split()[1] == "lloyd"}
     assert set(with_costs) == (lloyd if several else set())
 
@@ -178,13 +175,13 @@ def test_every_line_is_used_by_some_run():
 def test_the_default_mode_never_opens_more_and_a_party_that_sums_always_does():
     for name in RUNS:
         weaker = {entry.kind for entry in outcome(name).ledger if entry.weaker}
-        more = ("a party sums", "all distances", "as many local", "drawn")
+        more = ("a party sums", "as many local", "drawn")
         assert bool(weaker) == any(words in name for words in more), (name, weaker)
 
 
 def test_a_sum_of_two_at_a_party_is_never_called_hidden():
     """The receiver takes its own values away: whatever the sum is of, its line must say that it opens more."""
-    for changes in ({}, {"seeding": "d2"}, {"seeding": "distances"}, {"method": "basic", "seeding": "d2"}):
+    for changes in ({}, {"seeding": "d2"}, {"method": "basic", "seeding": "d2"}):
         run = fit(aggregator="party", count=2, n_init=2, **changes)
         assert run.raised is None
         opened = run.ledger.of("opened/")

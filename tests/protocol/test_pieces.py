@@ -10,7 +10,7 @@ from kcagc.cluster.distances import squared_distances
 from kcagc.cluster.rules import UNASSIGNED, clear_winners, nearest
 from kcagc.errors import PeerError
 from kcagc.protocol import cells as cells_module
-from kcagc.protocol.answers import OUTLOOK, TIE, cheapest, cluster_from_distances, hopeless, judge, positions_of, sample
+from kcagc.protocol.answers import OUTLOOK, TIE, cheapest, hopeless, judge, positions_of, sample
 from kcagc.protocol.cells import intersect, virtual_nodes
 from kcagc.protocol.distances import reproducible_distances
 from kcagc.protocol.joint_kmeans import refilled
@@ -178,15 +178,6 @@ def test_sampling_draws_rows_by_their_least_sum():
 
 def test_rows_that_all_coincide_are_still_drawn():
     assert 0 <= sample(np.zeros((1, 5, 2), dtype=np.int64), [0])[0] < 5
-
-
-def test_all_distances_give_the_clusters_that_the_rows_themselves_give():
-    random = np.random.RandomState(0)
-    rows = random.normal(size=(40, 3)) + np.repeat(np.eye(4, 3) * 9, 10, axis=0)
-    upper = np.triu_indices(40, 1)
-    values = np.concatenate([squared_distances(rows, rows)[upper], np.full(40, 1 / 40)])
-    labels = cluster_from_distances(encode(values).view(np.int64), 40, 4, 5, [0])
-    assert {tuple(labels[start : start + 10]) for start in range(0, 40, 10)} == {(label,) * 10 for label in range(4)}
 
 
 @given(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collaborations import parameters
-from kcagc.disclosure.policy import CELL_DISTANCES, LABELLED_SUMS, LOCAL_MEANS
+from kcagc.disclosure.policy import LABELLED_SUMS, LOCAL_MEANS
 from kcagc.protocol.plan import layers, risks
 from kcagc.secagg.groups import TWO_PARTY_SUM
 from kcagc.simulation import Cast
@@ -68,8 +68,8 @@ def test_flat_and_basic_have_one_group_of_all():
         (4, {"aggregator": "party", "method": "tree"}, [TWO_PARTY_SUM, LABELLED_SUMS]),
         (5, {"aggregator": "party", "method": "tree"}, [LABELLED_SUMS]),
         (4, {"aggregator": "party", "method": "tree", "fan_in": 4}, [LABELLED_SUMS]),
-        (4, {"seeding": "distances"}, [CELL_DISTANCES]),
-        (2, {"aggregator": "party", "task": "predict", "seeding": "distances"}, [TWO_PARTY_SUM, LABELLED_SUMS]),
+        (4, {"seeding": "d2"}, []),
+        (2, {"aggregator": "party", "task": "predict", "seeding": "d2"}, [TWO_PARTY_SUM, LABELLED_SUMS]),
     ],
 )
 def test_risks_follow_from_roster_and_parameters(n_parties, changes, found):

@@ -24,7 +24,6 @@ MODES = [
     {"method": "kcagc", "aggregator": "party"},
     {"method": "tree", "fan_in": 2, "aggregator": "party"},
     {"method": "kcagc", "seeding": "d2"},
-    {"method": "kcagc", "seeding": "distances"},
 ]
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--seeding",
-    type=click.Choice(["common", "d2", "distances"]),
+    type=click.Choice(["common", "d2"]),
     default="common",
     show_default=True,
     help="How starts are found.",

@@ -145,7 +145,7 @@ aggregator = "{aggregator}"
 # scaling = "unit"             # or "U", "US" (divided by unit)
 # unit = 1.0
 # virtual_nodes = "cell"       # or "local"
-# seeding = "common"           # or "d2", "distances" (see [policy])
+# seeding = "common"           # or "d2"
 # fan_in = 4
 # max_iter = 100
 # n_init = 10
@@ -230,7 +230,7 @@ def _policy(plan: Plan) -> str:
     needed = "" if plan.coordinator else _needed_risks(plan)
     return f"""[policy]
 # What this organisation accepts beyond the default mode, by name; a run that would open more is refused before anything
-# is sent. The names: "two-party-sum", "labelled-sums", "local-means", "cell-distances".
+# is sent. The names: "two-party-sum", "labelled-sums", "local-means".
 {needed}accept = []
 """
 

@@ -14,7 +14,6 @@ from kcagc.secagg.groups import TWO_PARTY_SUM
 
 LABELLED_SUMS = "labelled-sums"
 LOCAL_MEANS = "local-means"
-CELL_DISTANCES = "cell-distances"
 
 
 @dataclass(frozen=True)
@@ -41,10 +40,6 @@ RISKS = {
             LOCAL_MEANS,
             "virtual nodes at local-cluster means with an aggregator that knows the labels: it recovers the distances "
             "between each party's local centres to the last digits, however many parties there are",
-        ),
-        Risk(
-            CELL_DISTANCES,
-            'seeding="distances" opens all distances between cells, and their sizes, to whoever sums',
         ),
     )
 }

@@ -121,20 +121,6 @@ OPENED = {
     "inertia.two-party": Line(
         "for each start that goes on the other party's own mean squared distance to the centres", weaker=True
     ),
-    "geometry.shuffled": Line(
-        "all distances between rows (cells, or nodes for the basic method), summed over the parties, and their sizes, "
-        "in secret order: the joint arrangement of the rows, and from it the clusters of rows without names",
-        weaker=True,
-    ),
-    "geometry.labelled": Line(
-        "all distances between rows (cells, or nodes for the basic method), summed over the parties, and which row is "
-        "which: their joint arrangement",
-        weaker=True,
-    ),
-    "geometry.two-party": Line(
-        "all distances between rows (cells, or nodes for the basic method) in the other party's own features",
-        weaker=True,
-    ),
 }
 
 OUTPUTS = {
@@ -159,7 +145,7 @@ LINES: dict[str, Line] = {
 }
 
 
-_SUMMED = {"seed": "seeding", "costs": "inertia", "pairs": "geometry"}
+_SUMMED = {"seed": "seeding", "costs": "inertia"}
 
 
 def opened_kind(group: Group, stage: str) -> str:

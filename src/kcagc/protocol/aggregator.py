@@ -14,7 +14,7 @@ import numpy as np
 
 from kcagc.errors import AgreementError, PeerError
 from kcagc.protocol.agreement import Agreement, Seeding
-from kcagc.protocol.answers import cheapest, cluster_from_distances, hopeless, judge, sample
+from kcagc.protocol.answers import cheapest, hopeless, judge, sample
 from kcagc.protocol.channel import Channel
 from kcagc.protocol.effects import Role, once, progress, recall, together
 from kcagc.protocol.handshake import check_hello, id_of, own_hello
@@ -33,7 +33,6 @@ from kcagc.protocol.messages import (
     kind_of,
     printable,
 )
-from kcagc.protocol.packing import pack
 from kcagc.protocol.plan import Merge, layers
 from kcagc.secagg.fixed_point import ONE, Sums, Words
 from kcagc.secagg.identity import Identity
@@ -43,7 +42,6 @@ from kcagc.secagg.session import Secrets
 _STAGES: dict[Seeding, frozenset[str]] = {
     "common": frozenset({"margin", "lloyd"}),
     "d2": frozenset({"margin", "lloyd", "seed"}),
-    "distances": frozenset({"pairs"}),
 }
 
 
@@ -237,15 +235,10 @@ class Aggregator:
         return sums[:n_distances].reshape(first.shape), told
 
     def _answer(self, merge: Merge, asked: Masked, sums: Sums) -> Message:
-        name, parameters = merge.group.name, self.agreement.parameters
+        name = merge.group.name
         seed = [self._seed, merge.layer, int(name.rpartition(".")[2]) if "." in name else 0, asked.number]
         if asked.stage == "seed":
             return Choice(name, asked.number, sample(sums, seed))
-        if asked.stage == "pairs":
-            n_rows = _rows_of_pairs(sums.size, asked)
-            k = parameters.n_clusters if merge.root else parameters.n_local_clusters
-            labels = cluster_from_distances(sums, n_rows, k, parameters.n_init, seed)
-            return Answer(name, asked.number, pack(labels, k))
         verdict = judge(sums, by_nine=asked.stage == "margin")
         return Answer(name, asked.number, verdict.winners, verdict.tied_rows, verdict.tied_positions, verdict.clear)
 
@@ -260,14 +253,6 @@ def _n_values(message: Masked) -> int:
 
 def _words(message: Masked) -> Words:
     return np.frombuffer(message.words, dtype="<u8").astype(np.uint64, copy=False)
-
-
-def _rows_of_pairs(n_values: int, asked: Masked) -> int:
-    """Solve m (m - 1) / 2 + m = n_values."""
-    n_rows = int((np.sqrt(8 * n_values + 1) - 1) / 2)
-    if n_rows * (n_rows + 1) // 2 != n_values:
-        raise PeerError(f"group {asked.group}: {n_values} values are not all distances of some number of rows")
-    return n_rows
 
 
 def aggregator_of_party(name: str, agreement: Agreement, *, seed: int) -> Role[AggregatorResult]:

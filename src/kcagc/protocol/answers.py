@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kcagc._types import IntArray, Labels
-from kcagc.cluster.kmeans import kmeans
+from kcagc._types import IntArray
 from kcagc.protocol.packing import pack, pack_bits
 from kcagc.protocol.seeds import random_for
 from kcagc.secagg.fixed_point import Sums, decode
@@ -79,26 +78,6 @@ def hopeless(before: dict[int, int], now: dict[int, int], least: int) -> tuple[i
         for start, cost in now.items()
         if start in before and cost - OUTLOOK * max(before[start] - cost, 0) > least + TIE
     )
-
-
-def cluster_from_distances(sums: Sums, n_rows: int, k: int, n_starts: int, seed: list[int]) -> Labels:
-    """Cluster rows of which all distances and the sizes are known: seeds and restarts without any further round.
-
-    `sums` holds the distances above the diagonal, row by row, then the shares of the total size. Squared distances
-    give back the arrangement of the rows (classical scaling), and k-means does the rest.
-    """
-    values = decode(sums.ravel())
-    squared = np.zeros((n_rows, n_rows))
-    upper = np.triu_indices(n_rows, 1)
-    squared[upper] = values[: len(upper[0])]
-    squared += squared.T
-    sizes = np.maximum(values[len(upper[0]) :], 0.0)
-    from_mean = squared @ sizes
-    gram = (from_mean[:, None] + from_mean[None, :] - squared - sizes @ from_mean) / 2
-    spectrum, vectors = np.linalg.eigh(gram)
-    used = spectrum > max(float(spectrum[-1]), 0.0) * 1e-9
-    arrangement = vectors[:, used] * np.sqrt(spectrum[used]) if used.any() else np.zeros((n_rows, 1))
-    return kmeans(arrangement, k, weights=sizes, n_init=n_starts, fewer=True, random_state=random_for(*seed)).labels
 
 
 def positions_of(rows: bytes, positions: bytes) -> tuple[IntArray, IntArray]:

@@ -15,14 +15,12 @@ import numpy as np
 
 from kcagc._types import Flags, FloatArray, IntArray
 from kcagc.cluster.lloyd import weighted_means
-from kcagc.errors import ParameterError
 from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.distances import reproducible_distances
 from kcagc.protocol.effects import progress
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.protocol.seeds import draw, random_for
 
-PAIRS_LARGEST = 1 << 22  # values of the one vector of all distances: 32 MiB from each party
 STARTS_LARGEST = 1 << 18  # values in a round of all starts of a merge of cells: 2 MiB from each party
 FEWEST_STARTS = 2
 KEPT_LARGEST = 1 << 21  # distances of a start that are kept for its next round: 16 MiB
@@ -110,8 +108,6 @@ async def joint_kmeans(
     sums: SecureSums, rows: FloatArray, sizes: IntArray, k: int, starts: IntArray | None, seed: int, how: Parameters
 ) -> Joint:
     """Cluster the rows; `starts` are row numbers (n_starts × k), or None where seeding takes rounds of its own."""
-    if how.seeding == "distances":
-        return await _from_all_distances(sums, rows, sizes, k)
     if starts is None:
         starts = await _d2_sampling(sums, rows, sizes, k, how.n_init, seed)
     every = [_begun(rows, chosen) for chosen in starts]
@@ -220,26 +216,6 @@ async def _d2_sampling(
         drawn = await sums.drawn_rows("seed", weighted)
         chosen = np.concatenate([chosen, drawn[:, None]], axis=1)
     return chosen
-
-
-async def _from_all_distances(sums: SecureSums, rows: FloatArray, sizes: IntArray, k: int) -> Joint:
-    """Open all distances between rows, in a secret order; the receiver then clusters alone (a weaker mode)."""
-    m = len(rows)
-    n_values = m * (m - 1) // 2 + m
-    if n_values > PAIRS_LARGEST:
-        raise ParameterError(
-            f'seeding: "distances" would sum {n_values:,} values for {m:,} rows, more than {PAIRS_LARGEST:,}; '
-            'use "common" or "d2"'
-        )
-    order = sums.secret_order(m)
-    squared = reproducible_distances(rows[order], rows[order])
-    # Sizes are common knowledge: only the first party adds them, so that the sum is theirs and not a multiple.
-    first = sums.channel.me == sums.group.members[0]
-    shares = sizes[order] / sizes.sum() * (1.0 if first else 0.0)
-    found = await sums.labels("pairs", np.concatenate([squared[np.triu_indices(m, 1)], shares]), m, k)
-    labels = np.empty(m, dtype=np.int64)
-    labels[order] = found
-    return Joint(labels, 0, True, sums.number, Counted(seeding=n_values), [])
 
 
 def partition_of(labels: IntArray) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcagc.disclosure.policy import CELL_DISTANCES, LABELLED_SUMS, LOCAL_MEANS
+from kcagc.disclosure.policy import LABELLED_SUMS, LOCAL_MEANS
 from kcagc.errors import ParameterError
 from kcagc.protocol.agreement import Agreement
 from kcagc.secagg.groups import TWO_PARTY_SUM, Group
@@ -79,8 +79,6 @@ def risks(agreement: Agreement) -> list[str]:
         found.append(LABELLED_SUMS)
         if parameters.task == "fit" and parameters.method != "basic" and parameters.virtual_nodes == "local":
             found.append(LOCAL_MEANS)
-    if parameters.task == "fit" and parameters.seeding == "distances":
-        found.append(CELL_DISTANCES)
     return found
 
 

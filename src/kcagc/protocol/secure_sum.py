@@ -92,32 +92,17 @@ class SecureSums:
             positions = np.take_along_axis(shuffle.rows, positions[:, None], axis=1)[:, 0]
         return positions
 
-    async def labels(self, stage: str, values: FloatArray, n_rows: int, k: int) -> IntArray:
-        """Sum what tells the receiver everything about rows whose order is already hidden; give their clusters."""
-        await self._send(stage, values.reshape(1, 1, -1), shuffled=False)
-        answer = await self._receive(Answer)
-        return unpack(answer.winners, n_rows, k, self.group.receiver, "winners")
-
-    def secret_order(self, n_rows: int) -> IntArray:
-        """Give an order of rows for the next sum that its receiver does not know, unless it is a member itself."""
-        if self.group.labelled:
-            return np.arange(n_rows)
-        shuffle = Shuffle.from_key(self.group_key, self.session.id, self._label(), (1, n_rows, 0))
-        return shuffle.rows.ravel()
-
     async def finish(self) -> None:
         """Tell the receiver that this group is done."""
         await self.channel.send(self.group.receiver, Finished(self.group.name), stage=self.group.name)
 
-    async def _send(
-        self, stage: str, values: FloatArray, costs: Mapping[int, float] = _NONE, *, shuffled: bool = True
-    ) -> Shuffle | None:
+    async def _send(self, stage: str, values: FloatArray, costs: Mapping[int, float] = _NONE) -> Shuffle | None:
         starts, rows, columns = values.shape
         shape = (starts, rows, columns)
         label, me = self._label(), self.channel.me
         shuffle = None
         try:
-            if shuffled and not self.group.labelled:
+            if not self.group.labelled:
                 shuffle = Shuffle.from_key(self.group_key, self.session.id, label, shape)
                 words = shuffle.apply(self._blinded(stage, values)).ravel()
             else:

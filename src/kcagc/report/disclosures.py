@@ -42,7 +42,6 @@ _SUMS = {
     "distances": "sums of distances",
     "seeding": "sums for drawing starts",
     "inertia": "what each start costs",
-    "geometry": "all distances between rows",
 }
 
 

@@ -8,6 +8,6 @@ it.
 The modules in the order in which they build on one another: `framing` (fields as unambiguous bytes), `fixed_point`
 (numbers as words of Z_2^64), `identity` (long-term keys), `session` (fresh keys, signed hellos, the session id),
 `pairs` (what two parties derive from their shared secret), `masks` (Protocol 4 itself), `groups` (who sums, and whether
-that hides anything), `encryption` (what a relay must not read), `shuffle` and `blinding` (orders, factors and shifts that
-the receiver of a sum does not know), `link` (what is signed when a stream opens).
+that hides anything), `encryption` (what a relay must not read), `shuffle` and `blinding` (orders, factors and shifts
+that the receiver of a sum does not know), `link` (what is signed when a stream opens).
 """
