@@ -13,10 +13,10 @@ from statistics import median
 from typing import Any
 
 from experiments.paper.configurations import dataset, order_of
+from experiments.paper.network.fork_server import ForkServer
 from experiments.paper.network.measure import default_settings, paper_settings
 from experiments.paper.network.relay import Network
 from experiments.paper.network.roles import PLAY, Files, Played, Roles, warmed
-from experiments.paper.network.zygote import Zygote
 from kcagc.datasets.model import Dataset
 
 CONFIGURATIONS = ("default", "paper")
@@ -42,20 +42,20 @@ def played(
 ) -> list[Played]:
     """Run all roles to the end; give what each left."""
     with tempfile.TemporaryDirectory() as folder:
-        return Roles(Path(folder), data, n_parties, settings, play=play).run(_zygote(), network, _PATIENCE)
+        return Roles(Path(folder), data, n_parties, settings, play=play).run(_fork_server(), network, _PATIENCE)
 
 
 def alone(function: str, *, all_cores: bool = True, **plan: Any) -> Any:
     """Call a function of `benchmarks.alone` in a process of its own, with or without threads for its mathematics."""
-    zygote = _free_zygote() if all_cores else _zygote()
+    fork_server = _server_with_all_cores() if all_cores else _fork_server()
     with tempfile.TemporaryDirectory() as folder:
         result, log = Path(folder) / "result.json", Path(folder) / "log"
-        call = zygote.start(f"{_ALONE}:call", {"function": function, "plan": plan, "result": str(result)}, log)
+        process = fork_server.start(f"{_ALONE}:call", {"function": function, "plan": plan, "result": str(result)}, log)
         try:
-            ended = zygote.ended([call], _PATIENCE)
+            ended = fork_server.ended([process], _PATIENCE)
         finally:
-            zygote.kill(call)
-        if ended.get(call) != 0:
+            fork_server.kill(process)
+        if ended.get(process) != 0:
             raise RuntimeError(f"{function} failed:\n{log.read_text(encoding='utf-8')}")
         return json.loads(result.read_text(encoding="utf-8"))
 
@@ -81,17 +81,17 @@ def medians(found: dict[str, list[float]]) -> dict[str, float]:
 
 
 @lru_cache(maxsize=1)
-def _zygote() -> Zygote:
+def _fork_server() -> ForkServer:
     """Give the process that roles are forked from: one thread each, and imports are paid once."""
     return _kept(warmed(_ALONE, "benchmarks.instruments"))
 
 
 @lru_cache(maxsize=1)
-def _free_zygote() -> Zygote:
+def _server_with_all_cores() -> ForkServer:
     """Give the process for what runs alone, and may use every core."""
-    return _kept(Zygote(_ALONE, "sklearn.cluster"))
+    return _kept(ForkServer(_ALONE, "sklearn.cluster"))
 
 
-def _kept(process: Zygote) -> Zygote:
-    atexit.register(process.__exit__, None, None, None)
-    return process
+def _kept(server: ForkServer) -> ForkServer:
+    atexit.register(server.__exit__, None, None, None)
+    return server

@@ -8,11 +8,11 @@ from functools import lru_cache, partial
 from experiments.paper import published
 from experiments.paper.configurations import SHOWN, dataset
 from experiments.paper.experiment import PUBLIC, Config, Experiment, Options, Result
+from experiments.paper.network.fork_server import ForkServer
 from experiments.paper.network.measure import default_settings, measure, paper_settings
 from experiments.paper.network.relay import LAN as GIGABIT
 from experiments.paper.network.relay import WAN as FAR
 from experiments.paper.network.roles import warmed
-from experiments.paper.network.zygote import Zygote
 from experiments.paper.plots import COLOURS, MARKERS, Figures
 from experiments.paper.store import Book, Records
 from experiments.paper.tables import NOTHING, table
@@ -43,7 +43,7 @@ def compute(cell: Config) -> Result:
         if cell["configuration"] == "paper"
         else default_settings(cell["local"], random_state=0)
     )
-    found = measure(data, cell["parties"], settings, _NETWORKS[cell["network"]], zygote=_zygote())
+    found = measure(data, cell["parties"], settings, _NETWORKS[cell["network"]], fork_server=_fork_server())
     return {
         "seconds": found["seconds"],
         "accuracy": round(100 * found["accuracy"], 2),
@@ -59,7 +59,7 @@ def compute(cell: Config) -> Result:
 
 
 @lru_cache(maxsize=1)
-def _zygote() -> Zygote:
+def _fork_server() -> ForkServer:
     """Give the process that all roles are forked from; imports are paid once."""
     process = warmed().__enter__()
     atexit.register(process.__exit__, None, None, None)

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from experiments.paper.network.critical_path import critical_path, summed_up, table
+from experiments.paper.network.fork_server import ForkServer
 from experiments.paper.network.relay import Network
 from experiments.paper.network.roles import PLAY, Played, Roles, warmed
-from experiments.paper.network.zygote import Zygote
 from kcagc.datasets import load
 from kcagc.datasets.catalog import EMBEDDED, entry
 from kcagc.datasets.model import Dataset
@@ -54,7 +54,7 @@ def measure(
     settings: dict[str, Any],
     network: Network | None,
     *,
-    zygote: Zygote | None = None,
+    fork_server: ForkServer | None = None,
     trace: bool = False,
     patience: float = _PATIENCE,
     play: str = PLAY,
@@ -62,17 +62,19 @@ def measure(
     """Run all roles as processes on links of a network (None: without a relay) and give the figures.
 
     `settings` are those of `[session]` in a configuration, with `accept` and `random_state`; `n_clusters` and `psi`
-    come with a public graph. Many runs share a `zygote` (see `roles.warmed`). With `trace`, every role's moments are
-    given as well (what it sent, heard and made safe, in seconds since the beginning), and the chain of messages that
+    come with a public graph. Many runs share a `fork_server` (see `roles.warmed`). With `trace`, every role's moments
+    are given as well (what it sent, heard and made safe, in seconds since the beginning), and the chain of messages that
     waited for each other, as a table.
     """
-    if zygote is None:
+    if fork_server is None:
         with warmed() as own:
-            return measure(dataset, n_parties, settings, network, zygote=own, trace=trace, patience=patience, play=play)
+            return measure(
+                dataset, n_parties, settings, network, fork_server=own, trace=trace, patience=patience, play=play
+            )
     data = load(dataset) if isinstance(dataset, str) else dataset
     chosen = complete(data, settings)
     with tempfile.TemporaryDirectory() as folder:
-        played = Roles(Path(folder), data, n_parties, chosen, play=play).run(zygote, network, patience)
+        played = Roles(Path(folder), data, n_parties, chosen, play=play).run(fork_server, network, patience)
     figures: dict[str, Any] = {
         "dataset": data.name,
         "parties": n_parties,

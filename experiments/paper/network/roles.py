@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from experiments.paper.network.fork_server import ForkServer, Process
 from experiments.paper.network.relay import Count, Network, Relay
-from experiments.paper.network.zygote import Zygote
 from kcagc.datasets.model import Dataset
 from kcagc.deploy.folders import Plan, write_folders
 
@@ -25,10 +25,10 @@ _ELSEWHERE = {"n_clusters", "psi", "aggregator", "accept", "random_state"}  # wh
 _LISTENING = 120.0  # seconds for the aggregator to read its files
 
 
-def warmed(*modules: str) -> Zygote:
+def warmed(*modules: str) -> ForkServer:
     """Give a process to fork roles from. Each has one thread for its mathematics: there are more roles than cores."""
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return Zygote(*_WARM, PLAY.partition(":")[0], *modules, environment={**one, "KCAGC_REPORT": "0"})
+    return ForkServer(*_WARM, PLAY.partition(":")[0], *modules, environment={**one, "KCAGC_REPORT": "0"})
 
 
 @dataclass(frozen=True)
@@ -90,53 +90,53 @@ class Roles:
                 _save(own / Files.features, table)
                 _save(own / Files.graph, graph)
 
-    def run(self, zygote: Zygote, network: Network | None, seconds: float) -> list[Played]:
+    def run(self, fork_server: ForkServer, network: Network | None, seconds: float) -> list[Played]:
         """Start all roles, see them through to the end, and give what they left."""
         with contextlib.ExitStack() as stack:
-            running = stack.enter_context(self._ending(zygote))
-            running[self._start(zygote, self.aggregator, "--listen", "127.0.0.1:0")] = self.aggregator
-            port = self._listening(zygote, running)
+            running = stack.enter_context(self._ending(fork_server))
+            running[self._start(fork_server, self.aggregator, "--listen", "127.0.0.1:0")] = self.aggregator
+            port = self._listening(fork_server, running)
             others = [name for name in self._configs if name != self.aggregator]
             ports, links = [port] * len(others), {}
             if network is not None:
                 relay = stack.enter_context(Relay(network, port, len(others)))
                 ports, links = relay.ports, dict(zip(others, relay.counts, strict=True))
             for name, own in zip(others, ports, strict=True):
-                running[self._start(zygote, name, "--address", f"127.0.0.1:{own}")] = name
-            self._to_the_end(zygote, running, seconds)
+                running[self._start(fork_server, name, "--address", f"127.0.0.1:{own}")] = name
+            self._to_the_end(fork_server, running, seconds)
         return [self._played(name, links.get(name)) for name in self._configs]
 
     @contextlib.contextmanager
-    def _ending(self, zygote: Zygote) -> Iterator[dict[int, str]]:
+    def _ending(self, fork_server: ForkServer) -> Iterator[dict[Process, str]]:
         """Let no role outlive a run that went wrong."""
-        running: dict[int, str] = {}
+        running: dict[Process, str] = {}
         try:
             yield running
         finally:
-            for call in running:
-                zygote.kill(call)
+            for process in running:
+                fork_server.kill(process)
 
-    def _start(self, zygote: Zygote, name: str, *place: str) -> int:
+    def _start(self, fork_server: ForkServer, name: str, *place: str) -> Process:
         command = "party" if name in self.parties else "coordinator"
         arguments = [command, "--config", str(self._configs[name]), *place, "--json"]
-        return zygote.start(self._play, {"arguments": arguments, "notes": str(self._notes(name))}, self._log(name))
+        return fork_server.start(self._play, {"arguments": arguments, "notes": str(self._notes(name))}, self._log(name))
 
-    def _listening(self, zygote: Zygote, running: dict[int, str]) -> int:
+    def _listening(self, fork_server: ForkServer, running: dict[Process, str]) -> int:
         end = time.monotonic() + _LISTENING
-        while time.monotonic() < end and not zygote.ended(running, 0.01):
+        while time.monotonic() < end and not fork_server.ended(running, 0.01):
             if found := re.search(r"listening on \S+:(\d+)", self._said(self.aggregator)):
                 return int(found[1])
         raise RuntimeError(f"{self.aggregator} does not listen:\n{self._said(self.aggregator)}")
 
-    def _to_the_end(self, zygote: Zygote, running: dict[int, str], seconds: float) -> None:
+    def _to_the_end(self, fork_server: ForkServer, running: dict[Process, str], seconds: float) -> None:
         end = time.monotonic() + seconds
         while running:
-            ended = zygote.ended(running, end - time.monotonic())
+            ended = fork_server.ended(running, end - time.monotonic())
             if not ended:
                 said = "\n".join(self._said(name) for name in running.values())
                 raise RuntimeError(f"{', '.join(running.values())} did not end in {seconds:.0f} seconds:\n{said}")
-            for call, code in ended.items():
-                name = running.pop(call)
+            for process, code in ended.items():
+                name = running.pop(process)
                 if code != 0:
                     raise RuntimeError(f"{name} ended with exit code {code}:\n{self._said(name)}")
 

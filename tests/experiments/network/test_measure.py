@@ -18,7 +18,7 @@ AWAY = Network("away", delay=0.03, rate=400e6)
 
 
 @pytest.fixture(scope="module")
-def zygote():
+def fork_server():
     with warmed() as process:
         yield process
 
@@ -38,8 +38,8 @@ def paper(data, **changes):
     return paper_settings(data.n_classes, "k", random_state=0, **changes)
 
 
-def test_a_coordinator_and_three_parties(zygote, data):
-    found = measure(data, 3, default_settings("k", random_state=0), NEAR, zygote=zygote)
+def test_a_coordinator_and_three_parties(fork_server, data):
+    found = measure(data, 3, default_settings("k", random_state=0), NEAR, fork_server=fork_server)
     assert found["accuracy"] == accuracy_of(data, 3, n_local_clusters="k")
     assert found["settings"]["psi"] == 2
     assert found["bytes_sent"].keys() == {"party-01", "party-02", "party-03", "coordinator"}
@@ -53,35 +53,35 @@ def test_a_coordinator_and_three_parties(zygote, data):
     json.dumps(found)
 
 
-def test_without_a_relay_the_labels_are_the_same(zygote, data):
+def test_without_a_relay_the_labels_are_the_same(fork_server, data):
     settings = default_settings("k", random_state=0)
-    found = measure(data, 3, settings, None, zygote=zygote)
+    found = measure(data, 3, settings, None, fork_server=fork_server)
     assert found["accuracy"] == accuracy_of(data, 3, n_local_clusters="k")
     assert (found["network"], found["bytes_on_link"]) == ("none", {})
 
 
 @pytest.mark.parametrize("n_parties", [2, 4])
-def test_the_last_party_sums_as_in_the_paper(zygote, data, n_parties):
+def test_the_last_party_sums_as_in_the_paper(fork_server, data, n_parties):
     settings = paper(data)
-    found = measure(data, n_parties, settings, NEAR, zygote=zygote)
+    found = measure(data, n_parties, settings, NEAR, fork_server=fork_server)
     assert found["accuracy"] == accuracy_of(data, n_parties, **settings)
     assert len(found["bytes_sent"]) == n_parties  # there is no coordinator
     assert len(found["bytes_on_link"]) == n_parties - 1
     assert found["sums"] >= found["rounds"] > 0
 
 
-def test_any_setting_of_the_file_can_be_given(zygote):
+def test_any_setting_of_the_file_can_be_given(fork_server):
     data = generate(60, 3, degree=6, homophily=0.55, signal=0.9, features=(5, 5), seed=3)
     settings = {"psi": 3, "method": "basic", "max_iter": 2, "n_init": 1, "filter": "norm", "random_state": 1}
-    found = measure(data, 2, settings, None, zygote=zygote)
+    found = measure(data, 2, settings, None, fork_server=fork_server)
     assert found["settings"]["n_clusters"] == 3
     assert found["rounds"] <= 3
 
 
 @pytest.mark.parametrize("aggregator", ["coordinator", "party"])
-def test_every_delay_of_the_protocol_is_in_the_time(zygote, data, aggregator):
+def test_every_delay_of_the_protocol_is_in_the_time(fork_server, data, aggregator):
     settings = paper(data) if aggregator == "party" else default_settings("k", random_state=0)
-    found = measure(data, 2, settings, AWAY, zygote=zygote, trace=True)
+    found = measure(data, 2, settings, AWAY, fork_server=fork_server, trace=True)
     # Hello, comparison, cluster numbers and receipt go there and back at most once each, and so does every sum.
     messages = found["critical_path"]["messages"]
     assert 2 * found["rounds"] < messages <= 8 + 2 * found["rounds"]
@@ -92,18 +92,18 @@ def test_every_delay_of_the_protocol_is_in_the_time(zygote, data, aggregator):
     assert {what for _, what, _ in found["trace"]["party-01"]} >= {"connected", "local begins", "sends", "labels"}
 
 
-def test_a_role_that_ends_badly_is_quoted_and_the_others_end_too(zygote, data, tmp_path):
+def test_a_role_that_ends_badly_is_quoted_and_the_others_end_too(fork_server, data, tmp_path):
     with pytest.raises(RuntimeError, match=r"(?s)party-03 does not listen.*labelled-sums"):
-        measure(data, 3, {"aggregator": "party"}, None, zygote=zygote, patience=30)
+        measure(data, 3, {"aggregator": "party"}, None, fork_server=fork_server, patience=30)
     roles = Roles(tmp_path, data, 2, {"n_clusters": 5, "psi": 2})
     (tmp_path / "party-02" / "data" / "features.npz").write_bytes(b"")
     with pytest.raises(RuntimeError, match="party-02 ended with exit code"):
-        roles.run(zygote, None, 30)
+        roles.run(fork_server, None, 30)
 
 
-def test_a_run_that_takes_too_long_is_ended(zygote, data):
+def test_a_run_that_takes_too_long_is_ended(fork_server, data):
     with pytest.raises(RuntimeError, match="did not end in 0 seconds"):
-        measure(data, 2, default_settings("k"), None, zygote=zygote, patience=0.01)
+        measure(data, 2, default_settings("k"), None, fork_server=fork_server, patience=0.01)
 
 
 def played(name, *events, labels=(0, 1)):
