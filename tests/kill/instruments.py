@@ -60,7 +60,7 @@ class Instruments:
         from kcagc.files import atomic
         from kcagc.net.grpc_client import ClientWire
         from kcagc.net.grpc_server import ServerWire
-        from kcagc.protocol import fit, party, sums
+        from kcagc.protocol import fit, party, secure_sum
         from kcagc.runtime import runner
         from kcagc.runtime.driver import Driver
         from kcagc.runtime.durable import DurableRole
@@ -76,7 +76,7 @@ class Instruments:
         DurableRole.take_in = self._taking_in(DurableRole.take_in)
         running.write_results = self._around(running.write_results, "results")
         atomic._remember = self._around(atomic._remember, "file")
-        sums.masked = self._masking(sums.masked)
+        secure_sum.masked = self._masking(secure_sum.masked)
         party.seal = self._sealing(party.seal)
         runner._TELL = self._plan.get("tell", 4.0)  # an aggregator comes back in less, or never
         if seconds := self._plan.get("slow"):

@@ -94,13 +94,13 @@ def test_a_certificate_for_servers_only_is_found_before_connecting(siege, c):
 def test_a_certificate_of_an_unknown_authority_is_not_tried_for_ever(siege, c):
     another = trial_authority("another")
     c.certify("c", authority=another, trusting=[c.authority, another])
-    assert_refused(siege, 11, "coordinator: .*does not accept our certificate", "certificate")
+    assert_refused(siege, 11, "coordinator: .*does not accept our certificate")
 
 
 def test_an_aggregator_of_another_authority_is_not_spoken_to(siege, c):
     another = trial_authority("another")
     c.certify("c", authority=another, trusting=[another])
-    assert_refused(siege, 11, "no authority in .*ca.pem vouches for the server's certificate", "TLS handshake failed")
+    assert_refused(siege, 11, "no authority in .*ca.pem vouches for the server's certificate")
 
 
 def test_a_certificate_in_the_name_of_another_party_is_refused(siege, c):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,10 @@ import click
 from kcagc.cli import terminal
 from kcagc.cli.settings import WITH_DATA, WITHOUT_DATA, loaded, options
 from kcagc.cli.watching import Watching
+
+# gRPC writes a line to stderr for every TLS handshake that it refuses. These lines need knowledge of gRPC; the refused
+# party explains the reason itself. Set GRPC_VERBOSITY=INFO to see them. gRPC reads the variable when it is imported.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 @click.command()
@@ -53,7 +58,6 @@ def _run(
     from kcagc.deploy.running import run
     from kcagc.deploy.task import Task
     from kcagc.errors import ParameterError
-    from kcagc.net.grpc_log import plain_refusals
 
     config = loaded(path, predicting=model is not None, **changes)
     if command not in ("predict", config.role):
@@ -61,19 +65,10 @@ def _run(
             f"{path}: is the configuration of a {config.role}; run: kcagc {config.role} --config {path}"
         )
     task = Task(config) if model is None else Task.predict(config, model)
-    said: list[Watching] = []
-
-    def refused(words: str) -> None:
-        # A party hears in words of our own why it cannot connect; only the aggregator needs gRPC's.
-        if config.listens and said:
-            said[0].log(words)
-
-    with plain_refusals(refused), Watching(config.me, in_full=watch).shown() as watching:
-        said.append(watching)
+    with Watching(config.me, in_full=watch).shown() as watching:
         summary = run(
             task,
             new_session=new_session,
-            log=watching.log,
             watcher=watching.watch,
             look=watching.look if watch else None,
             report=report,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kcagc.cli import terminal
@@ -30,17 +31,31 @@ class Watching:
     @contextlib.contextmanager
     def shown(self) -> Iterator[Watching]:
         """Show what moves as long as this lasts; the board stays as it was at the end."""
-        if not self._console.is_terminal:
-            yield self
-        elif self._in_full:
-            from rich.live import Live
+        with self._logging():
+            if not self._console.is_terminal:
+                yield self
+            elif self._in_full:
+                from rich.live import Live
 
-            with Live(console=self._console, get_renderable=self._board.table, refresh_per_second=4):
-                yield self
-                self._board.end()
-        else:
-            with self._console.status(f"{self._name}: starting", spinner="dots") as self._status:
-                yield self
+                with Live(console=self._console, get_renderable=self._board.table, refresh_per_second=4):
+                    yield self
+                    self._board.end()
+            else:
+                with self._console.status(f"{self._name}: starting", spinner="dots") as self._status:
+                    yield self
+
+    @contextlib.contextmanager
+    def _logging(self) -> Iterator[None]:
+        """Show the log records of kcagc as lines of this role."""
+        logger, handler = logging.getLogger("kcagc"), _LineHandler(self.log)
+        before = logger.level
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(before)
 
     def log(self, words: str) -> None:
         """Say something that stays."""
@@ -72,3 +87,14 @@ class Watching:
         if line != self._said_line:
             self._said_line = line
             self.log(line)
+
+
+class _LineHandler(logging.Handler):
+    """Pass the text of each log record to a function."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        super().__init__()
+        self._show = show
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._show(record.getMessage())

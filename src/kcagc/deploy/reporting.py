@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,8 @@ from kcagc.files.atomic import PRIVATE, write_text
 from kcagc.protocol.fit import FitResult
 from kcagc.protocol.predict import PredictResult
 from kcagc.report.insights.confidence import confidence
-from kcagc.runtime.runner import Log
+
+logger = logging.getLogger(__name__)
 
 
 def confidence_of(task: Task, result: Any) -> FloatArray | None:
@@ -28,27 +30,29 @@ def confidence_of(task: Task, result: Any) -> FloatArray | None:
     return None if share is None else confidence(result.rows, share.centers, share.clusters, result.labels)
 
 
-def leave_report(task: Task, result: Any, log: Log) -> None:
+def leave_report(task: Task, result: Any) -> None:
     """Write what there is to say about the clusters, and the page."""
-    with _logged(task, log):
-        log("writing the report")
+    with _logged(task):
+        logger.info("writing the report")
         describe_clusters(task, result)
         render(task.places)
 
 
-def leave_page(task: Task, log: Log) -> None:
+def leave_page(task: Task) -> None:
     """Write the page from what a run left before."""
-    with _logged(task, log):
+    with _logged(task):
         render(task.places)
 
 
 @contextlib.contextmanager
-def _logged(task: Task, log: Log) -> Iterator[None]:
+def _logged(task: Task) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # the labels are there, and nobody is to lose them for a page
         why = str(error) or type(error).__name__
-        log(f"the report could not be written: {why}. The results are there; try: kcagc report {task.places.folder}")
+        logger.warning(
+            "the report could not be written: %s. The results are there; try: kcagc report %s", why, task.places.folder
+        )
 
 
 def describe_clusters(task: Task, result: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import signal
 from collections.abc import Coroutine
 from dataclasses import replace
@@ -22,12 +23,13 @@ from kcagc.runtime.driver import Watcher
 from kcagc.runtime.durable import DurableRole
 from kcagc.runtime.farewell import say_farewell
 from kcagc.runtime.journal import DamagedError, Journal, remove
-from kcagc.runtime.runner import Log
 from kcagc.runtime.server import RoleServer
 from kcagc.runtime.session import Session
 from kcagc.runtime.stage import Play
 from kcagc.runtime.status import Look
 from kcagc.runtime.stream_handshake import Place
+
+logger = logging.getLogger(__name__)
 
 _ENDING = 2.0  # seconds for what is left of streams to end
 _FAREWELL = 3.0  # seconds to reach an aggregator that may wait for our last word
@@ -47,7 +49,6 @@ def run(
     task: Task,
     *,
     new_session: bool,
-    log: Log,
     watcher: Watcher | None = None,
     look: Look | None = None,
     report: bool = False,
@@ -60,16 +61,16 @@ def run(
     journal = _opened(task, new_session)
     try:
         if journal.status == "finished":
-            summary = _finished(task, journal, log)
+            summary = _finished(task, journal)
             if report and not task.places.report().exists():  # the process was killed before it came to that
-                leave_page(task, log)
+                leave_page(task)
             return summary
         if journal.status == "failed":
-            log(f"the last run ended with: {journal.why}. This is a new session")
+            logger.info("the last run ended with: %s. This is a new session", journal.why)
         task.check()
         if journal.status == "new":
             set_aside(task.places)
-        play = replace(_play(task, journal, log, watcher, ended), look=look)
+        play = replace(_play(task, journal, watcher, ended), look=look)
         try:
             if asyncio.run(_until_stopped(_role(task, play))):
                 _note_goodbye(journal)
@@ -81,7 +82,7 @@ def run(
     finally:
         journal.close()
     if report and ended:
-        leave_report(task, ended[0], log)
+        leave_report(task, ended[0])
     return summary
 
 
@@ -114,13 +115,13 @@ async def _role(task: Task, play: Play) -> bool:
     network = task.config.document.network
     if task.config.listens:
         listener = RoleServer(play, network.listen)
-        play.log(f"listening on {network.listen.rpartition(':')[0]}:{listener.port}")
+        logger.info("listening on %s:%d", network.listen.rpartition(":")[0], listener.port)
         await listener.run()
         return True
     return await RoleClient(play, network.address).run()
 
 
-def _play(task: Task, journal: Journal, log: Log, watcher: Watcher | None, ended: list[Any]) -> Play:
+def _play(task: Task, journal: Journal, watcher: Watcher | None, ended: list[Any]) -> Play:
     def finish(session: Session, result: Any, role: DurableRole) -> None:
         disclosed, sure = journal.ledger(), confidence_of(task, result)
         summary = write_results(
@@ -145,16 +146,15 @@ def _play(task: Task, journal: Journal, log: Log, watcher: Watcher | None, ended
         finish=finish,
         credentials=task.credentials,
         waiting=task.config.waiting(),
-        log=log,
         watcher=watcher,
     )
 
 
-def _finished(task: Task, journal: Journal, log: Log) -> dict[str, Any]:
+def _finished(task: Task, journal: Journal) -> dict[str, Any]:
     """Report a run that has ended; if the aggregator may not know, tell it that all has arrived here."""
     end = msgspec.msgpack.decode(journal.fact("end") or b"", type=End)
-    _check_same(task, journal, end, log)
-    log("this run has finished already; --new-session starts another, if all roles are given it")
+    _check_same(task, journal, end)
+    logger.info("this run has finished already; --new-session starts another, if all roles are given it")
     if not task.config.listens and journal.fact("goodbye") is None:
         aggregator = task.agreement.aggregator
         place, counts = Place(end.attempt, {aggregator: end.bound}), (end.arrived, end.sent)
@@ -168,12 +168,12 @@ def _finished(task: Task, journal: Journal, log: Log) -> dict[str, Any]:
     return _summary(journal)
 
 
-def _check_same(task: Task, journal: Journal, end: End, log: Log) -> None:
+def _check_same(task: Task, journal: Journal, end: End) -> None:
     """Refuse to give the labels of a finished run to who has changed its data or settings, and waits for others."""
     try:
         now = task.made_from
     except KcagcError as error:
-        log(f"what this run was made from is not as it was: {error}")
+        logger.warning("what this run was made from is not as it was: %s", error)
         return
     changed = [name for name in ("the data", "the configuration") if now.get(name) != end.made_from.get(name)]
     if changed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import unquote
@@ -16,6 +17,8 @@ from kcagc.net.frames import AnyFrame, Frame, decode_frame, encode_frame
 from kcagc.net.grpc_options import METHOD, REASON_KEY, SERVER, SERVICE
 from kcagc.net.stream import ConnectionLost, Reason, Rejected
 from kcagc.net.tls import Credentials, digest_of, names_in
+
+logger = logging.getLogger(__name__)
 
 _CODES = {
     Reason.IDENTITY: grpc.StatusCode.PERMISSION_DENIED,
@@ -64,10 +67,9 @@ Handler = Callable[[ServerWire], Awaitable[None]]
 class Server:
     """Listens until it is stopped."""
 
-    def __init__(self, address: str, credentials: Credentials, handler: Handler, log: Callable[[str], None]) -> None:
+    def __init__(self, address: str, credentials: Credentials, handler: Handler) -> None:
         split_address(address, "listen", any_port=True)
-        self._handler, self._log = handler, log
-        self._stopping = False
+        self._handler, self._stopping = handler, False
         self._server = aio.server(options=SERVER)
         stream = grpc.stream_stream_rpc_method_handler(self._serve)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: stream}),))
@@ -99,17 +101,17 @@ class Server:
             await self._handler(wire)
         except Rejected as refusal:
             if refusal.reason is not Reason.LATER:
-                self._log(f"refused a stream from {wire.address}: {refusal.words}")
+                logger.warning("refused a stream from %s: %s", wire.address, refusal.words)
             metadata = ((REASON_KEY, refusal.reason.value),)
             await context.abort(_CODES[refusal.reason], _plain(refusal.words), metadata)
         except PeerError as error:
-            self._log(f"refused a stream from {wire.address}: {str(error).removeprefix(f'{wire.address}: ')}")
+            logger.warning("refused a stream from %s: %s", wire.address, str(error).removeprefix(f"{wire.address}: "))
             metadata = ((REASON_KEY, Reason.MISBEHAVIOUR.value),)
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, _plain(str(error)), metadata)
         except (ConnectionLost, asyncio.CancelledError) as end:
             # A frame that is too long for gRPC ends a stream so, and a party that speaks another version.
             if not wire.heard and not self._stopping:
-                self._log(f"a stream from {wire.address} ended without a word that could be read")
+                logger.warning("a stream from %s ended without a word that could be read", wire.address)
             if isinstance(end, asyncio.CancelledError):
                 raise
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 
 from kcagc.errors import RejectedError
@@ -12,6 +13,8 @@ from kcagc.net.stream import ConnectionLost, Reason, Rejected
 from kcagc.runtime.stage import MOST_NEW_STARTS, Play, Stage, pause_before
 from kcagc.runtime.stream_handshake import challenged, introduce, refused
 from kcagc.runtime.worker import Worker
+
+logger = logging.getLogger(__name__)
 
 _LONGEST_PAUSE = 3.0  # seconds between two attempts to connect
 _PROBES = 3  # attempts that must end so before a party gives up
@@ -126,4 +129,4 @@ class RoleClient:
     def _say(self, words: str) -> None:
         if words != self._told:
             self._told = words
-            self._play.log(words)
+            logger.info(words)

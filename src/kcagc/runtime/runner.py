@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from kcagc.runtime.durable import DurableRole
 from kcagc.runtime.peer_queue import PeerQueue
 from kcagc.runtime.status import Look, RoleStatus
 from kcagc.runtime.worker import Worker
+
+logger = logging.getLogger(__name__)
 
 _TICK = 0.25
 _LINGER = 5.0  # seconds in which peers can hear that a run has failed, or that all is done
@@ -37,9 +40,6 @@ class Waiting:
     largest_message: int = 1 << 28
 
 
-Log = Callable[[str], None]
-
-
 class Runner:
     """Runs one role of one session to its end."""
 
@@ -48,12 +48,11 @@ class Runner:
         role: DurableRole,
         worker: Worker,
         waiting: Waiting,
-        log: Log,
         *,
         aggregator: bool,
         look: Look | None = None,
     ) -> None:
-        self.role, self._worker, self._waiting, self._log, self._is_aggregator = role, worker, waiting, log, aggregator
+        self.role, self._worker, self._waiting, self._is_aggregator = role, worker, waiting, aggregator
         self._look = look
         self.links: dict[str, Link] = {}
         self.ended = False
@@ -258,7 +257,9 @@ class Runner:
             if now - self._gone_since[peer] > self._waiting.missing:
                 seconds = round(self._waiting.missing)
                 if self.role.finished:
-                    self._log(f"{peer} has not said for {seconds} seconds whether it has everything; ending without")
+                    logger.warning(
+                        "%s has not said for %d seconds whether it has everything; ending without", peer, seconds
+                    )
                     self._excused.add(peer)
                     self._changed.set()
                     continue
@@ -306,7 +307,7 @@ class Runner:
         due = now - self._said.get(names, -_SAY_AGAIN) >= _SAY_AGAIN  # not at every coming and going
         if names and due and now - self._begun >= _SAY_AFTER:
             self._said[names] = now
-            self._log(f"waiting for {', '.join(names)}")
+            logger.info("waiting for %s", ", ".join(names))
 
 
 def _in(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from kcagc.errors import AbortedError
 from kcagc.net.grpc_server import Server, ServerWire
@@ -10,6 +11,8 @@ from kcagc.net.stream import Reason, Rejected
 from kcagc.runtime.stage import MOST_NEW_STARTS, Play, Stage, pause_before
 from kcagc.runtime.stream_handshake import check_place, identify, welcome
 from kcagc.runtime.worker import Worker
+
+logger = logging.getLogger(__name__)
 
 _ALIVE_WITHIN = 3.0  # seconds for a stream to prove that it is not a dead one
 
@@ -20,7 +23,7 @@ class RoleServer:
     def __init__(self, play: Play, listen: str) -> None:
         self._play = play
         self._stage: Stage | None = None
-        self._server = Server(listen, play.credentials, self._serve, play.log)
+        self._server = Server(listen, play.credentials, self._serve)
         self.port = self._server.port
 
     async def run(self) -> None:
@@ -69,9 +72,9 @@ class RoleServer:
                 raise Rejected(Reason.LATER, f"{play.card.name} is between two sessions")
             letters.note_acknowledged(caller.opened.safe)
             await welcome(wire, play.card, stage.session.place, letters, caller)
-            play.log(f"{name} is connected")
+            logger.info("%s is connected", name)
             try:
                 await link.run()
             finally:
                 if not runner.ended and not (stage.role.finished and letters.settled):
-                    play.log(f"{name} is gone")
+                    logger.info("%s is gone", name)

@@ -6,6 +6,7 @@ has come with another graph corrects it and comes back, and nobody else need do 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +18,13 @@ from kcagc.protocol.effects import Role
 from kcagc.runtime.driver import Watcher
 from kcagc.runtime.durable import DurableRole
 from kcagc.runtime.peer_queue import PeerQueue
-from kcagc.runtime.runner import Log, Runner, Waiting
+from kcagc.runtime.runner import Runner, Waiting
 from kcagc.runtime.session import Drawn, Session
 from kcagc.runtime.status import Look
 from kcagc.runtime.stream_handshake import Card
 from kcagc.runtime.worker import Worker
+
+logger = logging.getLogger(__name__)
 
 MOST_NEW_STARTS = 5  # that nobody asked for: whoever wants more must ask its operator
 
@@ -36,7 +39,6 @@ class Play:
     finish: Callable[[Session, Any, DurableRole], None]
     credentials: Credentials
     waiting: Waiting
-    log: Log
     watcher: Watcher | None = None
     look: Look | None = None
 
@@ -63,7 +65,7 @@ class Stage:
             aggregator=listens,
             watcher=play.watcher,
         )
-        self.runner = Runner(self.role, worker, play.waiting, play.log, aggregator=listens, look=play.look)
+        self.runner = Runner(self.role, worker, play.waiting, aggregator=listens, look=play.look)
 
     @classmethod
     async def begin(cls, play: Play, worker: Worker) -> Stage:
@@ -71,7 +73,7 @@ class Stage:
         session = await worker.call(play.open_session)
         stage = cls(play, worker, session)
         if session.resumed:
-            play.log("taking up the session that was interrupted")
+            logger.info("taking up the session that was interrupted")
         await worker.call(stage.role.resume)
         return stage
 
@@ -86,7 +88,7 @@ class Stage:
             early = role.early(besides=_culprit(error))
             await self._worker.call(self.session.journal.fail, str(error))
             if again and early and self._somebody_else(error):
-                play.log(f"{error}; waiting for a new start")
+                logger.warning("%s; waiting for a new start", error)
                 return True
             raise
         await self._worker.call(play.finish, self.session, result, role)
