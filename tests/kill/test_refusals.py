@@ -93,7 +93,7 @@ def test_a_second_process_is_refused_while_the_first_runs(stage):
 
 def test_a_party_without_its_journal_is_refused(interrupted):
     aside = interrupted.state.rename(interrupted.folder / "aside")
-    interrupted.refuses("in the middle of an earlier session with b")
+    interrupted.refuses("in an earlier session with b")
     shutil.rmtree(interrupted.state)
     aside.rename(interrupted.state)
     interrupted.goes_on()
