@@ -48,7 +48,7 @@ def test_unpickling_happens_in_one_place_and_nowhere_unrestricted():
 
 
 LAYERS = [
-    {"errors", "_types"},
+    {"errors", "_types", "text"},
     {"parameters", "partition"},
     {"graph"},
     {"cluster", "datasets", "files", "metrics"},

@@ -11,7 +11,12 @@ NAMES = ("bank", "telecom", "shop")
 
 def whole() -> str:
     """Draw the participants of a run and their messages."""
-    c = Canvas("whole", 680, 300, "Three parties connect to a coordinator that relays encrypted messages and adds masked vectors")
+    c = Canvas(
+        "whole",
+        680,
+        300,
+        "Three parties connect to a coordinator that relays encrypted messages and adds masked vectors",
+    )
     for number, name in enumerate(NAMES):
         y = 20 + 95 * number
         c.box(10, y, 190, 72, [name, "own columns, shared graph"], name)
@@ -54,7 +59,9 @@ def protocol_1() -> str:
 
 def protocol_2() -> str:
     """Draw one round of collaborative k-means."""
-    c = Canvas("basic", 760, 320, "Protocol 2: squared distances are added over the parties; the answer is the nearest centre")
+    c = Canvas(
+        "basic", 760, 320, "Protocol 2: squared distances are added over the parties; the answer is the nearest centre"
+    )
     for number, name in enumerate(NAMES):
         y = 14 + 92 * number
         c.box(8, y, 230, 72, [name, "‖xᵢ − cᵣ‖² in own columns,", "plus masks"], name)

@@ -35,7 +35,7 @@ def test_the_list_says_where_each_graph_is(monkeypatch):
     shown = run("datasets", "list").stdout
     assert "comes with kcagc" in shown
     rows = {row["name"]: row for row in json.loads(run("datasets", "list", "--json").stdout)}
-    assert "to download, 0.2 MB" in shown
+    assert "to download, 157.2 kB" in shown
     assert (rows["cora"]["path"], rows["cora"]["download_bytes"]) == (None, 157212)
     assert rows["demo"]["edges"] == 1800
 

@@ -27,6 +27,7 @@ from kcagc.datasets.convert import _load, convert
 from kcagc.datasets.fetch import fetch
 from kcagc.datasets.model import read, write
 from kcagc.errors import DataError, DownloadError
+from kcagc.text import size
 
 
 class QuietServer:
@@ -108,7 +109,7 @@ def test_a_good_file_is_converted_and_kept(small, serve, tmp_path):
     assert_array_equal(found.labels, data.labels)
     again = read(target, "small")
     assert_array_equal(again.features.toarray(), data.features.toarray())
-    assert said == [f"small.mat ({(folder / 'small.mat').stat().st_size / 1e6:.1f} MB)"]
+    assert said == [f"small.mat ({size((folder / 'small.mat').stat().st_size)})"]
 
 
 @pytest.mark.parametrize("damage", ["one byte", "truncated", "empty", "a page"])

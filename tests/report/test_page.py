@@ -15,8 +15,8 @@ from deploy.collaboration import names_of, table_of
 from kcagc.deploy import reporting
 from kcagc.report.folder import RunFolder
 from kcagc.report.markup import tag, text_of
-from kcagc.report.numerals import count, percent, signed, size
 from kcagc.report.page import page_of, write_page
+from kcagc.text import count, percent, size
 from report.reading import read
 
 KINDS = ["party", "coordinator", "party that sums", "one of two", "tree", "prediction"]
@@ -83,13 +83,13 @@ def test_the_numbers_on_the_page_are_those_of_the_folder(run, pages):
     for cluster, row in enumerate(shown):
         number = summary["cluster_sizes"][cluster]
         told = clusters["clusters"][cluster]
-        assert row[:3] == [f"Cluster {cluster}", count(number), percent(number / 24).replace("\u202f", " ")]
+        assert row[:3] == [f"Cluster {cluster}", count(number), percent(number / 24)]
         assert row[4] == f"{told['confidence']['mean']:.2f}"
         assert told["size"] == number
     effects = [one.text for one in html.every("span") if one.attributes.get("class") == "effect"]
-    assert effects == [signed(mark["effect"]) for one in clusters["clusters"] for mark in one["marks"][:5]]
+    assert effects == [f"{mark['effect']:+.2f}" for one in clusters["clusters"] for mark in one["marks"][:5]]
     values = [one.text for one in html.every("dd") if one.attributes.get("class") == "value"]
-    assert size(summary["bytes_sent"]).replace("\u202f", " ") in values
+    assert size(summary["bytes_sent"]) in values
     assert count(summary["rounds"]) in values
     assert f"{clusters['quality']['modularity']:.2f}" in values
     for value in summary["parameters"].values():
@@ -209,7 +209,7 @@ def test_a_hostile_name_is_shown_and_does_nothing(run, tmp_path, name):
     assert [one.name for one in after.every()] == [one.name for one in before.every()]
     changed = [list(one.attributes) for one in after.every()]
     assert changed == [list(one.attributes) for one in before.every()]
-    assert " ".join(name.replace("\u202e", "\ufffd").split()) in after.text
+    assert " ".join(name.replace("\u202e", "?").split()) in after.text
     assert "\u202e" not in after.text
 
 

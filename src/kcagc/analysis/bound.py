@@ -8,7 +8,8 @@ from typing import Any
 
 from kcagc.analysis.conditions import Conditions
 from kcagc.analysis.restricted import Restricted
-from kcagc.analysis.words import count, figure, number
+from kcagc.analysis.words import finite
+from kcagc.text import count, number
 
 ENOUGH = 100.0  # "c > 100 will be sufficient" (the proof's footnote)
 
@@ -43,7 +44,7 @@ class Bound:
         return self.formula if self.epsilon > 0 else 0.0
 
     def __repr__(self) -> str:
-        promise = f"at most {figure(self.nodes)} of {self.n_nodes:,} nodes" if self.holds else "promises nothing"
+        promise = f"at most {number(self.nodes)} of {self.n_nodes:,} nodes" if self.holds else "promises nothing"
         return f"Bound({promise}, c={self.c:.3g}, epsilon={self.epsilon:.3g})"
 
     def as_dict(self) -> dict[str, Any]:
@@ -53,7 +54,7 @@ class Bound:
             "misclassified_at_most": self.nodes,
             "formula": self.formula,
             "epsilon": self.epsilon,
-            "c": number(self.c),
+            "c": finite(self.c),
             "unmet": list(self.unmet),
         }
 
@@ -74,7 +75,7 @@ def bound(
     formula = n_parties * (epsilon + min(rest, 1.0) ** 4) * n
     measured = {"the joint clusters": joint} | {f"{name}'s own clusters": one for name, one in own.items()}
     unmet = [
-        f"{whose} allow c = {figure(one.c)} only, which is not above {figure(enough)}"
+        f"{whose} allow c = {number(one.c)} only, which is not above {number(enough)}"
         for whose, one in sorted(measured.items(), key=lambda item: item[1].c)  # the one furthest away first
         if not one.c > enough
     ]

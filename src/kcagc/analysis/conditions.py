@@ -10,7 +10,8 @@ import numpy as np
 from kcagc.analysis.clusters import Around, Name
 from kcagc.analysis.proximity import proximity
 from kcagc.analysis.separation import separation
-from kcagc.analysis.words import number, share
+from kcagc.analysis.words import finite
+from kcagc.text import percent
 
 WORST = 10  # pairs that a script is told: with a hundred local clusters there are thousands
 MERGED = 0.25  # ours, not the paper's: with more of a cluster on the wrong side, two clusters count as not told apart
@@ -42,7 +43,7 @@ class Pair:
         """Give what a script reads."""
         return {
             "clusters": [self.first, self.second],
-            "c": number(self.c),
+            "c": finite(self.c),
             "nodes": self.nodes,
             "bad": self.bad,
             "wrong_side": self.wrong,
@@ -87,7 +88,7 @@ class Conditions:
 
     def __repr__(self) -> str:
         limit = "" if self.pair is None else f" (pair {self.pair[0]!r}, {self.pair[1]!r})"
-        return f"Conditions({len(self.sizes)} clusters, c={self.c:.3g}{limit}, {share(self.good)} 1-good)"
+        return f"Conditions({len(self.sizes)} clusters, c={self.c:.3g}{limit}, {percent(self.good)} 1-good)"
 
     def as_dict(self) -> dict[str, Any]:
         """Give what a script reads; an infinite c is None."""
@@ -96,7 +97,7 @@ class Conditions:
             "sizes": list(self.sizes),
             "norm": self.norm,
             "deltas": list(self.deltas),
-            "c": number(self.c),
+            "c": finite(self.c),
             "pair": None if self.pair is None else list(self.pair),
             "bad": self.n_bad,
             "good": self.good,

@@ -15,11 +15,12 @@ from kcagc.analysis.conditions import Conditions, conditions
 from kcagc.analysis.party import HEADINGS, PartyDiagnosis, check_constant, line, measured, own_clusters
 from kcagc.analysis.restricted import Restricted, restricted
 from kcagc.analysis.verdict import joint_verdict
-from kcagc.analysis.words import aligned, count, figure, share, spread
+from kcagc.analysis.words import aligned, spread
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.inputs import Settings, bring, check_tables, filter_of, graphs_of, parameters_of, seeds_of
 from kcagc.protocol.local import PartyData
+from kcagc.text import count, number, percent
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,11 +49,11 @@ class Diagnosis:
         """Give what does not fit the table: Definition 2 and Theorem 1."""
         near, theorem = self.restricted, self.bound
         return (
-            f"restricted proximity condition: (a) met by {share(near.share_a)} of nodes, (b) by {share(near.share_b)}; "
-            f"local |X-C| {figure(near.norm)}, m_0 {spread(near.m0)}",
-            f"Theorem 1: c = {figure(theorem.c)}, epsilon = {theorem.epsilon:.3g}, "
+            f"restricted proximity condition: (a) met by {percent(near.share_a)} of nodes, (b) by "
+            f"{percent(near.share_b)}; local |X-C| {number(near.norm)}, m_0 {spread(near.m0)}",
+            f"Theorem 1: c = {number(theorem.c)}, epsilon = {theorem.epsilon:.3g}, "
             + ("misclassified at most " if theorem.holds else "not applicable; its formula would give ")
-            + f"{figure(theorem.nodes if theorem.holds else theorem.formula)} of {theorem.n_nodes:,} nodes",
+            + f"{number(theorem.nodes if theorem.holds else theorem.formula)} of {theorem.n_nodes:,} nodes",
         )
 
     def summary(self) -> str:

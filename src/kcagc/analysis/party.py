@@ -13,11 +13,12 @@ from kcagc.analysis.bound import ENOUGH
 from kcagc.analysis.clusters import Around, Clusters
 from kcagc.analysis.conditions import Conditions, conditions
 from kcagc.analysis.verdict import party_verdict
-from kcagc.analysis.words import aligned, figure, share, spread
+from kcagc.analysis.words import aligned, spread
 from kcagc.errors import DataError, ParameterError
 from kcagc.parameters import check_between
 from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.local import PartyData, compute_local
+from kcagc.text import number, percent
 
 HEADINGS = ("", "clusters", "|X-C|", "Delta", "c", "limited by", "1-bad", "1-good")
 LARGEST = 1e12  # of the constants that the paper hides in O(.)
@@ -121,4 +122,4 @@ def line(who: str, one: Conditions) -> tuple[str, ...]:
     """Give one line of the table."""
     pair = "" if one.pair is None else f"{one.pair[0]}, {one.pair[1]}"
     bad = f"{one.n_bad:,}"
-    return who, str(len(one.sizes)), figure(one.norm), spread(one.deltas), figure(one.c), pair, bad, share(one.good)
+    return who, str(len(one.sizes)), number(one.norm), spread(one.deltas), number(one.c), pair, bad, percent(one.good)

@@ -11,8 +11,9 @@ import numpy as np
 from kcagc._types import FloatArray
 from kcagc.analysis.clusters import Around, Clusters, spectral_norm
 from kcagc.analysis.proximity import margins
-from kcagc.analysis.words import number, share
+from kcagc.analysis.words import finite
 from kcagc.protocol.cells import intersect
+from kcagc.text import percent
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,7 +40,7 @@ class Restricted:
         return 1 - self.violate_b / self.n_nodes
 
     def __repr__(self) -> str:
-        return f"Restricted(a: {share(self.share_a)}, b: {share(self.share_b)} of nodes)"
+        return f"Restricted(a: {percent(self.share_a)}, b: {percent(self.share_b)} of nodes)"
 
     def as_dict(self) -> dict[str, Any]:
         """Give what a script reads."""
@@ -49,7 +50,7 @@ class Restricted:
             "violate_a": self.violate_a,
             "violate_b": self.violate_b,
             "norm_local": self.norm,
-            "m0": [number(value) for value in self.m0],
+            "m0": [finite(value) for value in self.m0],
         }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from kcagc.analysis.bound import Bound
 from kcagc.analysis.clusters import Name
 from kcagc.analysis.conditions import Conditions, Pair
-from kcagc.analysis.words import count, figure, listed, share
+from kcagc.text import count, listed, number, percent
 
 MOST = 5  # pairs, or parties, that a sentence names before it counts the rest
 
@@ -67,8 +67,8 @@ def _theorem(bound: Bound) -> str:
         return "Theorem 1 holds: all its conditions are met and every node is locally 1-good, so none is misclassified."
     if bound.holds:
         return (
-            f"Theorem 1 holds: at most {figure(bound.nodes)} of {bound.n_nodes:,} nodes are misclassified, "
-            f"with c = {figure(bound.c)} and at most {share(bound.epsilon)} of nodes 1-bad at a party."
+            f"Theorem 1 holds: at most {number(bound.nodes)} of {bound.n_nodes:,} nodes are misclassified, "
+            f"with c = {number(bound.c)} and at most {percent(bound.epsilon)} of nodes 1-bad at a party."
         )
     more = f" ({count(len(bound.unmet) - 1, 'more condition')} unmet)" if len(bound.unmet) > 1 else ""
     return (
@@ -104,13 +104,13 @@ def _own_clusters(own: Mapping[str, Conditions], k: int | None, enough: float) -
         advice = (
             f"The target has {count(k, 'cluster')}: fewer than {more} local ones (n_local_clusters) may be clearer."
         )
-    return f"Own clusters are less clear than the theorem asks (c above {figure(enough)}): {listed(each)}. {advice}"
+    return f"Own clusters are less clear than the theorem asks (c above {number(enough)}): {listed(each)}. {advice}"
 
 
 def _own(name: str, own: Conditions) -> str:
     limit = "" if own.pair is None else f" by clusters {own.pair[0]!r} and {own.pair[1]!r}"
     bad = "no node" if own.n_bad == 0 else f"{own.n_bad:,} of {count(own.n_nodes, 'node')}"
-    return f"{name}'s {len(own.sizes)} (c = {figure(own.c)}{limit}, {bad} 1-bad)"
+    return f"{name}'s {len(own.sizes)} (c = {number(own.c)}{limit}, {bad} 1-bad)"
 
 
 def _pairs(pairs: Sequence[Pair]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kcagc.cli import terminal
+from kcagc.text import size
 
 if TYPE_CHECKING:
     from kcagc.datasets.model import Dataset
@@ -66,7 +67,7 @@ def list_(as_json: bool) -> None:
         if row["name"] == EMBEDDED:
             place = "comes with kcagc"
         else:
-            place = row["path"] or f"to download, {row['download_bytes'] / 1e6:.1f} MB"
+            place = row["path"] or f"to download, {size(row['download_bytes'])}"
         table.add_row(row["name"], *(f"{row[column]:,}" for column in counts), escape(place))
     terminal.out().print(table)
 

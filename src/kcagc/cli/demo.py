@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kcagc.cli import terminal
+from kcagc.text import percent, size
 
 if TYPE_CHECKING:
     from kcagc.datasets.model import Dataset
@@ -179,7 +180,7 @@ def _report(results: list[dict[str, Any]], learned: list[dict[str, Any]], where:
         shown.add_column("cluster sizes", no_wrap=True)
     names = {"together": "[bold]together[/]", "all pooled": "all pooled"}
     for row in results:
-        cells = [names.get(row["who"], f"{row['who']} alone"), str(row["columns"]), terminal.percent(row["accuracy"])]
+        cells = [names.get(row["who"], f"{row['who']} alone"), str(row["columns"]), percent(row["accuracy"])]
         if wide:
             sizes = " ".join(map(str, sorted(row["cluster_sizes"], reverse=True)))
             cells += ["█" * round(15 * row["accuracy"]), f"{row['nmi']:.2f}", sizes]
@@ -197,7 +198,7 @@ def _report(results: list[dict[str, Any]], learned: list[dict[str, Any]], where:
     sent = {row["role"]: row["bytes_sent"] for row in learned}
     for words, roles in told.items():
         each = " each" if len(roles) > 1 else ""
-        grid.add_row(", ".join(roles), f"sent {terminal.size(max(sent[role] for role in roles))}{each}", words)
+        grid.add_row(", ".join(roles), f"sent {size(max(sent[role] for role in roles))}{each}", words)
     console.print(grid)
     console.print(
         f"\nFour processes, mutual TLS, {seconds:.1f} s. Each role's configuration, keys, labels, model, ledger and "

@@ -11,6 +11,7 @@ import click
 
 from kcagc.cli import terminal
 from kcagc.cli.settings import FILE
+from kcagc.text import printable
 
 if TYPE_CHECKING:
     from kcagc.analysis import Diagnosis, PartyDiagnosis
@@ -188,5 +189,5 @@ def _show(title: dict[str, Any], found: Diagnosis | PartyDiagnosis) -> None:
     console.print("\n[bold]What it means[/]")
     points = Table.grid(padding=(0, 1, 0, 0))
     for words in found.verdict:
-        points.add_row("-", escape(terminal.harmless(words)))
+        points.add_row("-", escape(printable(words, keep="\n")))
     console.print(points)

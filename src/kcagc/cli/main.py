@@ -21,6 +21,7 @@ from kcagc.cli.report import report
 from kcagc.cli.roles import coordinator, party, predict
 from kcagc.cli.simulate import simulate
 from kcagc.errors import KcagcError
+from kcagc.text import printable
 
 _INTERRUPTED = 130  # what shells report for a program ended by Ctrl-C
 
@@ -71,5 +72,5 @@ def main() -> None:
 
 
 def _say(message: str, code: int) -> int:
-    click.echo(f"kcagc: {terminal.harmless(message)}", err=True)
+    click.echo("kcagc: " + printable(message, keep="\n"), err=True)
     return code

@@ -11,6 +11,7 @@ import click
 from kcagc.cli import terminal
 from kcagc.cli.settings import WITH_DATA, WITHOUT_DATA, loaded, options
 from kcagc.cli.watching import Watching
+from kcagc.text import size
 
 # gRPC writes a line to stderr for every TLS handshake that it refuses. These lines need knowledge of gRPC; the refused
 # party explains the reason itself. Set GRPC_VERBOSITY=INFO to see them. gRPC reads the variable when it is imported.
@@ -85,7 +86,7 @@ def _show(folder: Path, summary: dict[str, Any]) -> None:
     console = terminal.out()
     if "cluster_sizes" in summary:
         console.print(_found(summary["task"], summary["nodes"], summary["cluster_sizes"]))
-    sent = f"{summary['messages_sent']} messages, {terminal.size(summary['bytes_sent'])} sent"
+    sent = f"{summary['messages_sent']} messages, {size(summary['bytes_sent'])} sent"
     console.print(f"{sent}. What left, and what was learned from it: {escape(str(folder / 'ledger.jsonl'))}")
     files = ", ".join(summary["files"].values())
     console.print(f"In {escape(str(folder))}: {files}, run.json", soft_wrap=True)

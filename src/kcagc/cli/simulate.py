@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kcagc.cli import terminal
+from kcagc.text import seconds, size
 
 if TYPE_CHECKING:
     from kcagc.datasets.model import Dataset
@@ -206,8 +207,8 @@ def _show(results: list[dict[str, Any]], model: Any) -> None:
             f"{row['iterations']}{'' if row['converged'] else '+'}",
             str(row["rounds"]),
             f"{row['secure_sums']:,}",
-            terminal.size(row["bytes"]),
-            f"{row['seconds']:.1f} s",
+            size(row["bytes"]),
+            seconds(row["seconds"]),
         )
     console.print(table)
     if len(results) > 1:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kcagc.cli import terminal
+from kcagc.text import printable, seconds, size
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -89,7 +89,7 @@ class Board:
         """The bytes of messages so far."""
         if self._seen is None:
             return "nothing yet"
-        return f"{terminal.size(self._seen.bytes_sent)} sent, {terminal.size(self._seen.bytes_received)} received"
+        return f"{size(self._seen.bytes_sent)} sent, {size(self._seen.bytes_received)} received"
 
     @property
     def left(self) -> str:
@@ -100,9 +100,9 @@ class Board:
         each = (self._rounds[-1] - self._rounds[0]) / (len(self._rounds) - 1)
         if stage.name.endswith(_ENDS_EARLY):  # a round is one iteration
             most = each * (stage.total - stage.done)
-            return f"unknown: it ends when no node moves; {_length(most)} at the very most, {_length(each)} a round"
+            return f"unknown: it ends when no node moves; {seconds(most)} at the very most, {seconds(each)} a round"
         rate = stage.done / max(self._rounds[-1] - stage.begun, 1e-9)
-        return f"about {_length((stage.total - stage.done) / rate)}" if stage.done else "unknown"
+        return f"about {seconds((stage.total - stage.done) / rate)}" if stage.done else "unknown"
 
     def line(self) -> str:
         """Give all of it in one line, for a log."""
@@ -119,14 +119,14 @@ class Board:
             shown.add_column(style="dim", no_wrap=True)
             shown.add_column(overflow="fold")
             shown.add_column(justify="right", no_wrap=True)
-            shown.add_row(Text("role"), Text(terminal.harmless(self._name), "bold"), _length(now - self._begun))
+            shown.add_row(Text("role"), Text(printable(self._name), "bold"), seconds(now - self._begun))
             for stage in self._stages[-_KEPT:]:
                 word = Text("done", "green") if stage.ended is not None else Text("now", "bold cyan")
-                took = _length((now if stage.ended is None else stage.ended) - stage.begun)
-                shown.add_row(word, Text(terminal.harmless(_numbered(stage))), took)
+                took = seconds((now if stage.ended is None else stage.ended) - stage.begun)
+                shown.add_row(word, Text(printable(_numbered(stage))), took)
             open_ended = [("waiting for", self.waiting), ("time left", self.left)] if self._ended is None else []
             for what, said in (("bytes", self.traffic), *open_ended):
-                shown.add_row(Text(what), Text(terminal.harmless(said)), "")
+                shown.add_row(Text(what), Text(printable(said)), "")
             return shown
 
 
@@ -136,12 +136,3 @@ def _numbered(stage: Any) -> str:
     if stage.total and not stage.name.endswith(_ENDS_EARLY):
         return f"{stage.name} {stage.done} of {stage.total}"
     return f"{stage.name} {stage.done}"
-
-
-def _length(seconds: float) -> str:
-    if seconds < 0.95:
-        return f"{round(1000 * seconds)} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"

@@ -32,11 +32,6 @@ def speak_plainly() -> None:
             stream.reconfigure(errors="kcagc.plainer")
 
 
-def harmless(words: str) -> str:
-    """Keep what other organisations say from doing anything to a terminal."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in words)
-
-
 def _console(stream: TextIO) -> Console:
     # A file has no width; what a script or a log reads is not to be cut at 80 letters.
     width = None if stream.isatty() or os.environ.get("COLUMNS") else 120
@@ -76,18 +71,3 @@ def progress(total: int) -> Iterator[Progress]:
     with shown:
         shown.add_task("", total=total)
         yield shown
-
-
-def percent(share: float) -> str:
-    """Write a share as the papers do: per cent with one decimal."""
-    return f"{100 * share:.1f} %"
-
-
-def size(n_bytes: int) -> str:
-    """Write a number of bytes with a unit."""
-    value, unit = float(n_bytes), "bytes"
-    for larger in ("kB", "MB", "GB"):
-        if value < 1000:
-            break
-        value, unit = value / 1000, larger
-    return f"{value:.1f} {unit}" if unit != "bytes" else f"{n_bytes} bytes"

@@ -11,6 +11,7 @@ from typing import Any
 
 from kcagc.cli import terminal
 from kcagc.cli.status import Board
+from kcagc.text import printable
 
 _SAY_AFTER = 2.0  # seconds to the first line about all that can be seen, where there is no terminal
 _SAY_AGAIN = 5.0  # and from one to the next
@@ -62,8 +63,8 @@ class Watching:
         with self._lock:
             clock = time.strftime("%H:%M:%S")
             if self._status is not None:  # until there is progress to show
-                self._status.update(f"{self._name}: {terminal.harmless(words)}")
-            said = terminal.harmless(words).replace("\n", " ")  # nothing that a peer says looks like a line of its own
+                self._status.update(f"{self._name}: {printable(words)}")
+            said = printable(words.replace("\n", " "))  # nothing that a peer says looks like a line of its own
             self._console.print(f"{clock} {self._name}: {said}", markup=False, soft_wrap=not self._console.is_terminal)
 
     def watch(self, _: str, step: Any) -> None:

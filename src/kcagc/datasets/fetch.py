@@ -13,6 +13,7 @@ from kcagc.datasets.catalog import Entry, SourceFile
 from kcagc.datasets.convert import convert
 from kcagc.datasets.model import Dataset, write
 from kcagc.errors import DownloadError
+from kcagc.text import size
 
 # A folder on a web server that holds copies of all original files under their own names, tried instead of the public
 # addresses. For organisations whose machines reach only a server of their own.
@@ -36,7 +37,7 @@ def fetch(entry: Entry, target: Path, *, progress: Callable[[str], None] | None 
     with tempfile.TemporaryDirectory(prefix="kcagc-") as folder:
         for file in entry.files:
             if progress is not None:
-                progress(f"{file.name} ({file.bytes / 1e6:.1f} MB)")
+                progress(f"{file.name} ({size(file.bytes)})")
             _download(file, Path(folder))
         dataset = convert(entry, Path(folder))
     write(dataset, target)

@@ -11,9 +11,10 @@ from kcagc.errors import DataError
 from kcagc.files.matrix import read_matrix
 from kcagc.files.names import kind_and_example, read_ids
 from kcagc.files.nodes import Known
-from kcagc.files.opening import LISTS, InputFile, PathLike, shown
+from kcagc.files.opening import LISTS, InputFile, PathLike
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
+from kcagc.text import quoted
 
 _LISTED = 3  # ids that a message names
 
@@ -49,7 +50,7 @@ def matrix_of(file: InputFile, known: Known, ids: PathLike | None) -> tuple[Spar
 def _check_same(about: InputFile, names: NodeIds, known: Known) -> None:
     ours, theirs = set(_listed(known.ids)), set(_listed(names))
     problems = [
-        f"{what} {', '.join(map(shown, sorted(found)[:_LISTED]))}"
+        f"{what} {', '.join(map(quoted, sorted(found)[:_LISTED]))}"
         + (f" and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
         for found, what in (
             (ours - theirs, "there is no row for"),

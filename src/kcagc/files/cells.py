@@ -10,8 +10,9 @@ import numpy as np
 
 from kcagc._types import IntArray
 from kcagc.errors import DataError
-from kcagc.files.opening import InputFile, shown
+from kcagc.files.opening import InputFile
 from kcagc.files.table import FINITE, Names, Table, Texts
+from kcagc.text import quoted
 
 _MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}
 _TRUTH = {"true": 1.0, "false": 0.0}
@@ -57,7 +58,7 @@ class IdColumn:
             absent = set(missing)
             others = [text for row, text in enumerate(self._texts) if row not in absent]
             if others and whole_numbers(others) is not None:
-                word = shown(self._texts[missing[0]])
+                word = quoted(self._texts[missing[0]])
                 raise table.error(missing[0], name, f"the id is missing ({word}, and all other ids are numbers)")
 
 
@@ -108,9 +109,9 @@ class Numbers:
     def _word(self, line: int, name: str, text: str) -> float:
         value = _TRUTH.get(text.lower())
         if value is None:
-            problem = "the value is missing" + (f" ({shown(text)})" if text else "")
+            problem = "the value is missing" + (f" ({quoted(text)})" if text else "")
             if text.lower() not in _MISSING:
-                problem = f"{shown(text)} is not a number" + self._hint(name, text)
+                problem = f"{quoted(text)} is not a number" + self._hint(name, text)
             raise self._file.error(f"line {line}, column {name!r}: {problem}; {FINITE}")
         if name not in self._begun:
             self._truth.add(name)
@@ -127,7 +128,7 @@ class Numbers:
 
     def _mixed(self, line: int, name: str, text: str) -> DataError:
         return self._file.error(
-            f"line {line}, column {name!r}: {shown(text)} in a column that begins with "
+            f"line {line}, column {name!r}: {quoted(text)} in a column that begins with "
             f"{'true or false' if name in self._truth else 'numbers'}; write 1 and 0 for true and false"
         )
 
@@ -137,6 +138,6 @@ def texts_of(cells: list[str]) -> Texts:
     return [None if not cell or cell.isspace() else cell for cell in cells]
 
 
-def quoted(text: str) -> str:
+def csv_cell(text: str) -> str:
     """Write a text as a cell of a CSV file, in quotes where it needs them."""
     return '"' + text.replace('"', '""') + '"' if re.search(r'[,"\r\n]', text) else text

@@ -17,8 +17,9 @@ import numpy as np
 
 from kcagc._types import FloatArray, IntArray
 from kcagc.files.cells import IdColumn, Numbers, texts_of
-from kcagc.files.opening import InputFile, shown
+from kcagc.files.opening import InputFile
 from kcagc.files.table import Columns, Names, Table, Texts, Wanted, checked, columns_of
+from kcagc.text import quoted
 
 _SEPARATOR = {"csv": ",", "tsv": "\t"}
 _AT_ONCE = 20_000  # rows: few enough to stay small as text, many enough for numpy's start not to count
@@ -67,7 +68,7 @@ def _header(file: InputFile, stream: IO[str]) -> tuple[list[str], int]:
     if not header:
         raise file.error("line 1 is empty; it must name the columns")
     if _is_data(header):
-        raise file.error(f"line 1 holds numbers ({shown(', '.join(header))}) and must name the columns")
+        raise file.error(f"line 1 holds numbers ({quoted(', '.join(header))}) and must name the columns")
     return header, reader.line_num
 
 

@@ -11,10 +11,11 @@ from kcagc.errors import DataError
 from kcagc.files.cells import whole_numbers
 from kcagc.files.delimited import read_delimited
 from kcagc.files.nodes import Known
-from kcagc.files.opening import InputFile, shown
+from kcagc.files.opening import InputFile
 from kcagc.files.parquet import read_parquet
 from kcagc.files.table import Table, Wanted
 from kcagc.graph.graph import Graph
+from kcagc.text import quoted
 
 _LISTED = 3  # unknown ids that a message names
 
@@ -58,15 +59,15 @@ def _positions(table: Table, column: str, known: Known) -> IntArray:
         if isinstance(values, list) and table.word == "line":  # in a text, one string makes strings of all
             row = next((row for row, value in enumerate(values) if whole_numbers([value]) is None), 0)
         kind = "a string" if isinstance(values, list) else "a number"
-        message = f"the id {shown(values[row])} is {kind}, but {known.said}; write them the same way in both files"
+        message = f"the id {quoted(values[row])} is {kind}, but {known.said}; write them the same way in both files"
         raise table.error(row, column, message)
     found = known.rows(values)
     unknown = [] if known.only else np.flatnonzero(found < 0).tolist()
     if not unknown:
         return found
-    also = "".join(f", {shown(values[row])} in {table.place(row)}" for row in unknown[1:_LISTED])
+    also = "".join(f", {quoted(values[row])} in {table.place(row)}" for row in unknown[1:_LISTED])
     more = f" and {len(unknown) - _LISTED} more" if len(unknown) > _LISTED else ""
-    message = f"there is no node {shown(values[unknown[0]])}{also}{more} ({known.said})"
+    message = f"there is no node {quoted(values[unknown[0]])}{also}{more} ({known.said})"
     raise table.error(unknown[0], column, message)
 
 

@@ -12,13 +12,14 @@ from kcagc.errors import DataError, ParameterError
 from kcagc.files.delimited import read_delimited
 from kcagc.files.matrix import read_matrix
 from kcagc.files.names import node_ids, read_ids
-from kcagc.files.opening import MATRICES, TABLES, InputFile, PathLike, shown
+from kcagc.files.opening import MATRICES, TABLES, InputFile, PathLike
 from kcagc.files.parquet import read_parquet
 from kcagc.files.raw import RawTable
 from kcagc.files.reading import Reading
 from kcagc.files.table import Table, Wanted
 from kcagc.graph.ids import NodeIds
 from kcagc.graph.matrices import canonical_csr, entry_at
+from kcagc.text import quoted
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ class _MatrixRows:
         return self.file.error(f"row {row}, column {column} (counted from 0): {message}")
 
     def lacking(self, node: object, column: str, message: str) -> DataError:
-        return self.file.error(f"there is no row for node {shown(node)}; column {column}: {message}")
+        return self.file.error(f"there is no row for node {quoted(node)}; column {column}: {message}")
 
 
 def read_features(

@@ -9,7 +9,7 @@ import numpy as np
 from kcagc._types import IntArray
 from kcagc.errors import DataError, ParameterError
 from kcagc.files.atomic import PRIVATE, write_text
-from kcagc.files.cells import quoted, whole_numbers
+from kcagc.files.cells import csv_cell, whole_numbers
 from kcagc.files.edges import edge_ends
 from kcagc.files.features import read_columns
 from kcagc.files.names import in_order, kind_and_example, node_ids, picked, read_id_list
@@ -98,7 +98,7 @@ def common_ids(paths: Sequence[PathLike]) -> NodeIds:
 
 def write_ids(path: PathLike, ids: NodeIds) -> None:
     """Write ids as a CSV file of one column, for its owner only: who is on it may be a secret."""
-    rows = (f"{quoted(value) if isinstance(value, str) else value}\n" for value in _plain(ids))
+    rows = (f"{csv_cell(value) if isinstance(value, str) else value}\n" for value in _plain(ids))
     write_text(path, "".join(("id\n", *rows)), mode=PRIVATE)
 
 

@@ -7,10 +7,11 @@ import numpy as np
 from kcagc._types import IntArray
 from kcagc.errors import DataError
 from kcagc.files.delimited import read_delimited, read_lines
-from kcagc.files.opening import LISTS, InputFile, PathLike, shown
+from kcagc.files.opening import LISTS, InputFile, PathLike
 from kcagc.files.parquet import read_parquet
 from kcagc.files.table import Names, Table, Wanted
 from kcagc.graph.ids import NodeIds
+from kcagc.text import quoted
 
 
 def node_ids(table: Table, column: str) -> NodeIds:
@@ -20,7 +21,7 @@ def node_ids(table: Table, column: str) -> NodeIds:
         return NodeIds(values, where=column)
     except DataError:
         first, second = _repeat(values)
-        message = f"the id {shown(values[second])} is in {table.place(first)} already; every node has one row"
+        message = f"the id {quoted(values[second])} is in {table.place(first)} already; every node has one row"
         raise table.error(second, column, message) from None
 
 
@@ -47,7 +48,7 @@ def _one_column(file: InputFile) -> Table:
 
 def kind_and_example(values: Names) -> str:
     """Say what ids are, with one of them, so that two spellings can be compared at a glance."""
-    return f"{'strings' if isinstance(values, list) else 'numbers'} (such as {shown(values[0])})"
+    return f"{'strings' if isinstance(values, list) else 'numbers'} (such as {quoted(values[0])})"
 
 
 def in_order(ids: NodeIds) -> IntArray:

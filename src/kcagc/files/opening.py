@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Literal, TypeAlias
 
 from kcagc.errors import DataError
 
@@ -24,7 +24,6 @@ LISTS: tuple[Kind, ...] = ("csv", "tsv", "parquet", "txt")
 KINDS: tuple[Kind, ...] = (*LISTS, *MATRICES)
 
 _PACKED: tuple[Kind, ...] = ("csv", "tsv", "txt", "mtx")  # these may end in .gz
-_SHOWN = 60  # characters of a value that a message repeats
 
 
 @dataclass(frozen=True)
@@ -91,9 +90,3 @@ class InputFile:
                 except UnicodeDecodeError:
                     return number
         raise AssertionError("every line is UTF-8")  # then so is the whole: no character goes over a line end
-
-
-def shown(value: Any) -> str:
-    """Write a value from a file into a message: strings in quotes, and none longer than a line."""
-    text = repr(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -13,8 +13,9 @@ import numpy as np
 
 from kcagc._types import FloatArray, IntArray
 from kcagc.errors import DataError
-from kcagc.files.opening import InputFile, shown
+from kcagc.files.opening import InputFile
 from kcagc.files.reading import Cells, Reading
+from kcagc.text import quoted
 
 Names: TypeAlias = IntArray | list[str]
 Texts: TypeAlias = list[str | None]
@@ -78,7 +79,7 @@ class Table:
 
     def lacking(self, node: object, column: str, message: str) -> DataError:
         """Give the error that says `message` about a column of a node that has no row."""
-        return self.file.error(f"there is no row for node {shown(node)}; column {column!r}: {message}")
+        return self.file.error(f"there is no row for node {quoted(node)}; column {column!r}: {message}")
 
 
 def checked(table: Table, gaps: Iterable[str] = ()) -> Table:
@@ -111,7 +112,7 @@ def columns_of(file: InputFile, header: list[str], wanted: Wanted) -> Columns:
     repeated = [name for name, count in Counter(header).items() if count > 1]
     if repeated:
         where = [number for number, name in enumerate(header, start=1) if name == repeated[0]]
-        raise file.error(f"columns {where[0]} and {where[1]} are both called {shown(repeated[0])}; rename one")
+        raise file.error(f"columns {where[0]} and {where[1]} are both called {quoted(repeated[0])}; rename one")
     if wanted.names is None:
         if len(header) != 1:
             raise file.error(f"there must be one column, the ids of the rows, but there are {len(header)}")
@@ -124,7 +125,7 @@ def columns_of(file: InputFile, header: list[str], wanted: Wanted) -> Columns:
         return Columns(list(wanted.names), list(wanted.numbers))
     others = [name for name in header if name not in wanted.names]
     if not others:
-        raise file.error(f"there are no feature columns, only {', '.join(map(shown, header)) or 'nothing'}")
+        raise file.error(f"there are no feature columns, only {', '.join(map(quoted, header)) or 'nothing'}")
     return _features(file, list(wanted.names), others, wanted.reading)
 
 
@@ -150,8 +151,8 @@ def _features(file: InputFile, names: list[str], others: list[str], reading: Rea
 
 def _existing(name: str, header: list[str]) -> str:
     if len(header) == 1 and (found := re.search(r"[;\t|]", header[0])):
-        return f"the header is {shown(header[0])}: separate columns by commas, not by {found.group()!r}"
+        return f"the header is {quoted(header[0])}: separate columns by commas, not by {found.group()!r}"
     folded = {column.strip().casefold(): column for column in header}
     close = difflib.get_close_matches(name.strip().casefold(), folded, n=1)
-    listed = ", ".join(map(shown, header[:_LISTED])) + (", ..." if len(header) > _LISTED else "")
+    listed = ", ".join(map(quoted, header[:_LISTED])) + (", ..." if len(header) > _LISTED else "")
     return f"there are {listed}" + (f"; did you mean {folded[close[0]]!r}?" if close else "")

@@ -11,11 +11,11 @@ import numpy as np
 
 from kcagc._types import FloatArray, IntArray
 from kcagc.errors import DataError
-from kcagc.files.opening import shown
 from kcagc.files.raw import RawTable
 from kcagc.files.reading import Reading
 from kcagc.files.table import PRESENT, Texts
 from kcagc.graph.ids import NodeIds
+from kcagc.text import quoted
 
 _NOT_AVAILABLE = ("NAType", "NaTType")  # what pandas writes for missing: known by name, for it is not imported here
 
@@ -76,12 +76,12 @@ class FrameRows:
 
     def error(self, row: int, column: str, message: str) -> DataError:
         """Give the error that says `message` about one cell."""
-        called = "" if self.ids is None else f" (id {shown(self.ids.values[row])})"
+        called = "" if self.ids is None else f" (id {quoted(self.ids.values[row])})"
         return DataError(f"{self.before}row {row}{called}, column {column!r}: {message}")
 
     def lacking(self, node: Any, column: str, message: str) -> DataError:
         """Give the error that says `message` about a column of a node that has no row."""
-        return DataError(f"{self.before}there is no row for node {shown(node)}; column {column!r}: {message}")
+        return DataError(f"{self.before}there is no row for node {quoted(node)}; column {column!r}: {message}")
 
     @property
     def before(self) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kcagc._types import IntArray
 from kcagc.errors import DataError
+from kcagc.text import quoted
 
 _LISTED = 3
 _LARGEST = np.iinfo(np.int64).max
@@ -90,7 +91,7 @@ class NodeIds:
         found = self.find(wanted)
         unknown = np.flatnonzero(found < 0)
         if unknown.size:
-            named = ", ".join(f"{_shown(wanted[row])} in row {row}" for row in unknown[:_LISTED])
+            named = ", ".join(f"{quoted(wanted[row])} in row {row}" for row in unknown[:_LISTED])
             more = f" and {unknown.size - _LISTED} more" if unknown.size > _LISTED else ""
             raise DataError(f"{where}: no node has the id {named}{more}")
         return found
@@ -115,7 +116,7 @@ class NodeIds:
         absent = [] if missing else np.flatnonzero(found < 0).tolist()
         unknown = [] if extra else np.flatnonzero(known < 0).tolist()
         problems = [
-            f"{len(wrong)} {what} ({', '.join(map(_shown, sorted(ids.values[row] for row in wrong)[:_LISTED]))}"
+            f"{len(wrong)} {what} ({', '.join(map(quoted, sorted(ids.values[row] for row in wrong)[:_LISTED]))}"
             f"{', ...' if len(wrong) > _LISTED else ''})"
             for wrong, ids, what in (
                 (absent, self, f"of {whose} ids are missing"),
@@ -130,8 +131,8 @@ class NodeIds:
     def _check_kind(self, values: IntArray | list[str], where: str, whose: str = "the graph's") -> None:
         if len(values) and len(self) and _kind(values) != self.kind:
             raise DataError(
-                f"{where}: ids here are {_kind(values)} (such as {_shown(values[0])}), but {whose} ids are "
-                f"{self.kind} (such as {_shown(self.values[0])}); write them the same way in both"
+                f"{where}: ids here are {_kind(values)} (such as {quoted(values[0])}), but {whose} ids are "
+                f"{self.kind} (such as {quoted(self.values[0])}); write them the same way in both"
             )
 
 
@@ -154,7 +155,7 @@ def one_kind(values: Iterable[Any], where: str) -> IntArray | list[str]:
             )
         if kind is not kinds[0]:
             raise DataError(
-                f"{where}: row {row} is {_shown(listed[row])} and row 0 is {_shown(listed[0])}; "
+                f"{where}: row {row} is {quoted(listed[row])} and row 0 is {quoted(listed[0])}; "
                 "ids must be all numbers or all strings"
             )
     if kinds and kinds[0] is str:
@@ -177,8 +178,4 @@ def _kind(values: NDArray[Any] | list[str]) -> str:
 
 
 def _repeated(value: Any, first: int, second: int, where: str) -> DataError:
-    return DataError(f"{where}: id {_shown(value)} appears twice, in rows {first} and {second}")
-
-
-def _shown(value: Any) -> str:
-    return repr(value) if isinstance(value, str) else str(value)
+    return DataError(f"{where}: id {quoted(value)} appears twice, in rows {first} and {second}")

@@ -11,10 +11,10 @@ from scipy import sparse
 
 from kcagc._types import Features
 from kcagc.errors import DataError, ParameterError
-from kcagc.files.opening import shown
 from kcagc.files.reading import Reading
 from kcagc.foreign.frames import is_frame, raw_frame
 from kcagc.inputs.given import Given
+from kcagc.text import quoted
 
 
 def transformers_for(asked: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def prepared(given: Given, transformer: Any, *, fit: bool) -> tuple[Features, li
         if lacking.size:
             called = lacking[0] if given.ids is None else given.ids.values[lacking[0]]
             raise DataError(
-                f"{given.name}: there is no row for node {shown(called)} (and {lacking.size - 1} more); a transformer "
+                f"{given.name}: there is no row for node {quoted(called)} (and {lacking.size - 1} more); a transformer "
                 "that fills in what is missing is needed, or nodes='intersection'"
             )
         return _numbers(given, content)

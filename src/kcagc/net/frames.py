@@ -13,6 +13,7 @@ from typing import Annotated
 import msgspec
 
 from kcagc.errors import PeerError
+from kcagc.text import printable
 
 LINK = "kcagc-link/1"
 PART_BYTES = 256 * 1024
@@ -116,8 +117,7 @@ def decode_frame(payload: bytes, sender: str) -> AnyFrame:
     try:
         return _frames.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        said = "".join(letter if letter.isprintable() else "?" for letter in str(error))  # which may be the sender's
-        raise PeerError(f"sent a frame that cannot be read: {said}", peer=sender) from error
+        raise PeerError(f"sent a frame that cannot be read: {printable(str(error))}", peer=sender) from error
 
 
 def parts(number: int, payload: bytes) -> Iterator[Part]:

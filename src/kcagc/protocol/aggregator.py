@@ -31,13 +31,13 @@ from kcagc.protocol.messages import (
     encode,
     expect,
     kind_of,
-    printable,
 )
 from kcagc.protocol.plan import Merge, layers
 from kcagc.secagg.fixed_point import ONE, Sums, Words
 from kcagc.secagg.identity import Identity
 from kcagc.secagg.masks import CHECK_WORDS, unmasked
 from kcagc.secagg.session import Secrets
+from kcagc.text import printable
 
 _STAGES: dict[Seeding, frozenset[str]] = {
     "common": frozenset({"margin", "lloyd"}),

@@ -14,11 +14,12 @@ import numpy as np
 from kcagc.errors import AgreementError, PeerError
 from kcagc.graph.graph import Graph
 from kcagc.protocol.agreement import Agreement, compare, read_inputs
-from kcagc.protocol.messages import Hello, printable
+from kcagc.protocol.messages import Hello
 from kcagc.secagg.framing import digest
 from kcagc.secagg.identity import SIGNATURE_BYTES, Identity, signed_by
 from kcagc.secagg.pairs import Pair
 from kcagc.secagg.session import KEY_BYTES, NONCE_BYTES, Fresh, Secrets, session_id, statement
+from kcagc.text import printable
 
 
 @dataclass(frozen=True, eq=False)

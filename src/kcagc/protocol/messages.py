@@ -8,6 +8,7 @@ import msgspec
 
 from kcagc.errors import PeerError
 from kcagc.secagg.fixed_point import MAX_PARTIES
+from kcagc.text import printable
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]  # whatever it counts: no arithmetic on it overflows
 LONGEST_WORDS = 400
@@ -203,8 +204,3 @@ def expect(message: Message, kind: type[M], sender: str) -> M:
 def kind_of(message: Message) -> str:
     """Give a message's name in the ledger."""
     return str(message.__struct_config__.tag)
-
-
-def printable(words: str) -> str:
-    """Keep what another organisation says from doing anything to a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in words)

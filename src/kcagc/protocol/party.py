@@ -24,7 +24,6 @@ from kcagc.protocol.messages import (
     decode_content,
     encode,
     expect,
-    printable,
 )
 from kcagc.protocol.plan import Merge, check_enough_cells, layers, risks
 from kcagc.protocol.secure_sum import SecureSums
@@ -33,6 +32,7 @@ from kcagc.secagg.framing import digest, framed
 from kcagc.secagg.identity import Identity
 from kcagc.secagg.pairs import derived
 from kcagc.secagg.session import Secrets
+from kcagc.text import printable
 
 C = TypeVar("C", bound=Message)
 

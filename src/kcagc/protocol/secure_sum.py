@@ -20,7 +20,7 @@ from kcagc.protocol.answers import positions_of
 from kcagc.protocol.channel import Channel
 from kcagc.protocol.effects import Use, perform
 from kcagc.protocol.handshake import Session
-from kcagc.protocol.messages import Answer, Choice, Finished, Masked, printable
+from kcagc.protocol.messages import Answer, Choice, Finished, Masked
 from kcagc.protocol.packing import unpack, unpack_bits
 from kcagc.secagg.blinding import factors, mixed, mixtures, shifts
 from kcagc.secagg.fixed_point import Words, check_bound, encode, encode_times
@@ -28,6 +28,7 @@ from kcagc.secagg.framing import digest, framed
 from kcagc.secagg.groups import Group
 from kcagc.secagg.masks import masked, with_check
 from kcagc.secagg.shuffle import Shuffle
+from kcagc.text import printable
 
 R = TypeVar("R", Answer, Choice)
 _NONE: Mapping[int, float] = {}

@@ -7,7 +7,7 @@ from typing import Any
 from kcagc.report.drawing import Frame, Names, bar, both_ways, colour_class, picture
 from kcagc.report.folder import RunFolder
 from kcagc.report.markup import Html, Part, figure, table, tag
-from kcagc.report.numerals import brief, count, percent, signed, times
+from kcagc.text import count, number, percent
 
 _SMALL, _LARGE = 0.2, 0.8  # effects below and above which one speaks of small and large ones
 _SHOWN = 5  # columns of a cluster that are drawn; the others are in its table
@@ -114,7 +114,7 @@ def _card(told: dict[str, Any], largest: float) -> Html:
             tag(
                 "li",
                 tag("span", mark["feature"], class_="feature"),
-                tag("span", signed(mark["effect"]), class_="effect", title="effect size"),
+                tag("span", f"{mark['effect']:+.2f}", class_="effect", title="effect size"),
                 both_ways(mark["effect"], largest, colour_class(cluster)),
                 class_="weak" if weak else None,
             )
@@ -141,10 +141,10 @@ def _table(cluster: int, marks: list[dict[str, Any]]) -> Html:
     header: list[Part] = ["Column", "Effect", *(("Have it", "elsewhere", "Lift") if terms else ("Mean", "elsewhere"))]
     rows: list[list[Part]] = []
     for mark in marks:
-        told = [brief(mark["mean"]), brief(mark["elsewhere"])]
+        told = [number(mark["mean"]), number(mark["elsewhere"])]
         if terms:
-            told = [percent(mark["present"]), percent(mark["present_elsewhere"]), times(mark["lift"])]
-        rows.append([mark["feature"], signed(mark["effect"]), *told])
+            told = [percent(mark["present"]), percent(mark["present_elsewhere"]), f"{mark['lift']:.1f}×"]
+        rows.append([mark["feature"], f"{mark['effect']:+.2f}", *told])
     return table(f"Columns that mark cluster {cluster}", header, rows, numeric=(1, 2, 3, 4), seen=False)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from kcagc.report.drawing import Frame, Names, picture
 from kcagc.report.folder import RunFolder
 from kcagc.report.markup import Html, Part, figure, table, tag
-from kcagc.report.numerals import brief, count
+from kcagc.text import count, number
 
 _WIDE, _HIGH = 520.0, 260.0
 
@@ -67,7 +67,7 @@ def _figures(merge: dict[str, Any], names: Names, several: bool) -> Html:
     if moved:
         drawn.append(_chart(names, f"Nodes that changed cluster{of}", "moved", moved, count))
     if inertia:
-        drawn.append(_chart(names, f"Joint inertia{of}", "inertia", inertia, brief))
+        drawn.append(_chart(names, f"Joint inertia{of}", "inertia", inertia, number))
     return tag("div", drawn, class_="pair" if len(drawn) > 1 else None)
 
 

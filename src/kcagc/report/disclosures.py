@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kcagc.report.folder import RunFolder, Sent
 from kcagc.report.markup import Html, Part, tag
-from kcagc.report.numerals import count, size
+from kcagc.text import count, size
 
 _TITLES = {
     "link/opening": "Connecting",

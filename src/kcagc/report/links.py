@@ -6,7 +6,7 @@ from kcagc.report.clusters import chip
 from kcagc.report.folder import RunFolder
 from kcagc.report.heat import heat_table
 from kcagc.report.markup import Html, Part, tag
-from kcagc.report.numerals import percent
+from kcagc.text import percent
 
 
 def links_section(run: RunFolder) -> Html | None:
@@ -28,7 +28,7 @@ def links_section(run: RunFolder) -> Html | None:
     )
     lede = (
         f"{percent(inside / total if total else None)} of the links in {whose} stay inside a cluster. Each row says "
-        "where the links of one cluster lead; rows add up to 100\u202f%."
+        "where the links of one cluster lead; rows add up to 100 %."
     )
     columns: list[Part] = [str(cluster) for cluster in range(len(shares))]
     drawn = heat_table("Share of each cluster's links by where they lead", "from \\ to", columns, rows)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
+from kcagc.text import printable
+
 _EMPTY = {"meta", "link", "br", "hr", "col"}
 _SHAPES = {"rect", "path", "line", "circle"}  # of SVG, which may end at once
-_UNSEEN = {"Cc", "Cf", "Cs", "Co"}  # kinds of letters that are not seen and may turn the direction of what is
 
 
 class Html(str):
@@ -28,13 +28,8 @@ def text_of(part: Part) -> Html:
     if isinstance(part, Html):
         return part
     if isinstance(part, str | int):
-        return Html(escape(visible(str(part)), quote=True))
+        return Html(escape(printable(str(part), keep="\n"), quote=True))
     return Html("".join(text_of(one) for one in part))
-
-
-def visible(words: str) -> str:
-    """Take out letters that are not seen: a peer's name must not turn what stands beside it."""
-    return "".join(one if unicodedata.category(one) not in _UNSEEN or one == "\n" else "\ufffd" for one in words)
 
 
 def tag(name: str, /, *parts: Part, **attributes: str | float | bool | None) -> Html:

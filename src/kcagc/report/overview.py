@@ -6,7 +6,7 @@ from datetime import datetime
 
 from kcagc.report.folder import RunFolder
 from kcagc.report.markup import Html, Part, tag
-from kcagc.report.numerals import count, percent, seconds, size
+from kcagc.text import count, percent, seconds, size
 
 
 def title_of(run: RunFolder) -> str:

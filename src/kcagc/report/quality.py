@@ -8,7 +8,7 @@ from kcagc.report.clusters import chip
 from kcagc.report.folder import RunFolder
 from kcagc.report.heat import heat_table
 from kcagc.report.markup import Html, Part, tag
-from kcagc.report.numerals import brief, count, percent
+from kcagc.text import count, number, percent
 
 _WORDS = {
     "accuracy": ("Accuracy", "nodes whose cluster stands for their class, under the best one-to-one matching"),
@@ -54,7 +54,7 @@ def joint_inertia(run: RunFolder) -> float | None:
 def _tile(name: str, value: float) -> Html:
     title, words = _WORDS[name]
     shown = (
-        percent(value) if name in ("accuracy", "macro_f1") else brief(value) if name == "inertia" else f"{value:.3f}"
+        percent(value) if name in ("accuracy", "macro_f1") else number(value) if name == "inertia" else f"{value:.3f}"
     )
     return tag("div", tag("dt", title), tag("dd", shown, class_="value"), tag("dd", words, class_="hint"))
 

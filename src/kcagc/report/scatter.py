@@ -9,7 +9,7 @@ from kcagc.report.clusters import chip
 from kcagc.report.drawing import COLOURS, Names, colour_class, picture
 from kcagc.report.folder import RunFolder
 from kcagc.report.markup import Html, Part, figure, table, tag
-from kcagc.report.numerals import count
+from kcagc.text import count
 
 _WIDE, _EDGE = 720.0, 36.0
 _LEAST_HIGH = 320.0

@@ -6,7 +6,7 @@ from typing import Any
 
 from kcagc.report.folder import SUMMARY, RunFolder
 from kcagc.report.markup import Html, Part, table, tag
-from kcagc.report.numerals import brief, count
+from kcagc.text import count, number
 
 _MEANINGS = {
     "task": "fit: find clusters; predict: place new nodes in them",
@@ -100,7 +100,7 @@ def _value(value: Any) -> str:
     if isinstance(value, int):
         return count(value)
     if isinstance(value, float):
-        return brief(value)
+        return number(value)
     if isinstance(value, dict):
         return "; ".join(f"{_called(str(name))}: {_value(one)}" for name, one in value.items())
     if isinstance(value, list):

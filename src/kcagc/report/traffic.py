@@ -7,7 +7,7 @@ import math
 from kcagc.report.drawing import Names, picture
 from kcagc.report.folder import RunFolder, Sent
 from kcagc.report.markup import Html, Part, figure, table, tag
-from kcagc.report.numerals import count, seconds, size
+from kcagc.text import count, seconds, size
 
 _BINS, _HIGH, _LEAST = 240, 40.0, 3.0  # moments along, and the heights of the highest and the lowest mark
 FAMILIES = {

@@ -13,10 +13,11 @@ from typing import Any
 from kcagc.disclosure import Entry, Ledger
 from kcagc.errors import AbortedError, EquivocationError, KcagcError, PeerError, SessionError
 from kcagc.protocol.effects import Role
-from kcagc.protocol.messages import Abort, decode, expect, is_early, is_early_stage, printable, tag_of
+from kcagc.protocol.messages import Abort, decode, expect, is_early, is_early_stage, tag_of
 from kcagc.runtime.driver import Driver, Watcher
 from kcagc.runtime.journal import MADE_AGAIN, Journal
 from kcagc.runtime.peer_queue import Letter, PeerQueue
+from kcagc.text import printable
 
 
 class DurableLedger(Ledger):

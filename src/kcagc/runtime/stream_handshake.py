@@ -18,10 +18,10 @@ from kcagc.net.frames import LINK, AnyFrame, Challenge, Open, Welcome, encode_fr
 from kcagc.net.grpc_server import ServerWire
 from kcagc.net.stream import Reason, Rejected, Wire
 from kcagc.protocol.agreement import Agreement, compare, read_inputs
-from kcagc.protocol.messages import printable
 from kcagc.runtime.peer_queue import PeerQueue
 from kcagc.secagg.identity import Identity, signed_by
 from kcagc.secagg.link import fresh_token, opening, welcoming
+from kcagc.text import printable
 
 _SECONDS = 20.0  # for a challenge, and for an opening
 
