@@ -146,7 +146,7 @@ def _set_method(holder: type, name: str, timed: Callable[..., Any]) -> None:
 
 def play(plan: dict[str, Any]) -> int:
     """Be a role under the stopwatch and the clock, to its end; give the exit code."""
-    from kcagc.deploy import running as _  # noqa: F401, PLC0415 - all of a role is there to be fitted
+    from kcagc.deploy import run as _  # noqa: F401, PLC0415 - all of a role is there to be fitted
 
     watch = Stopwatch()
     Clock(watch).install()  # first, so that the stopwatch wraps what is clocked

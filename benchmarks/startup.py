@@ -21,7 +21,7 @@ COMMANDS = {
     "kcagc --version": ["-m", "kcagc", "--version"],
     "import kcagc": ["-c", "import kcagc"],
     "from kcagc import KCAGC": ["-c", "from kcagc import KCAGC"],
-    "all that a role imports": ["-c", "import kcagc.cli.roles, kcagc.deploy.running, kcagc.deploy.task"],
+    "all that a role imports": ["-c", "import kcagc.cli.roles, kcagc.deploy.run"],
 }
 
 

@@ -62,12 +62,12 @@ def pages(tmp_path_factory):
         accept='["two-party-sum", "labelled-sums"]',
     )
     tree = run_in(tmp_path_factory.mktemp("tree"), SEVEN)
-    party = run.tasks["alice"].places.folder
+    party = run.tasks["alice"].files.folder
     folders = {
         "party": party,
-        "coordinator": run.tasks["coordinator"].places.folder,
-        "party that sums": two.tasks["bob"].places.folder,
-        "tree": tree.tasks["party-0"].places.folder,
+        "coordinator": run.tasks["coordinator"].files.folder,
+        "party that sums": two.tasks["bob"].files.folder,
+        "tree": tree.tasks["party-0"].files.folder,
         "prediction": as_prediction(run, tmp_path_factory.mktemp("predicted") / "prediction"),
         "crowded": crowded(party, tmp_path_factory.mktemp("crowded") / "result"),
         "hostile": hostile(party, tmp_path_factory.mktemp("hostile") / "result"),

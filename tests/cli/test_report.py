@@ -20,7 +20,7 @@ def ended(tmp_path_factory):
 @pytest.fixture
 def folder(ended, tmp_path):
     """What alice has, to be changed by a test."""
-    return shutil.copytree(ended.tasks["alice"].places.folder, tmp_path / "result")
+    return shutil.copytree(ended.tasks["alice"].files.folder, tmp_path / "result")
 
 
 def report(*arguments):
@@ -85,7 +85,7 @@ def test_known_labels_that_cannot_be_used_are_refused_by_name(folder, tmp_path, 
 
 
 def test_a_coordinator_has_nothing_to_compare(ended, tmp_path):
-    done = report(ended.tasks["coordinator"].places.folder, "--labels", known(tmp_path / "known.csv", CLASSES))
+    done = report(ended.tasks["coordinator"].files.folder, "--labels", known(tmp_path / "known.csv", CLASSES))
     assert "a coordinator learns none" in str(done.exception)
 
 

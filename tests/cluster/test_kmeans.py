@@ -246,7 +246,7 @@ def test_data_far_from_the_origin_lose_no_digits():
 
 def test_what_a_role_computes_with_is_imported_without_scikit_learn():
     """It takes longer to import than a role takes to cluster."""
-    script = "import sys, kcagc.deploy.running; print(sorted({'sklearn', 'pandas'} & set(sys.modules)))"
+    script = "import sys, kcagc.deploy.run; print(sorted({'sklearn', 'pandas'} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert found.stdout.strip() == "[]"
 

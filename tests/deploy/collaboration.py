@@ -9,7 +9,7 @@ import numpy as np
 
 from kcagc.deploy.config import Config
 from kcagc.deploy.folders import Plan, write_folders
-from kcagc.deploy.task import Task
+from kcagc.deploy.run import RoleRun
 
 NODES = 24
 
@@ -68,4 +68,4 @@ def edit(path, pattern, replacement):
 
 
 def task(path):
-    return Task(Config.load(path))
+    return RoleRun(Config.load(path))

@@ -227,8 +227,8 @@ def command(monkeypatch):
         found.append(loaded)
         raise LoadedError
 
-    monkeypatch.setattr("kcagc.deploy.task.Task", noted)
-    monkeypatch.setattr("kcagc.deploy.task.Task.predict", noted, raising=False)
+    monkeypatch.setattr("kcagc.deploy.run.RoleRun", noted)
+    monkeypatch.setattr("kcagc.deploy.run.RoleRun.predict", noted, raising=False)
 
     def run(*arguments, **environment):
         done = CliRunner().invoke(cli, list(map(str, arguments)), env=environment)

@@ -8,9 +8,8 @@ from click.testing import CliRunner
 from deploy.collaboration import made
 from kcagc.cli.main import cli
 from kcagc.deploy.config import Config
-from kcagc.deploy.results import set_aside
-from kcagc.deploy.running import _opened
-from kcagc.deploy.task import Task
+from kcagc.deploy.results import keep_earlier_results
+from kcagc.deploy.run import RoleRun, _open_journal
 from kcagc.disclosure import Entry
 from kcagc.runtime.journal import Journal
 
@@ -22,7 +21,7 @@ PRIVATE = b"rows that are nobody's business"
 def interrupted(tmp_path):
     """A party that was killed after its labels had left."""
     config = made(tmp_path)["alice"]
-    task = Task(Config.load(config))
+    task = RoleRun(Config.load(config))
     journal = Journal(task.journal)
     task.open_session(journal)
     journal.once("local result", lambda: PRIVATE)
@@ -38,11 +37,11 @@ def kinds(folder):
 
 
 def test_a_new_session_keeps_what_a_killed_one_disclosed(interrupted):
-    _opened(interrupted, new_session=True).close()
-    set_aside(interrupted.places)
-    (aside,) = (interrupted.places.folder / "earlier").iterdir()
+    _open_journal(interrupted, new_session=True).close()
+    keep_earlier_results(interrupted.files)
+    (aside,) = (interrupted.files.folder / "earlier").iterdir()
     assert kinds(aside) == ["inside/labels"]
-    assert not interrupted.places.ledger().exists()
+    assert not interrupted.files.ledger.exists()
 
 
 def test_forgetting_erases_what_is_private_and_keeps_what_was_disclosed(interrupted):
@@ -51,7 +50,7 @@ def test_forgetting_erases_what_is_private_and_keeps_what_was_disclosed(interrup
     assert done.exit_code == 0
     assert f"erased {interrupted.journal}" in done.output
     assert list(interrupted.journal.parent.iterdir()) == []
-    assert kinds(interrupted.places.folder) == ["inside/labels"]
+    assert kinds(interrupted.files.folder) == ["inside/labels"]
     again = CliRunner().invoke(cli, ["forget", "--config", str(interrupted.config.path)])
     assert (again.exit_code, "there was no journal" in again.output) == (0, True)
 
@@ -69,6 +68,6 @@ def test_a_new_session_mends_a_damaged_journal(interrupted, content):
     for path in interrupted.journal.parent.iterdir():
         path.unlink()
     interrupted.journal.write_bytes(content)
-    journal = _opened(interrupted, new_session=True)
+    journal = _open_journal(interrupted, new_session=True)
     assert journal.status == "new"
     journal.close()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deploy.collaboration import made, names_of, table_of, task
-from kcagc.deploy.results import Places, write_results
+from kcagc.deploy.results import ResultFiles, write_results
 from kcagc.deploy.saved_model import SavedModel
 from kcagc.disclosure import Ledger, Policy
 from kcagc.protocol.aggregator import AggregatorResult
@@ -39,7 +39,7 @@ def run(tmp_path_factory):
 def left(run, folder, labels="labels.csv", name="alice"):
     tasks, results, disclosed = run
     write_results(
-        Places(folder, labels), name, tasks[name].agreement, results[name], disclosed, tasks[name].graph, None
+        ResultFiles.of(folder, labels), name, tasks[name].agreement, results[name], disclosed, tasks[name].graph, None
     )
     return folder
 
@@ -105,7 +105,7 @@ def test_a_prediction_leaves_the_labels_of_new_nodes_and_no_model(run, tmp_path)
     tasks, _, disclosed = run
     result = PredictResult(labels=np.array([2, 0, 1]), rounds=1, sums=9)
     write_results(
-        Places(tmp_path, "labels.csv"),
+        ResultFiles.of(tmp_path, "labels.csv"),
         "alice",
         tasks["alice"].agreement,
         result,
@@ -121,7 +121,9 @@ def test_a_prediction_leaves_the_labels_of_new_nodes_and_no_model(run, tmp_path)
 def test_a_coordinator_leaves_no_labels_and_its_model_has_none(run, tmp_path):
     tasks, _, disclosed = run
     result = AggregatorResult(session=b"\x02" * 16, sums=5)
-    write_results(Places(tmp_path, ""), "coordinator", tasks["coordinator"].agreement, result, disclosed, None, None)
+    write_results(
+        ResultFiles.of(tmp_path, ""), "coordinator", tasks["coordinator"].agreement, result, disclosed, None, None
+    )
     assert {path.name for path in tmp_path.iterdir()} == {"model.kcagc", "ledger.jsonl", "run.json"}
     assert SavedModel.load(tmp_path / "model.kcagc", "coordinator").share is None
     assert "cluster_sizes" not in json.loads((tmp_path / "run.json").read_text())

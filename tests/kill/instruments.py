@@ -56,7 +56,7 @@ class Instruments:
 
     def install(self) -> None:
         """Put instruments on a role's journal, its streams, its steps and its results."""
-        from kcagc.deploy import running
+        from kcagc.deploy import run
         from kcagc.files import atomic
         from kcagc.net.grpc_client import ClientWire
         from kcagc.net.grpc_server import ServerWire
@@ -74,7 +74,7 @@ class Instruments:
         Journal.use = self._using(Journal.use)
         Driver.deliver = self._around(Driver.deliver, "step")
         DurableRole.take_in = self._taking_in(DurableRole.take_in)
-        running.write_results = self._around(running.write_results, "results")
+        run.write_results = self._around(run.write_results, "results")
         atomic._remember = self._around(atomic._remember, "file")
         secure_sum.masked = self._masking(secure_sum.masked)
         party.seal = self._sealing(party.seal)

@@ -24,8 +24,7 @@ from instruments import Instruments
 def warm_up() -> None:
 
     import kcagc.cli.main
-    import kcagc.deploy.running
-    import kcagc.deploy.task  # noqa: F401
+    import kcagc.deploy.run  # noqa: F401
 
 
 def play(plan: dict) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from kcagc.deploy.config import Config
 from kcagc.deploy.folders import Plan, tls_name, write_folders
-from kcagc.deploy.task import Task
+from kcagc.deploy.run import RoleRun
 from kcagc.disclosure import Ledger, Policy
 from kcagc.files.atomic import PRIVATE, write_bytes
 from kcagc.inputs import seeds_of
@@ -190,8 +190,8 @@ class Collaboration:
         write_bytes(folder / "certificate.pem", pem)
         write_bytes(folder / "ca.pem", b"".join(one.certificate_pem for one in trusting or [self.authority]))
 
-    def task(self, name) -> Task:
-        return Task(Config.load(self.configs[name]))
+    def task(self, name) -> RoleRun:
+        return RoleRun(Config.load(self.configs[name]))
 
     def pin_another_key(self, name: str) -> None:
         """Give a role an identity key, and its own configuration the public half; nobody else knows."""

@@ -19,7 +19,7 @@ def main() -> None:
     """Serve requests, one JSON object a line, until there are no more."""
     os.environ.update(GRPC_ENABLE_FORK_SUPPORT="0", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", KCAGC_REPORT="0")
     os.environ.pop("GRPC_VERBOSITY", None)
-    for name in ("kcagc.cli.main", "grpc.aio", "rich.status", "sklearn.cluster", "kcagc.deploy.running"):
+    for name in ("kcagc.cli.main", "grpc.aio", "rich.status", "sklearn.cluster", "kcagc.deploy.run"):
         importlib.import_module(name)
     gc.freeze()
     answer = os.fdopen(os.dup(1), "w", buffering=1)

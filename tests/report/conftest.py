@@ -21,11 +21,11 @@ def pages(run, tmp_path_factory):
     tree = run_in(tmp_path_factory.mktemp("tree"), SEVEN)
     predicted = as_prediction(run, tmp_path_factory.mktemp("predicted") / "prediction")
     folders = {
-        "party": run.tasks["alice"].places.folder,
-        "coordinator": run.tasks["coordinator"].places.folder,
-        "party that sums": two.tasks["bob"].places.folder,
-        "one of two": two.tasks["alice"].places.folder,
-        "tree": tree.tasks["party-0"].places.folder,
+        "party": run.tasks["alice"].files.folder,
+        "coordinator": run.tasks["coordinator"].files.folder,
+        "party that sums": two.tasks["bob"].files.folder,
+        "one of two": two.tasks["alice"].files.folder,
+        "tree": tree.tasks["party-0"].files.folder,
         "prediction": predicted,
     }
     return {name: (folder / "report.html").read_text() for name, folder in folders.items()}

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from deploy.collaboration import edit, made, task
-from kcagc.deploy.reporting import confidence_of, describe_clusters
+from kcagc.deploy.reporting import describe_clusters
 from kcagc.deploy.results import write_results
 from kcagc.disclosure import Ledger
 from kcagc.protocol.aggregator import AggregatorResult
@@ -36,16 +36,16 @@ def run_in(root, parties=("alice", "bob", "carol"), *, aggregator=None, accept="
         result = results.get(name) or AggregatorResult(session=b"\x02" * 16, sums=11)
         mine = [entry for entry in ledger if name in (entry.sender, entry.receiver)]
         disclosed = [(1_000_000_000 + number / 8, entry) for number, entry in enumerate(mine)]
-        sure = confidence_of(one, result)
-        write_results(one.places, name, one.agreement, result, disclosed, one.graph, None, sure)
+        sure = one.confidence(result)
+        write_results(one.files, name, one.agreement, result, disclosed, one.graph, None, sure)
         describe_clusters(one, result)
-        write_page(one.places.folder)
+        write_page(one.files.folder)
     return SimpleNamespace(tasks=tasks, results=results, configs=configs)
 
 
 def as_prediction(run, folder, name="alice"):
     """Make the folder of a prediction from that of a fit: eight nodes, of which some clusters got none."""
-    source, result = run.tasks[name].places.folder, run.results[name]
+    source, result = run.tasks[name].files.folder, run.results[name]
     chosen = np.arange(8)
     folder.mkdir()
     summary = json.loads((source / "run.json").read_text())

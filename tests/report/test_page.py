@@ -74,7 +74,7 @@ def test_the_page_asks_nothing_of_anybody_and_its_own_policy_forbids_it(pages, k
 
 
 def test_the_numbers_on_the_page_are_those_of_the_folder(run, pages):
-    folder = run.tasks["alice"].places.folder
+    folder = run.tasks["alice"].files.folder
     summary = json.loads((folder / "run.json").read_text())
     clusters = json.loads((folder / "clusters.json").read_text())
     html = read(pages["party"])
@@ -97,7 +97,7 @@ def test_the_numbers_on_the_page_are_those_of_the_folder(run, pages):
 
 
 def test_the_words_of_the_ledger_are_all_there(run, pages):
-    folder = run.tasks["alice"].places.folder
+    folder = run.tasks["alice"].files.folder
     lines = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
     words = " ".join(read(pages["party"]).text.split())
     for learns in {line["learns"] for line in lines}:
@@ -112,13 +112,13 @@ def test_the_map_has_every_node_once_in_the_colour_of_its_cluster(run, pages):
 
 
 def test_rounds_are_drawn_where_they_are_told(run, pages):
-    merges = json.loads((run.tasks["alice"].places.folder / "run.json").read_text())["merges"]
+    merges = json.loads((run.tasks["alice"].files.folder / "run.json").read_text())["merges"]
     assert merges[0]["history"]
     assert "Nodes that changed cluster" in pages["party"]
 
 
 def test_without_a_history_or_a_description_the_page_does_without(run, tmp_path):
-    folder = shutil.copytree(run.tasks["alice"].places.folder, tmp_path / "old")
+    folder = shutil.copytree(run.tasks["alice"].files.folder, tmp_path / "old")
     summary = json.loads((folder / "run.json").read_text())
     for merge in summary["merges"]:
         merge.pop("history")
@@ -157,8 +157,8 @@ def test_a_prediction_speaks_of_new_nodes(pages):
 
 def test_no_page_has_a_value_of_another_party_or_the_name_of_a_node(run):
     for name in ("alice", "bob", "carol", "coordinator"):
-        page = (run.tasks[name].places.folder / "report.html").read_text()
-        kept = [path.read_text() for path in run.tasks[name].places.folder.glob("*.json")]
+        page = (run.tasks[name].files.folder / "report.html").read_text()
+        kept = [path.read_text() for path in run.tasks[name].files.folder.glob("*.json")]
         for seed, other in enumerate(("alice", "bob", "carol")):
             if other == name:
                 continue
@@ -175,7 +175,7 @@ def test_no_page_has_a_value_of_another_party_or_the_name_of_a_node(run):
 def test_the_effects_of_a_party_are_those_of_its_own_table(run):
     for seed, name in enumerate(("alice", "bob", "carol")):
         table, labels = table_of(seed), run.results[name].labels
-        told = json.loads((run.tasks[name].places.folder / "clusters.json").read_text())
+        told = json.loads((run.tasks[name].files.folder / "clusters.json").read_text())
         for one in told["clusters"]:
             inside = labels == one["cluster"]
             for mark in one["marks"]:
@@ -196,7 +196,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_is_shown_and_does_nothing(run, tmp_path, name):
-    source = run.tasks["alice"].places.folder
+    source = run.tasks["alice"].files.folder
     folder = shutil.copytree(source, tmp_path / "hostile")
     for file in ("run.json", "ledger.jsonl", "clusters.json"):
         text = (folder / file).read_text()
@@ -227,7 +227,7 @@ def test_text_is_escaped_and_markup_is_not():
 
 
 def test_the_same_folder_gives_the_same_page_for_its_owner_only(run):
-    folder = run.tasks["alice"].places.folder
+    folder = run.tasks["alice"].files.folder
     before = (folder / "report.html").read_bytes()
     assert page_of(RunFolder.read(folder)).encode() == before
     for file in ("report.html", "clusters.json"):
@@ -238,8 +238,7 @@ def test_a_report_that_fails_is_a_line_in_the_log_and_nothing_else(run, monkeypa
     def broken(*_):
         raise RuntimeError("no disk left")
 
-    monkeypatch.setattr(reporting, "render", broken)
-    reporting.leave_report(run.tasks["alice"], run.results["alice"])
-    assert caplog.messages[-1].startswith(
-        "the report could not be written: no disk left. The results are there; try: kcagc report"
-    )
+    monkeypatch.setattr(reporting, "write_page", broken)
+    reporting.write_report(run.tasks["alice"], run.results["alice"])
+    assert "the report could not be written: no disk left" in caplog.messages[-1]
+    assert "try: kcagc report" in caplog.messages[-1]

@@ -20,7 +20,7 @@ from kcagc.datasets.model import Dataset
 from kcagc.deploy.folders import Plan, write_folders
 
 PLAY = "experiments.paper.network.stopwatch:play"
-_WARM = ("grpc.aio", "rich.status", "sklearn.cluster", "kcagc.cli.main", "kcagc.deploy.running")
+_WARM = ("grpc.aio", "rich.status", "sklearn.cluster", "kcagc.cli.main", "kcagc.deploy.run")
 _ELSEWHERE = {"n_clusters", "psi", "aggregator", "accept", "random_state"}  # where the folders have a line already
 _LISTENING = 120.0  # seconds for the aggregator to read its files
 

@@ -26,10 +26,10 @@ def check(config: Path, model: Path | None, offline: bool, as_json: bool, **give
 
     from kcagc.deploy.checks import as_row
     from kcagc.deploy.checks import check as look
-    from kcagc.deploy.task import Task
+    from kcagc.deploy.run import RoleRun
 
     own = loaded(config, predicting=model is not None, **given)
-    task = Task(own) if model is None else Task.predict(own, model)
+    task = RoleRun(own) if model is None else RoleRun.predict(own, model)
     console, findings = terminal.out(), []
     if not as_json:
         console.print(f"[bold]{escape(own.me)}[/], {own.role} of {', '.join(s.name for s in own.document.roles)}")

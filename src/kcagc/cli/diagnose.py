@@ -128,22 +128,22 @@ def _party(path: Path, labels: Path | None, enough: float, seed: int | None) -> 
     from kcagc.analysis import diagnose_party
     from kcagc.analysis.found import read_labels
     from kcagc.deploy.config import Config
-    from kcagc.deploy.task import Task
+    from kcagc.deploy.run import RoleRun
     from kcagc.errors import ParameterError
     from kcagc.inputs import seeds_of
 
     config = Config.load(path)
     if config.role != "party":
         raise ParameterError(f"{path}: is the configuration of a coordinator, which has no data to diagnose")
-    task = Task(config)
+    task = RoleRun(config)
     with _steps(config.me, 2) as step:
         step("reading files")
         task.check_data()
         data = task.data
         if data is None:
             raise ParameterError(f"{path}: has no section [data]")
-        if labels is None and task.places.labels_file().exists():
-            labels = task.places.labels_file()
+        if labels is None and task.files.labels.exists():
+            labels = task.files.labels
         target = None if labels is None else read_labels(labels, config.me, data.graph)
         step("filtering, projecting and clustering")
         # The seed of the run where the configuration fixes one, so that its own clusters are the same.

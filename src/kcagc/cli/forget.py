@@ -17,7 +17,7 @@ def forget(config: Path, **given: Any) -> None:
 
     A run that was interrupted cannot be resumed afterwards. Results and ledgers stay.
     """
-    from kcagc.deploy.forgetting import forget_journals
+    from kcagc.deploy.run import forget_journals
 
     found = forget_journals(loaded(config, **given))
     for path in found:

@@ -56,8 +56,7 @@ def _run(
     as_json: bool,
     **changes: Any,
 ) -> None:
-    from kcagc.deploy.running import run
-    from kcagc.deploy.task import Task
+    from kcagc.deploy.run import RoleRun, execute
     from kcagc.errors import ParameterError
 
     config = loaded(path, predicting=model is not None, **changes)
@@ -65,10 +64,10 @@ def _run(
         raise ParameterError(
             f"{path}: is the configuration of a {config.role}; run: kcagc {config.role} --config {path}"
         )
-    task = Task(config) if model is None else Task.predict(config, model)
+    role_run = RoleRun(config) if model is None else RoleRun.predict(config, model)
     with Watching(config.me, in_full=watch).shown() as watching:
-        summary = run(
-            task,
+        summary = execute(
+            role_run,
             new_session=new_session,
             watcher=watching.watch,
             look=watching.look if watch else None,
@@ -77,7 +76,7 @@ def _run(
     if as_json:
         terminal.print_json(summary)
     else:
-        _show(task.places.folder, summary)
+        _show(role_run.files.folder, summary)
 
 
 def _show(folder: Path, summary: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kcagc.deploy.task import Task
+from kcagc.deploy.run import RoleRun
 from kcagc.errors import KcagcError, PeerTimeoutError, RejectedError, SessionError
 from kcagc.net.address import split_address
 from kcagc.net.probe import Kind, probe
@@ -31,53 +31,51 @@ class Finding:
         return self.error is None
 
 
-def check(task: Task, *, reach: bool = True) -> Iterator[Finding]:
+def check(run: RoleRun, *, reach: bool = True) -> Iterator[Finding]:
     """Look at one thing after the other, and go on where one is not well; nothing about data leaves this machine."""
-    looks: list[tuple[str, Callable[[Task], tuple[str, tuple[str, ...]]]]] = [
+    looks: list[tuple[str, Callable[[RoleRun], tuple[str, tuple[str, ...]]]]] = [
         ("identity", _identity),
         ("certificate", _certificate),
         ("policy", _policy),
         ("journal", _journal),
     ]
-    if task.config.role == "party":
+    if run.config.role == "party":
         looks.append(("data", _data))
     if reach:
-        looks.append(("network", _port if task.config.listens else _reach))
+        looks.append(("network", _port if run.config.listens else _reach))
     for what, look in looks:
         try:
-            words, warnings = look(task)
+            words, warnings = look(run)
         except KcagcError as error:
             yield Finding(what, str(error), error)
         else:
             yield Finding(what, words, None, warnings)
 
 
-def _identity(task: Task) -> tuple[str, tuple[str, ...]]:
-    path = task.config.file(task.config.document.me.identity)
-    return f"{task.identity.public.hex()[:16]}…, the key that the roles list for {task.config.me}", _open_to_others(
-        path
-    )
+def _identity(run: RoleRun) -> tuple[str, tuple[str, ...]]:
+    path = run.config.file(run.config.document.me.identity)
+    return f"{run.identity.public.hex()[:16]}…, the key that the roles list for {run.config.me}", _open_to_others(path)
 
 
-def _certificate(task: Task) -> tuple[str, tuple[str, ...]]:
-    found = task.config.credentials()
+def _certificate(run: RoleRun) -> tuple[str, tuple[str, ...]]:
+    found = run.config.credentials()
     soon = (f"{found.certificate_file}: {found.days_left} days left",) if found.days_left < 14 else ()
     words = f"for {', '.join(sorted(found.names))}, {found.days_left} days left"
     return words, (*found.warnings, *soon)
 
 
-def _policy(task: Task) -> tuple[str, tuple[str, ...]]:
-    if task.config.role != "party":
+def _policy(run: RoleRun) -> tuple[str, tuple[str, ...]]:
+    if run.config.role != "party":
         return "a coordinator discloses nothing of its own", ()
-    task.config.policy().check(risks(task.agreement))
-    opened = risks(task.agreement)
+    run.config.policy().check(risks(run.agreement))
+    opened = risks(run.agreement)
     return f"accepts {', '.join(opened)}, which this run opens" if opened else "nothing opens beyond the default", ()
 
 
-def _journal(task: Task) -> tuple[str, tuple[str, ...]]:
-    if not task.journal.exists():
+def _journal(run: RoleRun) -> tuple[str, tuple[str, ...]]:
+    if not run.journal.exists():
         return "no run so far", ()
-    journal = Journal(task.journal)
+    journal = Journal(run.journal)
     try:
         words = {
             "new": "no run so far",
@@ -85,27 +83,27 @@ def _journal(task: Task) -> tuple[str, tuple[str, ...]]:
             "finished": "the run has finished; --new-session starts another, if all roles are given it",
             "failed": f"the last run ended with: {journal.why}",
         }
-        return words[journal.status], _open_to_others(task.journal)
+        return words[journal.status], _open_to_others(run.journal)
     finally:
         journal.close()
 
 
-def _data(task: Task) -> tuple[str, tuple[str, ...]]:
-    task.check_data()
-    data = task.data
+def _data(run: RoleRun) -> tuple[str, tuple[str, ...]]:
+    run.check_data()
+    data = run.data
     if data is None:
-        raise SessionError(f"{task.config.me}: has no data")
+        raise SessionError(f"{run.config.me}: has no data")
     nodes, columns = data.features.shape
     ids = "called by their row number" if data.graph.ids is None else f"whose ids are {data.graph.ids.kind}"
     alone = int((data.graph.adjacency.indptr[1:] == data.graph.adjacency.indptr[:-1]).sum())
     warnings = (f"{alone:,} nodes have no edge: they are clustered by their features alone",) if alone else ()
-    words, notes = _prepared(task, columns)
+    words, notes = _prepared(run, columns)
     return f"{nodes:,} nodes {ids}, {words}, {data.graph.n_edges:,} edges", (*notes, *warnings)
 
 
-def _prepared(task: Task, columns: int) -> tuple[str, tuple[str, ...]]:
+def _prepared(run: RoleRun, columns: int) -> tuple[str, tuple[str, ...]]:
     """Say what became of the columns, and which nodes take part."""
-    found = {} if task.input is None else task.input.told()
+    found = {} if run.input is None else run.input.told()
     read = found.get("columns_read", columns)
     words = f"{columns:,} columns" if read == columns else f"{read:,} columns that became {columns:,}"
     if found.get("nodes") != "list":
@@ -119,8 +117,8 @@ def _prepared(task: Task, columns: int) -> tuple[str, tuple[str, ...]]:
     return words, tuple(line for count, line in told if count)
 
 
-def _reach(task: Task) -> tuple[str, tuple[str, ...]]:
-    config, aggregator = task.config, task.agreement.aggregator
+def _reach(run: RoleRun) -> tuple[str, tuple[str, ...]]:
+    config, aggregator = run.config, run.agreement.aggregator
     found = probe(config.document.network.address, config.credentials(), config.tls_names()[aggregator], 5.0)
     if found.accepted:
         return found.words, ()
@@ -128,8 +126,8 @@ def _reach(task: Task) -> tuple[str, tuple[str, ...]]:
     raise (PeerTimeoutError if found.kind in waiting else RejectedError)(found.words)
 
 
-def _port(task: Task) -> tuple[str, tuple[str, ...]]:
-    listen = task.config.document.network.listen
+def _port(run: RoleRun) -> tuple[str, tuple[str, ...]]:
+    listen = run.config.document.network.listen
     host, port = split_address(listen, "network.listen", any_port=True)
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

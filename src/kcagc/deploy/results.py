@@ -1,4 +1,4 @@
-"""What a role leaves in its folder when a run has ended: labels, model, ledger, a summary, and a report of them."""
+"""The result folder of a role: labels, model, ledger and summary of a run."""
 
 from __future__ import annotations
 
@@ -26,47 +26,26 @@ from kcagc.protocol.aggregator import AggregatorResult
 from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.fit import FitResult, MergeReport
 from kcagc.protocol.predict import PredictResult
-from kcagc.report.folder import CLUSTERS, QUALITY, REPORT
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where the results of a run go."""
+class ResultFiles:
+    """The files that a run leaves in its result folder."""
 
     folder: Path
-    labels: str
+    labels: Path
+    ledger: Path
+    model: Path
+    summary: Path
 
-    def ledger(self) -> Path:
-        """Give the file of everything that left this role."""
-        return self.folder / "ledger.jsonl"
-
-    def summary(self) -> Path:
-        """Give the file that says what happened."""
-        return self.folder / "run.json"
-
-    def model(self) -> Path:
-        """Give the file that prediction needs."""
-        return self.folder / "model.kcagc"
-
-    def labels_file(self) -> Path:
-        """Give the file that says which node is in which cluster."""
-        return self.folder / self.labels
-
-    def clusters(self) -> Path:
-        """Give the file that says what a party can tell about the clusters."""
-        return self.folder / CLUSTERS
-
-    def quality(self) -> Path:
-        """Give the file that compares the clusters with known labels."""
-        return self.folder / QUALITY
-
-    def report(self) -> Path:
-        """Give the page that shows it all."""
-        return self.folder / REPORT
+    @classmethod
+    def of(cls, folder: Path, labels: str) -> ResultFiles:
+        """Return the files in `folder`; the configuration names only that of the labels."""
+        return cls(folder, *(folder / name for name in (labels, "ledger.jsonl", "model.kcagc", "run.json")))
 
 
 def write_results(
-    places: Places,
+    files: ResultFiles,
     name: str,
     agreement: Agreement,
     result: Any,
@@ -76,51 +55,55 @@ def write_results(
     confidence: FloatArray | None = None,
     brought: PartyInput | None = None,
 ) -> dict[str, Any]:
-    """Write all files of a finished run and give its summary; each appears whole or not at all."""
-    places.folder.mkdir(parents=True, exist_ok=True)
+    """Write all files of a finished run and return its summary; each file is complete or absent."""
+    files.folder.mkdir(parents=True, exist_ok=True)
     summary = summary_of(name, agreement, result, disclosed)
     if brought is not None:
         summary["data"] = brought.told()
-    files = {"ledger": places.ledger()}
-    write_ledger(places, disclosed)
+    written = {"ledger": files.ledger}
+    write_ledger(files, disclosed)
     if isinstance(result, FitResult) and graph is not None:
-        write_labels(places.labels_file(), graph.ids, result.labels, confidence=confidence, mode=PRIVATE)
+        write_labels(files.labels, graph.ids, result.labels, confidence=confidence, mode=PRIVATE)
         table = None if brought is None else brought.kept
-        SavedModel.of_party(result.model, graph, table).save(places.model())
-        files |= {"labels": places.labels_file(), "model": places.model()}
+        SavedModel.of_party(result.model, graph, table).save(files.model)
+        written |= {"labels": files.labels, "model": files.model}
     elif isinstance(result, PredictResult) and graph is not None and rows is not None:
         ids = NodeIds(rows, where=name) if graph.ids is None else picked(graph.ids, rows)
-        write_labels(places.labels_file(), ids, result.labels, confidence=confidence, mode=PRIVATE)
-        files |= {"labels": places.labels_file()}
+        write_labels(files.labels, ids, result.labels, confidence=confidence, mode=PRIVATE)
+        written |= {"labels": files.labels}
     elif isinstance(result, AggregatorResult) and agreement.parameters.task == "fit":
-        SavedModel.of_coordinator(name, result.session, agreement.parameters).save(places.model())
-        files |= {"model": places.model()}
-    summary["files"] = {what: path.name for what, path in files.items()}
-    write_text(places.summary(), json.dumps(summary, indent=2, ensure_ascii=False) + "\n", mode=PRIVATE)
+        SavedModel.of_coordinator(name, result.session, agreement.parameters).save(files.model)
+        written |= {"model": files.model}
+    summary["files"] = {what: path.name for what, path in written.items()}
+    write_text(files.summary, json.dumps(summary, indent=2, ensure_ascii=False) + "\n", mode=PRIVATE)
     return summary
 
 
-def set_aside(places: Places) -> None:
-    """Make room for the results of another session: those that are there go into a folder named by when they came."""
-    all_of_them = (places.ledger(), places.labels_file(), places.model(), places.summary())
-    shown = (places.clusters(), places.quality(), places.report())
-    there = [path for path in (*all_of_them, *shown) if path.exists()]
+def keep_earlier_results(files: ResultFiles) -> None:
+    """Move the results of an earlier session, if there are any, to a folder named after their date."""
+    if not files.folder.exists():
+        return
+    from kcagc.report.folder import CLUSTERS, QUALITY, REPORT  # noqa: PLC0415 - a first run needs no report
+
+    shown = (files.folder / name for name in (CLUSTERS, QUALITY, REPORT))
+    every = (files.ledger, files.labels, files.model, files.summary, *shown)
+    there = [path for path in every if path.exists()]
     if there:
         moment = datetime.fromtimestamp(min(path.stat().st_mtime for path in there), UTC)
-        aside = places.folder / "earlier" / f"{moment:%Y-%m-%dT%H-%M-%S}"
-        aside.mkdir(parents=True, exist_ok=True)
+        earlier = files.folder / "earlier" / f"{moment:%Y-%m-%dT%H-%M-%S}"
+        earlier.mkdir(parents=True, exist_ok=True)
         for path in there:
-            path.replace(aside / path.name)
+            path.replace(earlier / path.name)
 
 
-def write_ledger(places: Places, disclosed: list[tuple[float, Entry]]) -> None:
-    """Write what left so far, and when, which is worth knowing after a run that failed as well."""
-    places.folder.mkdir(parents=True, exist_ok=True)
+def write_ledger(files: ResultFiles, disclosed: list[tuple[float, Entry]]) -> None:
+    """Write the disclosures so far, each with its time."""
+    files.folder.mkdir(parents=True, exist_ok=True)
     lines = [
         json.dumps({"at": _moment(at, "milliseconds"), **entry.as_dict()}, ensure_ascii=False) + "\n"
         for at, entry in disclosed
     ]
-    write_text(places.ledger(), "".join(lines), mode=PRIVATE)
+    write_text(files.ledger, "".join(lines), mode=PRIVATE)
 
 
 def _moment(at: float, precision: str = "seconds") -> str:
@@ -128,14 +111,14 @@ def _moment(at: float, precision: str = "seconds") -> str:
 
 
 def _seconds_in_sums(disclosed: list[tuple[float, Entry]]) -> float:
-    """Give the time from the first masked vector, or the first answer, to the last word of a sum."""
+    """Return the time from the first masked vector, or the first answer, to the last message of a sum."""
     kinds = {"message/masked", "message/plain", "message/answer", "message/choice", "message/finished"}
     moments = [at for at, entry in disclosed if entry.kind in kinds]
     return moments[-1] - moments[0] if moments else 0.0
 
 
 def summary_of(name: str, agreement: Agreement, result: Any, disclosed: list[tuple[float, Entry]]) -> dict[str, Any]:
-    """Say what happened, in numbers."""
+    """Return the numbers of the run."""
     seat, ledger = agreement.seat(name), Ledger(entry for _, entry in disclosed)
     begun = disclosed[0][0] if disclosed else time.time()
     summary: dict[str, Any] = {

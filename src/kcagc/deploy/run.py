@@ -1,0 +1,445 @@
+"""One run of a role: from its configuration, through its journal and its session, to its results."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import signal
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from kcagc._types import FloatArray, IntArray
+from kcagc.deploy import fingerprints
+from kcagc.deploy.config import Config
+from kcagc.deploy.party_input import PartyInput, read_input
+from kcagc.deploy.results import ResultFiles, keep_earlier_results, write_ledger, write_results
+from kcagc.deploy.saved_model import SavedModel
+from kcagc.disclosure import Entry
+from kcagc.errors import DataError, KcagcError, ParameterError, SessionError
+from kcagc.graph.graph import Graph
+from kcagc.inputs import seeds_of
+from kcagc.net.tls import Credentials, digest_of
+from kcagc.protocol.aggregator import aggregator_of_party, coordinator
+from kcagc.protocol.agreement import Agreement
+from kcagc.protocol.effects import Role, beside
+from kcagc.protocol.fit import FitResult, fit_party
+from kcagc.protocol.local import PartyData
+from kcagc.protocol.party import PartyContext
+from kcagc.protocol.predict import PredictResult, predict_party
+from kcagc.report.insights.confidence import confidence
+from kcagc.runtime.client import RoleClient
+from kcagc.runtime.driver import Watcher
+from kcagc.runtime.durable import DurableRole
+from kcagc.runtime.farewell import say_farewell
+from kcagc.runtime.journal import DamagedError, Journal, remove
+from kcagc.runtime.server import RoleServer
+from kcagc.runtime.session import Drawn, Session, open_session
+from kcagc.runtime.stage import Play
+from kcagc.runtime.status import Look
+from kcagc.runtime.stream_handshake import Card, Place
+from kcagc.secagg.framing import digest
+from kcagc.secagg.identity import Identity
+
+logger = logging.getLogger(__name__)
+
+Kind = Literal["fit", "predict"]
+_STREAMS_END = 2.0  # seconds for gRPC's own tasks to end after its server has stopped
+_CLOSE_TIMEOUT = 3.0  # seconds to reach an aggregator that may still wait for the end of this party's stream
+
+
+@dataclass(frozen=True, eq=False)
+class RoleRun:
+    """A fit of one role, or a prediction if there is a model."""
+
+    config: Config
+    model: SavedModel | None = None
+
+    @classmethod
+    def predict(cls, config: Config, model: Path) -> RoleRun:
+        """Return the run that predicts the clusters of new nodes."""
+        if config.role == "party" and config.document.predict is None:
+            raise ParameterError(f"{config.path}: a prediction needs a section [predict] with the tables of new nodes")
+        return cls(config, SavedModel.load(model, config.me))
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of run."""
+        return "fit" if self.model is None else "predict"
+
+    @cached_property
+    def agreement(self) -> Agreement:
+        """What all roles must agree on."""
+        return self.config.agreement(None if self.model is None else self.model.prediction())
+
+    @cached_property
+    def identity(self) -> Identity:
+        """The identity key of this role."""
+        return self.config.identity()
+
+    @cached_property
+    def credentials(self) -> Credentials:
+        """The TLS certificate of this role and the authorities it trusts."""
+        return self.config.credentials()
+
+    @property
+    def card(self) -> Card:
+        """What this role presents when a stream opens."""
+        certificate = digest_of(self.credentials.certificate)
+        return Card(self.config.me, self.identity, self.agreement, self.config.tls_names(), certificate)
+
+    @property
+    def journal(self) -> Path:
+        """The file of the journal."""
+        return _journal_path(self.config, self.kind)
+
+    @property
+    def files(self) -> ResultFiles:
+        """The files of the results."""
+        return _result_files(self.config, self.kind)
+
+    @cached_property
+    def input(self) -> PartyInput | None:
+        """A party's files, read, checked and converted to numbers; None at a coordinator."""
+        document = self.config.document
+        section = document.data if self.model is None else document.predict
+        if self.config.role != "party" or section is None:
+            return None
+        if self.model is None:
+            return read_input(self.config, section)
+        try:
+            return read_input(self.config, section, self.model.table)
+        except DataError as error:
+            raise DataError(f"{error} (for a prediction, both files hold the fitted nodes and the new ones)") from error
+
+    @property
+    def data(self) -> PartyData | None:
+        """A party's table and graph; None at a coordinator."""
+        return None if self.input is None else self.input.data
+
+    @property
+    def columns(self) -> list[str] | None:
+        """The names of a party's columns."""
+        return None if self.input is None else self.input.columns
+
+    @property
+    def graph(self) -> Graph | None:
+        """The graph that this role knows."""
+        return None if self.data is None else self.data.graph
+
+    @cached_property
+    def new_rows(self) -> IntArray | None:
+        """The rows to predict; None in a fit."""
+        if self.model is None or self.data is None:
+            return None
+        return self.model.new_rows(self.data.graph, f"{self.config.me}: {self.config.path}: predict")
+
+    def check(self) -> None:
+        """Raise an error, before any connection, if the settings, the policy or the data do not allow this run."""
+        self.agreement.check()
+        self._context(Drawn.fresh(0, 0)).check()
+        self.check_data()
+
+    def check_data(self) -> None:
+        """Raise an error if the files cannot be used or hold too few nodes."""
+        if self.data is not None:
+            self.data.check_filter(self.config.me, self.agreement.parameters.filter)
+            clusters, nodes = self.agreement.parameters.n_clusters, self.data.graph.n_nodes
+            if clusters > nodes:
+                raise DataError(f"{self.config.me}: n_clusters: {clusters} clusters of {nodes} nodes")
+        _ = self.new_rows
+
+    @cached_property
+    def made_from(self) -> dict[str, bytes]:
+        """Digests of everything that must not change during a session; a large table is hashed once."""
+        document = self.config.document
+        prints = {
+            "the role": digest("role", self.config.me, self.config.role),
+            "the configuration": fingerprints.of_configuration(
+                self.agreement, document.policy.accept, document.me.random_state
+            ),
+            "the installed packages": fingerprints.of_packages(),
+        }
+        if self.data is not None:
+            share = b"" if self.model is None else digest("model", msgspec.msgpack.encode(self.model.share))
+            prints["the data"] = fingerprints.of_data(self.data, share)
+        return prints
+
+    def open_session(self, journal: Journal) -> Session:
+        """Open a new session, or the interrupted one that the journal holds."""
+        return open_session(journal, self.made_from, self.seeds)
+
+    @cached_property
+    def seeds(self) -> tuple[int, int]:
+        """The seeds of everything that is not secret.
+
+        They are drawn once per process, so a session that starts again sends the same local labels.
+        """
+        return seeds_of(self.config.document.me.random_state)
+
+    def role(self, drawn: Drawn) -> Role[Any]:
+        """Return the coroutine of this role."""
+        name, aggregator = self.config.me, self.agreement.aggregator
+        if self.config.role == "coordinator":
+            return coordinator(name, self.agreement, self.identity, drawn.secrets, seed=drawn.aggregator_seed)
+        party = self._party(drawn)
+        if name != aggregator:
+            return party
+        return beside(aggregator_of_party(name, self.agreement, seed=drawn.aggregator_seed), party, name)
+
+    def _party(self, drawn: Drawn) -> Role[Any]:
+        context, data = self._context(drawn), self.data
+        if data is None:
+            raise ParameterError(f"{self.config.me}: has no data")
+        if self.model is None:
+            return fit_party(context, data, seed=drawn.seed)
+        if self.model.share is None or self.new_rows is None:
+            raise ParameterError(f"{self.config.me}: the model has no share of this party")
+        return predict_party(context, data, self.model.share, self.new_rows)
+
+    def _context(self, drawn: Drawn) -> PartyContext:
+        return PartyContext(self.config.me, self.agreement, self.identity, drawn.secrets, self.config.policy())
+
+    def confidence(self, result: Any) -> FloatArray | None:
+        """Compute how clearly each node belongs to its cluster in this party's own rows; None at a coordinator."""
+        if not isinstance(result, FitResult | PredictResult) or result.rows is None:
+            return None
+        share = result.model if isinstance(result, FitResult) else None if self.model is None else self.model.share
+        return None if share is None else confidence(result.rows, share.centers, share.clusters, result.labels)
+
+
+def _journal_path(config: Config, kind: Kind) -> Path:
+    return config.file(config.document.output.state) / f"{kind}.sqlite"
+
+
+def _result_files(config: Config, kind: Kind) -> ResultFiles:
+    folder = config.file(config.document.output.folder)
+    return ResultFiles.of(folder if kind == "fit" else folder / "prediction", config.document.output.labels)
+
+
+class SessionEnd(msgspec.Struct, frozen=True):
+    """What the journal keeps of a finished session: its inputs, and what is needed to close the stream later."""
+
+    attempt: bytes
+    bound: bytes
+    arrived: int
+    sent: int
+    made_from: dict[str, bytes]
+
+
+def execute(
+    run: RoleRun,
+    *,
+    new_session: bool,
+    watcher: Watcher | None = None,
+    look: Look | None = None,
+    report: bool = False,
+) -> dict[str, Any]:
+    """Run a role to its end and return the summary; if the run has finished before, return its stored summary.
+
+    With `report`, write the report page after all roles have closed their streams, so that no role waits for it.
+    """
+    results: list[Any] = []
+    journal = _open_journal(run, new_session)
+    try:
+        if journal.status == "finished":
+            summary = _finished(run, journal)
+            if report:
+                _report(run, None)
+            return summary
+        if journal.status == "failed":
+            logger.info("the last run ended with: %s. This is a new session", journal.why)
+        run.check()
+        if journal.status == "new":
+            keep_earlier_results(run.files)
+        play = replace(_play(run, journal, watcher, results), look=look)
+        try:
+            if asyncio.run(_until_stopped(_connect(run, play))):
+                _note_closed(journal)
+        finally:
+            # The ledger matters after a run that failed or was interrupted, too.
+            with contextlib.suppress(Exception):
+                write_ledger(run.files, journal.ledger())
+        summary = _stored_summary(journal)
+    finally:
+        journal.close()
+    if report and results:
+        _report(run, results[0])
+    return summary
+
+
+def forget_journals(config: Config) -> list[Path]:
+    """Overwrite and remove the journals of a role, keep their ledgers among the results, and return their paths."""
+    erased = []
+    kinds: tuple[Kind, ...] = ("fit", "predict")
+    for kind in kinds:
+        path = _journal_path(config, kind)
+        if not path.exists():
+            continue
+        with contextlib.suppress(DamagedError):  # a damaged journal has nothing to find and overwrite
+            journal = Journal(path)
+            try:
+                _erase(journal, _result_files(config, kind))
+            finally:
+                journal.close()
+        remove(path)
+        erased.append(path)
+    return erased
+
+
+def _open_journal(run: RoleRun, new_session: bool) -> Journal:
+    """Open the journal; for a new session erase it first, or replace it if it is damaged."""
+    journal = None
+    try:
+        journal = Journal(run.journal)
+        if new_session:
+            _erase(journal, run.files)
+    except DamagedError:
+        if journal is not None:
+            journal.close()
+        if not new_session:
+            raise
+        remove(run.journal)
+        return Journal(run.journal)
+    return journal
+
+
+def _erase(journal: Journal, files: ResultFiles) -> None:
+    """Erase a journal; the ledger of an unfinished run goes to its results first."""
+    if journal.status != "finished" and (disclosed := journal.ledger()):
+        write_ledger(files, disclosed)
+    journal.erase()
+
+
+def _report(run: RoleRun, result: Any) -> None:
+    from kcagc.deploy.reporting import write_report  # noqa: PLC0415 - only after the run, and slow to import
+
+    write_report(run, result)
+
+
+def _note_closed(journal: Journal) -> None:
+    journal.set_fact("goodbye", b"said")
+    journal.commit()
+
+
+async def _connect(run: RoleRun, play: Play) -> bool:
+    """Run a role on the network; return whether all streams were closed in order."""
+    network = run.config.document.network
+    if run.config.listens:
+        listener = RoleServer(play, network.listen)
+        logger.info("listening on %s:%d", network.listen.rpartition(":")[0], listener.port)
+        await listener.run()
+        return True
+    return await RoleClient(play, network.address).run()
+
+
+def _play(run: RoleRun, journal: Journal, watcher: Watcher | None, results: list[Any]) -> Play:
+    def finish(session: Session, result: Any, role: DurableRole) -> None:
+        summary = write_results(
+            run.files,
+            run.config.me,
+            run.agreement,
+            result,
+            journal.ledger(),
+            run.graph,
+            run.new_rows,
+            run.confidence(result),
+            run.input,
+        )
+        results.append(result)
+        aggregator = run.agreement.aggregator
+        letters = role.letters.get(aggregator)
+        end = SessionEnd(
+            session.place.attempt,
+            session.place.bound.get(aggregator, b""),
+            letters.arrived if letters else 0,
+            letters.sent if letters else 0,
+            run.made_from,
+        )
+        journal.end("finished", {"summary": json.dumps(summary).encode(), "end": msgspec.msgpack.encode(end)})
+
+    return Play(
+        card=run.card,
+        make_role=run.role,
+        open_session=lambda: run.open_session(journal),
+        finish=finish,
+        credentials=run.credentials,
+        waiting=run.config.waiting(),
+        watcher=watcher,
+    )
+
+
+def _finished(run: RoleRun, journal: Journal) -> dict[str, Any]:
+    """Return the summary of a finished run; if the aggregator may still wait, close the stream to it."""
+    end = msgspec.msgpack.decode(journal.fact("end") or b"", type=SessionEnd)
+    _check_unchanged(run, journal, end)
+    logger.info("this run has finished already. To start another, restart all roles with --new-session")
+    if not run.config.listens and journal.fact("goodbye") is None:
+        aggregator = run.agreement.aggregator
+        place, counts = Place(end.attempt, {aggregator: end.bound}), (end.arrived, end.sent)
+        address = run.config.document.network.address
+
+        def record() -> None:
+            journal.record_link(Entry(run.config.me, aggregator, "link/opening", "connection", (), 0))
+
+        if asyncio.run(say_farewell(run.card, run.credentials, address, place, counts, _CLOSE_TIMEOUT, record)):
+            _note_closed(journal)
+    return _stored_summary(journal)
+
+
+def _check_unchanged(run: RoleRun, journal: Journal, end: SessionEnd) -> None:
+    """Raise an error if the data or the configuration changed after the run had finished."""
+    try:
+        now = run.made_from
+    except KcagcError as error:
+        logger.warning("the inputs of the finished run cannot be compared: %s", error)
+        return
+    changed = [name for name in ("the data", "the configuration") if now.get(name) != end.made_from.get(name)]
+    if changed:
+        then, present = _stored_summary(journal).get("parameters", {}), msgspec.to_builtins(run.agreement.parameters)
+        named = [
+            f"{name}: {then.get(name)!r}, now {value!r}" for name, value in present.items() if then.get(name) != value
+        ]
+        details = f" ({'; '.join(named)})" if named else ""
+        raise SessionError(
+            f"{run.journal}: the run has finished, and {' and '.join(changed)} changed since{details}. Start all "
+            "roles with --new-session, or undo the change to see its results"
+        )
+
+
+def _stored_summary(journal: Journal) -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads(journal.fact("summary") or b"{}")
+    return summary
+
+
+async def _until_stopped(work: Coroutine[Any, Any, bool]) -> bool:
+    """Let SIGTERM end a run as Ctrl-C does: in order, so that the same command resumes it."""
+    task = asyncio.ensure_future(work)
+    stopped = False
+
+    def stop() -> None:
+        nonlocal stopped
+        stopped = True
+        task.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+            loop.add_signal_handler(number, stop)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if stopped:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        # If gRPC's own tasks are cancelled before they end by themselves, they write errors to stderr.
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others, timeout=_STREAMS_END)
