@@ -102,7 +102,7 @@ def _goes_on(
 def topic_of(words: str) -> str:
     """Say what a message is about: the group that it belongs to, or an exchange of all parties."""
     kind, *rest = words.split(" ")
-    if kind in ("boxes", "delivery"):
+    if kind in ("encrypted", "relayed"):
         return " ".join(rest).removeprefix("labels ")
     behind = {"masked": 2, "answer": 1, "choice": 1, "finished": 0}  # words after the group's name
     return " ".join(rest[: len(rest) - behind[kind]]) if kind in behind else ""

@@ -25,7 +25,7 @@ from kcagc.net.memory import MemoryNetwork
 from kcagc.protocol import messages, party
 from kcagc.protocol.aggregator import aggregator_of_party, coordinator
 from kcagc.protocol.agreement import Agreement, Parameters, Participant
-from kcagc.protocol.effects import beside
+from kcagc.protocol.effects import combine_halves
 from kcagc.protocol.fit import fit_party
 from kcagc.protocol.handshake import begin, graph_digest, ids_digest, ids_kind
 from kcagc.protocol.local import PartyData, compute_local, encode_local
@@ -257,7 +257,7 @@ class Stage:
         roles = {name: self.role(name, everybody) for name in self.parties}
         aggregator_inputs = self.agreements.get(self.aggregator, self.agreement)
         if self.aggregator in roles:
-            roles[self.aggregator] = beside(
+            roles[self.aggregator] = combine_halves(
                 aggregator_of_party(self.aggregator, aggregator_inputs, seed=SEED),
                 roles[self.aggregator],
                 self.aggregator,
@@ -355,9 +355,9 @@ class Insider:
         if isinstance(message, messages.Hellos) and receiver == self.name:
             secrets = self.stage.secrets_of(self.name)
             self.pairs = begin(self.name, self.stage.agreement, secrets, message.hellos).pairs
-        if isinstance(message, messages.Boxes) and sender == self.name and message.stage == self.box_stage:
+        if isinstance(message, messages.EncryptedMessages) and sender == self.name and message.stage == self.box_stage:
             boxes = tuple((to, self._changed(to, box)) for to, box in message.boxes)
-            payload = messages.encode(messages.Boxes(message.stage, boxes))
+            payload = messages.encode(messages.EncryptedMessages(message.stage, boxes))
         return [(sender, receiver, payload)]
 
     def _changed(self, to: str, box: bytes) -> bytes:

@@ -59,7 +59,7 @@ def message_fields() -> str:
 
 def box_contents() -> str:
     """List what travels in boxes."""
-    return _structs(get_args(messages.BoxContent))
+    return _structs(get_args(messages.EncryptedContent))
 
 
 def frame_fields() -> str:

@@ -10,7 +10,7 @@ from kcagc._types import IntArray
 from kcagc.disclosure import Ledger, Policy
 from kcagc.protocol.aggregator import aggregator_of_party, coordinator
 from kcagc.protocol.agreement import Agreement, Parameters, Participant
-from kcagc.protocol.effects import Role, beside
+from kcagc.protocol.effects import Role, combine_halves
 from kcagc.protocol.fit import FitResult, fit_party
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.model import PartyModel
@@ -53,7 +53,7 @@ class Cast:
         aggregator = self.agreement.aggregator
         placed = dict(roles)
         if aggregator in roles:
-            placed[aggregator] = beside(
+            placed[aggregator] = combine_halves(
                 aggregator_of_party(aggregator, self.agreement, seed=aggregator_seed), roles[aggregator], aggregator
             )
         else:

@@ -98,7 +98,7 @@ def test_the_wire_format_has_every_message_frame_and_constant(site):
     from kcagc.secagg import fixed_point, masks
 
     page = _text(site / "reference" / "wire-format.html")
-    for kind in (*get_args(messages.AnyMessage), *get_args(messages.BoxContent), *get_args(frames.AnyFrame)):
+    for kind in (*get_args(messages.AnyMessage), *get_args(messages.EncryptedContent), *get_args(frames.AnyFrame)):
         assert msgspec.inspect.type_info(kind).tag in page
         assert all(field in page for field in kind.__struct_fields__)
     for said in (PROTOCOL, frames.LINK, grpc_options.PATH, f"{frames.PART_BYTES // 1024} KiB"):

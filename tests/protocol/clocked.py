@@ -15,7 +15,7 @@ from kcagc.disclosure import Ledger
 from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.fit import FitResult, fit_party
 from kcagc.protocol.local import PartyData
-from kcagc.protocol.messages import Answer, Delivery, decode
+from kcagc.protocol.messages import Answer, RelayedMessages, decode
 from kcagc.runtime.driver import Driver
 from kcagc.simulation import Cast
 
@@ -71,6 +71,6 @@ class Clocked:
 
     def _note(self, sender: str, receiver: str, message: Any) -> None:
         self.heard.append((sender, receiver, message))
-        labels = isinstance(message, Delivery) and message.stage.startswith("labels")
+        labels = isinstance(message, RelayedMessages) and message.stage.startswith("labels")
         if isinstance(message, Answer) or labels:
             self.knows[receiver] = self.now[receiver]

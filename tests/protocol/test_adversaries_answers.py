@@ -11,13 +11,13 @@ from kcagc.errors import AbortedError, KcagcError, PeerError
 from kcagc.protocol.messages import (
     Abort,
     Answer,
-    Boxes,
     Choice,
-    Delivery,
+    EncryptedMessages,
     Finished,
     Hello,
     Hellos,
     Masked,
+    RelayedMessages,
     decode,
     encode,
 )
@@ -318,7 +318,7 @@ BAD_VECTORS = {
     ),
     "a negative start": (but(costs=(-1, 0, 1)), "cannot be read"),
     "more costs than starts can be": (but(costs=tuple(range(2**16 + 1))), "cannot be read"),
-    "another type": (lambda _: Boxes("x", ()), "sent 'boxes' where 'masked' was due"),
+    "another type": (lambda _: EncryptedMessages("x", ()), "sent 'encrypted' where 'masked' was due"),
     "a type for parties": (lambda _: Hellos(()), "sent 'hellos' where 'masked' was due"),
     "random bytes": (lambda _: bytes(range(100, 200)), "cannot be read"),
 }
@@ -546,7 +546,7 @@ def test_an_answer_to_another_group_of_the_layer_is_refused():
     assert "an answer to sum 0 of group 1.1, where sum 0 of group 1.2 was asked" in str(outcome.raised)
 
 
-@pytest.mark.parametrize("kind", [Hello, Hellos, Boxes, Delivery, Masked, Answer, Choice, Finished])
+@pytest.mark.parametrize("kind", [Hello, Hellos, EncryptedMessages, RelayedMessages, Masked, Answer, Choice, Finished])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_message_that_is_lost_leaves_somebody_waiting_and_never_two_with_different_labels(kind, mode):
     enemy = Changing(kind, lambda _: None, at=0)
@@ -558,7 +558,7 @@ def test_a_message_that_is_lost_leaves_somebody_waiting_and_never_two_with_diffe
 
 @pytest.mark.parametrize("to", ["party-1", "party-2", "party-3"])
 def test_a_lost_receipt_keeps_its_receiver_from_ending(to):
-    enemy = Changing(Delivery, lambda _: None, to=to, where=lambda one: one.stage == "receipt")
+    enemy = Changing(RelayedMessages, lambda _: None, to=to, where=lambda one: one.stage == "receipt")
     outcome = fit(enemy)
     assert enemy.done == 1
     assert outcome.raised is not None
@@ -566,7 +566,7 @@ def test_a_lost_receipt_keeps_its_receiver_from_ending(to):
     assert to not in outcome.labels
 
 
-@pytest.mark.parametrize("kind", [Hello, Hellos, Boxes, Delivery, Masked, Answer, Choice])
+@pytest.mark.parametrize("kind", [Hello, Hellos, EncryptedMessages, RelayedMessages, Masked, Answer, Choice])
 def test_a_message_that_comes_twice_is_refused(kind):
     outcome = fit(Changing(kind, lambda one: [one, one], at=0), seeding="d2")
     assert type(outcome.raised) is PeerError
@@ -583,7 +583,7 @@ def test_an_abort_that_names_another_leaves_nobody_waiting():
         assert [name for name in outcome.waiting if name != "party-2"] == [], origin
 
 
-@pytest.mark.parametrize("kind", [Hellos, Delivery, Answer])
+@pytest.mark.parametrize("kind", [Hellos, RelayedMessages, Answer])
 def test_an_abort_by_the_hub_ends_a_party_with_its_words(kind):
     outcome = fit(Changing(kind, lambda _: Abort(COORDINATOR, "enough"), to="party-2", at=0))
     assert type(outcome.errors["party-2"]) is AbortedError
@@ -600,12 +600,12 @@ def test_what_another_says_of_the_end_cannot_write_over_the_screen(words):
     assert len(shown) < 1000
 
 
-@pytest.mark.parametrize("kind", [Hello, Boxes, Masked])
+@pytest.mark.parametrize("kind", [Hello, EncryptedMessages, Masked])
 def test_a_name_in_a_message_cannot_write_over_the_screen(kind):
     evil = "\x1b[2J"
     edit = {
         Hello: but(name=evil),
-        Boxes: lambda one: Boxes(one.stage, ((evil, b""), *one.boxes)),
+        EncryptedMessages: lambda one: EncryptedMessages(one.stage, ((evil, b""), *one.boxes)),
         Masked: but(group=evil),
     }[kind]
     outcome = fit(Changing(kind, edit, sender="party-1", at=0))

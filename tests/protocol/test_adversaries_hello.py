@@ -31,12 +31,12 @@ from kcagc.protocol.agreement import Parameters, Participant, compare
 from kcagc.protocol.handshake import begin, check_hello, own_hello
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import (
-    Boxes,
-    Delivery,
+    EncryptedMessages,
     Hello,
     Hellos,
     PackedLabels,
     Receipt,
+    RelayedMessages,
     decode,
     decode_content,
     encode,
@@ -99,7 +99,7 @@ def signed(stage, name, *, key=None, nonce=None, by=None):
     """Sign what the holder of an identity could sign."""
     own = secrets_of(name)
     fresh = Fresh(name, own.nonce if nonce is None else nonce, own.public if key is None else key)
-    seat = stage.agreement.seat(name)
+    seat = stage.agreement.participant(name)
     signature = (by or identity_of(name)).sign(statement(seat.role, stage.agreement.inputs(), fresh))
     honest = own_hello(name, stage.agreement, identity_of(name), own)
     return msgspec.structs.replace(honest, nonce=fresh.nonce, key=fresh.key, signature=signature)
@@ -228,7 +228,7 @@ def test_labels_that_left_before_data_were_compared_do_not_open_for_who_has_othe
     outcome = stage.play()
     (box,) = (
         box
-        for sender, _, message in outcome.messages(Boxes)
+        for sender, _, message in outcome.messages(EncryptedMessages)
         for to, box in message.boxes
         if (sender, to, message.stage) == ("party-1", "party-2", "labels 1.1")
     )
@@ -266,11 +266,11 @@ def test_labels_stay_closed_even_where_a_party_passes_off_its_data_as_those_of_a
 @pytest.mark.parametrize("mode", MODES)
 def test_local_clusters_leave_before_any_comparison_is_heard(mode):
     """Nobody waits for a comparison: the second boxes leave while the first are held back."""
-    sent, enemy = [], Changing(Delivery, lambda _: None, where=lambda one: one.stage == "confirmation")
+    sent, enemy = [], Changing(RelayedMessages, lambda _: None, where=lambda one: one.stage == "confirmation")
 
     def watching(sender, receiver, payload):
         message = decode(payload, sender)
-        if isinstance(message, Boxes):
+        if isinstance(message, EncryptedMessages):
             sent.append((sender, message.stage))
         return enemy(sender, receiver, payload)
 
@@ -492,7 +492,7 @@ def test_a_missing_hello_leaves_everybody_waiting_and_says_for_whom(mode):
 @pytest.mark.parametrize("mode", MODES)
 def test_a_repeated_hello_is_refused(mode):
     outcome = fit(Changing(Hello, lambda hello: [hello, hello], sender="party-1"), aggregator=mode)
-    ended_by(outcome, PeerError, "party-1", "'hello'", "'boxes'")
+    ended_by(outcome, PeerError, "party-1", "'hello'", "'encrypted'")
 
 
 def test_session_ids_differ_whenever_anything_in_a_hello_does():
@@ -526,9 +526,9 @@ def test_a_box_that_was_changed_on_the_way_is_refused(stage_name, position):
         (sender, box), *others = delivery.boxes
         spoiled = bytearray(box)
         spoiled[position] ^= 1
-        return Delivery(delivery.stage, ((sender, bytes(spoiled)), *others))
+        return RelayedMessages(delivery.stage, ((sender, bytes(spoiled)), *others))
 
-    enemy = Changing(Delivery, changed, to="party-3", where=lambda one: one.stage == stage_name)
+    enemy = Changing(RelayedMessages, changed, to="party-3", where=lambda one: one.stage == stage_name)
     outcome = fit(enemy)
     assert enemy.done == 1
     assert type(outcome.raised) is PeerError
@@ -543,13 +543,13 @@ def test_boxes_for_one_do_not_open_for_another(stage_name):
     honest = stage.play()
     ours = {
         receiver: dict(message.boxes)
-        for _, receiver, message in honest.messages(Delivery)
+        for _, receiver, message in honest.messages(RelayedMessages)
         if message.stage == stage_name
     }
     swap = {"party-2": "party-3", "party-3": "party-2"}
 
     def changed(to):
-        return lambda delivery: Delivery(
+        return lambda delivery: RelayedMessages(
             delivery.stage,
             tuple(
                 (sender, ours[swap[to]].get(sender, box) if sender == "party-1" else box)
@@ -557,7 +557,7 @@ def test_boxes_for_one_do_not_open_for_another(stage_name):
             ),
         )
 
-    enemy = Changing(Delivery, changed("party-2"), to="party-2", where=lambda one: one.stage == stage_name)
+    enemy = Changing(RelayedMessages, changed("party-2"), to="party-2", where=lambda one: one.stage == stage_name)
     outcome = stage.play(enemy)
     assert enemy.done == 1
     assert type(outcome.raised) is PeerError
@@ -571,11 +571,13 @@ def test_a_box_of_another_stage_is_of_no_use(told, instead):
     stage = Stage(parameters())
     old = next(
         message
-        for _, receiver, message in stage.play().messages(Delivery)
+        for _, receiver, message in stage.play().messages(RelayedMessages)
         if receiver == "party-2" and message.stage == instead
     )
-    for forged, words in ((old, "delivered other boxes"), (Delivery(told, old.boxes), "does not open")):
-        enemy = Changing(Delivery, lambda _, forged=forged: forged, to="party-2", where=lambda one: one.stage == told)
+    for forged, words in ((old, "delivered other boxes"), (RelayedMessages(told, old.boxes), "does not open")):
+        enemy = Changing(
+            RelayedMessages, lambda _, forged=forged: forged, to="party-2", where=lambda one: one.stage == told
+        )
         outcome = stage.play(enemy)
         assert enemy.done == 1
         assert type(outcome.raised) is PeerError
@@ -585,9 +587,11 @@ def test_a_box_of_another_stage_is_of_no_use(told, instead):
 def test_a_box_of_an_earlier_session_is_of_no_use():
     earlier = Stage(parameters(), session=5).play()
     for told in ("confirmation", "labels 1.1", "receipt"):
-        old = next(one for _, to, one in earlier.messages(Delivery) if to == "party-2" and one.stage == told)
+        old = next(one for _, to, one in earlier.messages(RelayedMessages) if to == "party-2" and one.stage == told)
         outcome = fit(
-            Changing(Delivery, lambda _, old=old: old, to="party-2", where=lambda one, told=told: one.stage == told)
+            Changing(
+                RelayedMessages, lambda _, old=old: old, to="party-2", where=lambda one, told=told: one.stage == told
+            )
         )
         assert type(outcome.raised) is PeerError
         assert "does not open with the keys of this session" in str(outcome.raised)
@@ -596,10 +600,10 @@ def test_a_box_of_an_earlier_session_is_of_no_use():
 def test_a_box_cannot_be_passed_off_as_another_senders():
     def changed(delivery):
         (one, first), (other, second) = delivery.boxes
-        return Delivery(delivery.stage, ((one, second), (other, first)))
+        return RelayedMessages(delivery.stage, ((one, second), (other, first)))
 
     for told in ("confirmation", "labels 1.1", "receipt"):
-        outcome = fit(Changing(Delivery, changed, to="party-3", where=lambda one, told=told: one.stage == told))
+        outcome = fit(Changing(RelayedMessages, changed, to="party-3", where=lambda one, told=told: one.stage == told))
         assert type(outcome.raised) is PeerError
         assert "does not open" in str(outcome.raised)
 
@@ -619,8 +623,8 @@ def test_a_box_cannot_be_passed_off_as_another_senders():
 @pytest.mark.parametrize("told", ["confirmation", "labels 1.1", "receipt"])
 def test_boxes_must_come_from_exactly_those_who_are_due(told, edit):
     enemy = Changing(
-        Delivery,
-        lambda one: Delivery(one.stage, edit(one.boxes)),
+        RelayedMessages,
+        lambda one: RelayedMessages(one.stage, edit(one.boxes)),
         to="party-1",
         where=lambda one: one.stage == told,
     )
@@ -633,14 +637,16 @@ def test_boxes_must_come_from_exactly_those_who_are_due(told, edit):
 
 @pytest.mark.parametrize("receiver", ["nobody", "party-1", COORDINATOR])
 def test_the_hub_passes_boxes_to_those_only_who_are_to_get_one(receiver):
-    enemy = Changing(Boxes, lambda one: Boxes(one.stage, ((receiver, b"x"), *one.boxes)), sender="party-1")
+    enemy = Changing(
+        EncryptedMessages, lambda one: EncryptedMessages(one.stage, ((receiver, b"x"), *one.boxes)), sender="party-1"
+    )
     outcome = fit(enemy)
     assert type(outcome.raised) is PeerError
     assert f"party-1: sent boxes for {receiver}, party-2" in str(outcome.raised)
 
 
 def test_the_hub_refuses_boxes_of_another_stage():
-    outcome = fit(Changing(Boxes, but(stage="receipt"), sender="party-2", at=0))
+    outcome = fit(Changing(EncryptedMessages, but(stage="receipt"), sender="party-2", at=0))
     ended_by(outcome, PeerError, "party-2", "'receipt'", "'confirmation'")
 
 

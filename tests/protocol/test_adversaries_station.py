@@ -22,7 +22,7 @@ from adversaries import (
 from kcagc.disclosure import RISKS, Entry, Ledger, Policy
 from kcagc.disclosure.texts import LINES
 from kcagc.errors import AbortedError, DataError, KcagcError, MaskReuseError, ParameterError, PeerError, PolicyError
-from kcagc.protocol.effects import Disclosed, Send, Use, perform, wait
+from kcagc.protocol.effects import CommitMask, Disclose, Send, perform, wait
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import Abort, Masked, decode
 from kcagc.runtime.driver import Driver, MemoryStore
@@ -122,7 +122,7 @@ def test_nobody_can_accept_for_another(lacking):
 def test_a_group_of_one_cannot_be_made():
     for members in ((), ("a",), ("a", "a")):
         with pytest.raises(ParameterError, match="two different parties"):
-            Group("1.1", members, COORDINATOR)
+            Group(members, COORDINATOR, 1, 1)
 
 
 @pytest.mark.parametrize("accept", ["labelled-sums", ["labelled sums"], ["everything"], [""]])
@@ -152,7 +152,7 @@ class Writing(MemoryStore):
 
 async def sends(*words, to="other", label=b"label"):
     for word in words:
-        await perform(Use(label, hashlib.sha256(word).digest()))
+        await perform(CommitMask(label, hashlib.sha256(word).digest()))
         await perform(Send(to, word, Entry("one", to, "message/masked", "", (), len(word))))
 
 
@@ -343,7 +343,7 @@ def test_what_opens_is_recorded_without_being_sent():
     opened = next(kind for kind in LINES if kind.startswith("opened/"))
 
     async def role():
-        await perform(Disclosed(Entry("a+b", "one", opened, "", (1,), 0)))
+        await perform(Disclose(Entry("a+b", "one", opened, "", (1,), 0)))
         return "done"
 
     station = Driver("one", role(), ())

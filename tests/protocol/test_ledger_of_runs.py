@@ -13,7 +13,7 @@ from kcagc.disclosure import Entry, Ledger
 from kcagc.disclosure.texts import INSIDE_BOXES, LINES, LINKS, MESSAGES, OPENED, OUTPUTS
 from kcagc.errors import KcagcError
 from kcagc.estimator import KCAGC
-from kcagc.protocol.messages import AnyMessage, BoxContent, Masked, decode, kind_of
+from kcagc.protocol.messages import AnyMessage, EncryptedContent, Masked, decode, kind_of
 
 
 def _refused():
@@ -53,7 +53,7 @@ def tags(union):
 
 def test_every_type_of_message_and_of_box_has_a_line():
     assert tags(AnyMessage) | {"plain"} == set(MESSAGES)  # a vector without masks has a line of its own
-    assert tags(BoxContent) == {line.partition(".")[0] for line in INSIDE_BOXES}
+    assert tags(EncryptedContent) == {line.partition(".")[0] for line in INSIDE_BOXES}
     kinds = [*(f"message/{one}" for one in MESSAGES), *(f"inside/{one}" for one in INSIDE_BOXES)]
     kinds += [f"link/{one}" for one in LINKS]
     assert set(LINES) == {*kinds, *(f"opened/{one}" for one in OPENED), *(f"output/{one}" for one in OUTPUTS)}
@@ -103,7 +103,9 @@ def test_every_box_has_an_entry_and_is_as_long_as_it_says(name):
     """Sixteen bytes of every box are its seal."""
     run = outcome(name)
     inside = sorted(entry.bytes + 16 for entry in run.ledger.of("inside/"))
-    boxes = [box for _, _, one in run.messages(get_args(AnyMessage)) if kind_of(one) == "boxes" for _, box in one.boxes]
+    boxes = [
+        box for _, _, one in run.messages(get_args(AnyMessage)) if kind_of(one) == "encrypted" for _, box in one.boxes
+    ]
     hub_party = "coordinator" not in run.stations
     if not hub_party:
         assert sorted(len(box) for box in boxes) == inside

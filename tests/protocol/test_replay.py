@@ -8,7 +8,7 @@ import pytest
 from collaborations import EVERYTHING, parameters, random_parties
 from kcagc.errors import MaskReuseError
 from kcagc.protocol.aggregator import aggregator_of_party, coordinator
-from kcagc.protocol.effects import beside
+from kcagc.protocol.effects import combine_halves
 from kcagc.protocol.fit import fit_party
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import Masked, decode
@@ -63,7 +63,7 @@ class Play:
         if name in self.data:
             role = fit_party(self.members[name], (data or self.data)[name], seed=5)
             if name == self.aggregator:
-                role = beside(aggregator_of_party(name, agreement, seed=5), role, name)
+                role = combine_halves(aggregator_of_party(name, agreement, seed=5), role, name)
         else:
             role = coordinator(name, agreement, self.cast.identities[name], self.hub_secrets, seed=5)
         peers = tuple(other for other in self.names if other != name) if name == self.aggregator else (self.aggregator,)

@@ -4,7 +4,7 @@ import pytest
 
 from kcagc.disclosure import Entry
 from kcagc.errors import AgreementError, KcagcError
-from kcagc.protocol.effects import Send, once, perform, release, wait
+from kcagc.protocol.effects import Send, flush, perform, stored_result, wait
 from kcagc.protocol.messages import Abort, decode
 from kcagc.runtime.driver import Driver
 
@@ -31,11 +31,11 @@ def test_a_role_that_is_ended_from_outside_tells_its_peers():
 
 async def releasing():
     await perform(Send("bob", b"first", Entry("ann", "bob", "message/hello", "hello", (), 5)))
-    await release()
-    await once("long", lambda: b"done")
+    await flush()
+    await stored_result("long", lambda: b"done")
     await perform(Send("bob", b"second", Entry("ann", "bob", "message/hello", "hello", (), 6)))
-    await release()
-    await release()  # nothing is waiting to leave
+    await flush()
+    await flush()  # nothing is waiting to leave
     await wait(["bob"])
 
 
@@ -84,7 +84,7 @@ def test_a_message_that_is_not_awaited_is_not_handed_over():
 
 def test_any_error_of_a_role_ends_it_for_all():
     async def stumbling():
-        await once("result", lambda: 1 // 0)
+        await stored_result("result", lambda: 1 // 0)
 
     station = Driver("ann", stumbling(), ("bob",))
     ((to, payload),) = station.start()

@@ -10,7 +10,7 @@ from collaborations import EVERYTHING, parameters, random_parties
 from kcagc.errors import AbortedError, SessionError
 from kcagc.protocol import party as protocol_party
 from kcagc.protocol.aggregator import aggregator_of_party, coordinator
-from kcagc.protocol.effects import beside
+from kcagc.protocol.effects import combine_halves
 from kcagc.protocol.fit import fit_party
 from kcagc.protocol.messages import (
     Answer,
@@ -75,7 +75,7 @@ class Run:
         object.__setattr__(membership, "secrets", drawn.secrets)
         member = fit_party(membership, self.data[name], seed=drawn.seed)
         return (
-            beside(aggregator_of_party(name, agreement, seed=drawn.aggregator_seed), member, name)
+            combine_halves(aggregator_of_party(name, agreement, seed=drawn.aggregator_seed), member, name)
             if name == self.aggregator
             else member
         )

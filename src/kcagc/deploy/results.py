@@ -119,7 +119,7 @@ def _seconds_in_sums(disclosed: list[tuple[float, Entry]]) -> float:
 
 def summary_of(name: str, agreement: Agreement, result: Any, disclosed: list[tuple[float, Entry]]) -> dict[str, Any]:
     """Return the numbers of the run."""
-    seat, ledger = agreement.seat(name), Ledger(entry for _, entry in disclosed)
+    seat, ledger = agreement.participant(name), Ledger(entry for _, entry in disclosed)
     begun = disclosed[0][0] if disclosed else time.time()
     summary: dict[str, Any] = {
         "format": "kcagc run 1",

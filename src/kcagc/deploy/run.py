@@ -28,7 +28,7 @@ from kcagc.inputs import seeds_of
 from kcagc.net.tls import Credentials, digest_of
 from kcagc.protocol.aggregator import aggregator_of_party, coordinator
 from kcagc.protocol.agreement import Agreement
-from kcagc.protocol.effects import Role, beside
+from kcagc.protocol.effects import Role, combine_halves
 from kcagc.protocol.fit import FitResult, fit_party
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.party import PartyContext
@@ -191,7 +191,7 @@ class RoleRun:
         party = self._party(drawn)
         if name != aggregator:
             return party
-        return beside(aggregator_of_party(name, self.agreement, seed=drawn.aggregator_seed), party, name)
+        return combine_halves(aggregator_of_party(name, self.agreement, seed=drawn.aggregator_seed), party, name)
 
     def _party(self, drawn: Drawn) -> Role[Any]:
         context, data = self._context(drawn), self.data

@@ -32,10 +32,10 @@ _LOCAL = (
 MESSAGES = {
     "hello": Line("who takes part, the parameters, a fresh nonce and public key; nothing about data"),
     "hellos": Line("the same of every other role; nothing about data"),
-    "boxes": Line(
+    "encrypted": Line(
         "a relay: that these parties speak, and how long it is (the length of labels tells the number of nodes)"
     ),
-    "delivery": Line("a relay: the same boxes, passed on unread"),
+    "relayed": Line("a relay: the same boxes, passed on unread"),
     "masked": Line(
         "noise by itself: uniform words; only the sum over the whole group opens, which has a line of its own",
         _DISTANCES,
@@ -150,5 +150,5 @@ _SUMMED = {"seed": "seeding", "costs": "inertia"}
 
 def opened_kind(group: Group, stage: str) -> str:
     """Give the line for a sum of this group that opens at this stage."""
-    knows = "two-party" if group.hides_nothing else "labelled" if group.labelled else "shuffled"
+    knows = "two-party" if group.exposes_one_party else "labelled" if group.aggregator_is_member else "shuffled"
     return f"opened/{_SUMMED.get(stage, 'distances')}.{knows}"

@@ -16,18 +16,18 @@ from kcagc.errors import AgreementError, PeerError
 from kcagc.protocol.agreement import Agreement, Seeding
 from kcagc.protocol.answers import cheapest, hopeless, judge, sample
 from kcagc.protocol.channel import Channel
-from kcagc.protocol.effects import Role, once, progress, recall, together
+from kcagc.protocol.effects import Role, load_result, progress, stored_result, together
 from kcagc.protocol.handshake import check_hello, id_of, own_hello
 from kcagc.protocol.messages import (
     Answer,
-    Boxes,
     Choice,
-    Delivery,
+    EncryptedMessages,
     Finished,
     Hello,
     Hellos,
     Masked,
     Message,
+    RelayedMessages,
     encode,
     expect,
     kind_of,
@@ -69,7 +69,7 @@ async def coordinator(
 ) -> AggregatorResult:
     """Run the neutral role: it is on the roster, signs a hello, and holds no data; `seed` is for its own choices."""
     agreement.check()
-    if agreement.seat(name).identity != identity.public:
+    if agreement.participant(name).identity != identity.public:
         raise AgreementError(f"{name}: the roster has another identity key for {name} than its own")
     aggregator = Aggregator(name, agreement, seed)
     return await aggregator.run(own_hello(name, agreement, identity, secrets))
@@ -114,7 +114,7 @@ class Aggregator:
         """Pass boxes on, from each sender to its receivers; each gets them in the roster's order of senders."""
         pending: dict[str, list[tuple[str, bytes]]] = {}
         for sender, receivers in routes.items():
-            message = await self.channel.receive(sender, Boxes)
+            message = await self.channel.receive(sender, EncryptedMessages)
             if message.stage != stage:
                 raise PeerError(f"sent boxes of {message.stage!r} where those of {stage!r} were due", peer=sender)
             named = tuple(receiver for receiver, _ in message.boxes)
@@ -125,7 +125,7 @@ class Aggregator:
                 pending.setdefault(receiver, []).append((sender, box))
         for receiver, boxes in pending.items():
             shape = (len(boxes),)
-            await self.channel.send(receiver, Delivery(stage, tuple(boxes)), stage=stage, shape=shape)
+            await self.channel.send(receiver, RelayedMessages(stage, tuple(boxes)), stage=stage, shape=shape)
 
     async def _serve_from_below(self, merge: Merge, merges: dict[tuple[str, ...], Merge]) -> None:
         """Serve a merge once those below it are done; merges side by side do not wait for each other."""
@@ -156,11 +156,11 @@ class Aggregator:
         """
         group = merge.group
         name = f"answer {group.name} {number}"
-        kept = await recall(name)
+        kept = await load_result(name)
         if kept is not None:
             self._recalled[group.name] = number
-            if group.labelled:  # one's own other half, replayed like this one, sends its vector again
-                await self._next(group.receiver, merge, number)
+            if group.aggregator_is_member:  # one's own other half, replayed like this one, sends its vector again
+                await self._next(group.aggregator, merge, number)
             return msgspec.msgpack.decode(kept, type=Answered)
         first = await self._next(group.members[0], merge, number)
         if isinstance(first, Finished):
@@ -184,7 +184,7 @@ class Aggregator:
                 Answered(first.stage, first.shape, len(told), kind_of(answer), encode(answer), going_on)
             )
 
-        return msgspec.msgpack.decode(await once(name, compute), type=Answered)
+        return msgspec.msgpack.decode(await stored_result(name, compute), type=Answered)
 
     async def _next(self, member: str, merge: Merge, number: int) -> Masked | Finished:
         """Receive a vector for the sum of this number, or the word that there will be none."""
@@ -236,7 +236,7 @@ class Aggregator:
 
     def _answer(self, merge: Merge, asked: Masked, sums: Sums) -> Message:
         name = merge.group.name
-        seed = [self._seed, merge.layer, int(name.rpartition(".")[2]) if "." in name else 0, asked.number]
+        seed = [self._seed, merge.group.layer, merge.group.index, asked.number]
         if asked.stage == "seed":
             return Choice(name, asked.number, sample(sums, seed))
         verdict = judge(sums, by_nine=asked.stage == "margin")

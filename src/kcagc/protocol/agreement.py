@@ -95,7 +95,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """The role that relays and sums: the coordinator, or the last party as in the paper."""
         return self.participants[-1].name
 
-    def seat(self, name: str) -> Participant:
+    def participant(self, name: str) -> Participant:
         """Give the seat of a role."""
         for seat in self.participants:
             if seat.name == name:

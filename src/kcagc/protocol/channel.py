@@ -7,7 +7,7 @@ from typing import TypeVar
 from kcagc.disclosure import Entry
 from kcagc.disclosure.texts import opened_kind
 from kcagc.errors import AbortedError, PeerError
-from kcagc.protocol.effects import Disclosed, Send, perform, wait
+from kcagc.protocol.effects import Disclose, Send, perform, wait
 from kcagc.protocol.messages import Abort, AnyMessage, Message, decode, encode, expect, kind_of
 from kcagc.secagg.groups import Group
 from kcagc.text import printable
@@ -62,13 +62,13 @@ class Channel:
         Costs that came with it have a line of their own.
         """
         members = "+".join(group.members)
-        await self._disclosed(members, group.receiver, opened_kind(group, step), stage, shape)
+        await self._disclosed(members, group.aggregator, opened_kind(group, step), stage, shape)
         if n_costs:
-            await self._disclosed(members, group.receiver, opened_kind(group, "costs"), stage, (n_costs,))
+            await self._disclosed(members, group.aggregator, opened_kind(group, "costs"), stage, (n_costs,))
 
     async def put_out(self, what: str, shape: tuple[int, ...]) -> None:
         """Record a result."""
         await self._disclosed(self.me, self.me, f"output/{what}", what, shape)
 
     async def _disclosed(self, sender: str, receiver: str, kind: str, stage: str, shape: tuple[int, ...]) -> None:
-        await perform(Disclosed(Entry(sender, receiver, kind, stage, shape, 0)))
+        await perform(Disclose(Entry(sender, receiver, kind, stage, shape, 0)))

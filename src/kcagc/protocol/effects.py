@@ -37,7 +37,7 @@ class Wait:
 
 
 @dataclass(frozen=True)
-class Once:
+class StoreResult:
     """Compute something that need not come out the same twice: its result is stored, and reloaded ever after."""
 
     name: str
@@ -45,14 +45,14 @@ class Once:
 
 
 @dataclass(frozen=True)
-class Recall:
+class LoadResult:
     """Give what `Once` stored under this name, or None."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class Use:
+class CommitMask:
     """Commit durably that a label hides the content with this digest; another digest under it ends the run."""
 
     label: bytes
@@ -60,7 +60,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Disclosed:
+class Disclose:
     """Record something that opened here or was put out, without a message of its own."""
 
     entry: Entry
@@ -76,14 +76,14 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Release:
+class Flush:
     """Let what was said so far leave now: what follows takes long, and others need not wait for it.
 
     Nothing said before it may depend on what `Once` computes after it.
     """
 
 
-Effect = Send | Wait | Once | Recall | Use | Disclosed | Progress | Release
+Effect = Send | Wait | StoreResult | LoadResult | CommitMask | Disclose | Progress | Flush
 Role = Coroutine[Effect, Any, T]
 
 
@@ -102,19 +102,19 @@ async def progress(stage: str, done: int = 0, total: int = 0) -> None:
     await perform(Progress(stage, done, total))
 
 
-async def release() -> None:
+async def flush() -> None:
     """Let what was said so far leave before what follows."""
-    await perform(Release())
+    await perform(Flush())
 
 
-async def once(name: str, compute: Callable[[], bytes]) -> bytes:
+async def stored_result(name: str, compute: Callable[[], bytes]) -> bytes:
     """Compute, or reload what was computed before."""
-    return cast(bytes, await perform(Once(name, compute)))
+    return cast(bytes, await perform(StoreResult(name, compute)))
 
 
-async def recall(name: str) -> bytes | None:
+async def load_result(name: str) -> bytes | None:
     """Give what was computed before, if anything was."""
-    return cast(bytes | None, await perform(Recall(name)))
+    return cast(bytes | None, await perform(LoadResult(name)))
 
 
 async def wait(senders: Collection[str]) -> tuple[str, bytes]:
@@ -153,7 +153,7 @@ async def together(children: Sequence[Role[T]]) -> list[T]:
     return [results[index] for index in range(len(children))]
 
 
-async def beside(aggregator: Role[Any], member: Role[T], name: str) -> T:
+async def combine_halves(aggregator: Role[Any], member: Role[T], name: str) -> T:
     """Run the two halves of a party that also sums: what one half sends to `name` reaches the other and never leaves.
 
     Everybody else speaks to the aggregator half only.
@@ -191,7 +191,7 @@ async def beside(aggregator: Role[Any], member: Role[T], name: str) -> T:
             ready = [half for half, senders in waiting.items() if name in senders and inbox[half]]
             if ready:
                 if ready[0] == "member":  # what it does may take long, and the others need not wait for it
-                    await release()
+                    await flush()
                 del waiting[ready[0]]
                 await advance(ready[0], (name, inbox[ready[0]].popleft()))
             elif outside := waiting.get("aggregator", frozenset()) - {name}:

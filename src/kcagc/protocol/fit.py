@@ -9,7 +9,7 @@ import numpy as np
 from kcagc._types import FloatArray, IntArray
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.cells import intersect, virtual_nodes
-from kcagc.protocol.effects import once, progress, release
+from kcagc.protocol.effects import flush, progress, stored_result
 from kcagc.protocol.joint_kmeans import Counted, Joint, Round, affordable, joint_kmeans
 from kcagc.protocol.local import LocalResult, PartyData, compute_local, decode_local, encode_local
 from kcagc.protocol.messages import Confirmation, Message, PackedLabels
@@ -73,7 +73,7 @@ async def fit_party(membership: PartyContext, data: PartyData, *, seed: int) -> 
         labels, transcript, reports, delays = await _basic(party, local, told, _common_seed(party, told, seed))
     else:  # the comparison travels while this party computes
         own = await party.tell_data(data, seed=leading)
-        await release()
+        await flush()
         local = await _local_result(party, data, seed)
         labels, transcript, reports, delays = await _through_cells(party, local, own, seed)
     await party.compare_results(transcript, labels, "labels")
@@ -98,7 +98,7 @@ async def _local_result(party: Party, data: PartyData, seed: int) -> LocalResult
         except DataError as error:
             raise DataError(str(error), party=party.name) from error
 
-    return decode_local(await once("local result", compute))
+    return decode_local(await stored_result("local result", compute))
 
 
 async def _basic(
@@ -218,7 +218,7 @@ async def _hear_labels(
 def _report(merge: Merge, sizes: IntArray, n_clusters: int, joint: Joint) -> MergeReport:
     return MergeReport(
         merge.group.name,
-        merge.layer,
+        merge.group.layer,
         len(merge.group.members),
         len(sizes),
         int(np.count_nonzero(sizes == 1)),

@@ -32,7 +32,7 @@ class Session:
 
 def own_hello(name: str, agreement: Agreement, identity: Identity, secrets: Secrets) -> Hello:
     """Say who one is, what one agrees to, and show a fresh nonce and key; a coordinator shares no secrets."""
-    seat = agreement.seat(name)
+    seat = agreement.participant(name)
     fresh = Fresh(name, secrets.nonce, secrets.public if seat.role == "party" else b"")
     signature = identity.sign(statement(seat.role, agreement.inputs(), fresh))
     return Hello(name, agreement.protocol, agreement.inputs(), fresh.nonce, fresh.key, signature)
@@ -48,7 +48,7 @@ def check_hello(me: str, mine: Agreement, hello: Hello, sender: str) -> None:
         )
         raise AgreementError(message).with_public_message(message)
     compare(me, mine, sender, read_inputs(hello.inputs, sender))
-    seat = mine.seat(sender)
+    seat = mine.participant(sender)
     wanted = KEY_BYTES if seat.role == "party" else 0
     if (len(hello.nonce), len(hello.key), len(hello.signature)) != (NONCE_BYTES, wanted, SIGNATURE_BYTES):
         raise PeerError("nonce, key or signature has the wrong length", peer=sender)

@@ -11,8 +11,8 @@ from kcagc.secagg.fixed_point import MAX_PARTIES
 from kcagc.text import printable
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]  # whatever it counts: no arithmetic on it overflows
-LONGEST_WORDS = 400
-Words = Annotated[str, msgspec.Meta(max_length=LONGEST_WORDS)]
+MAX_TEXT = 400
+Words = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
 # What a message lists: lists are bounded, because a short list of bytes can stand for a long one of objects.
 AFew = msgspec.Meta(max_length=MAX_PARTIES + 1)
 Some = msgspec.Meta(max_length=1 << 16)
@@ -43,14 +43,14 @@ class Hellos(Message, frozen=True, tag="hellos"):
     hellos: Annotated[tuple[Hello, ...], AFew]
 
 
-class Boxes(Message, frozen=True, tag="boxes"):
+class EncryptedMessages(Message, frozen=True, tag="encrypted"):
     """Closed boxes, each for the party named with it."""
 
     stage: Words
     boxes: Annotated[tuple[tuple[Words, bytes], ...], AFew]
 
 
-class Delivery(Message, frozen=True, tag="delivery"):
+class RelayedMessages(Message, frozen=True, tag="relayed"):
     """Closed boxes, each from the party named with it."""
 
     stage: Words
@@ -134,8 +134,8 @@ class Receipt(Message, frozen=True, tag="receipt"):
     digest: bytes
 
 
-AnyMessage = Hello | Hellos | Boxes | Delivery | Masked | Answer | Choice | Finished | Abort
-BoxContent = Confirmation | PackedLabels | Receipt
+AnyMessage = Hello | Hellos | EncryptedMessages | RelayedMessages | Masked | Answer | Choice | Finished | Abort
+EncryptedContent = Confirmation | PackedLabels | Receipt
 
 
 class _Tag(msgspec.Struct):
@@ -145,7 +145,7 @@ class _Tag(msgspec.Struct):
 
 _tags: msgspec.msgpack.Decoder[_Tag] = msgspec.msgpack.Decoder(_Tag)
 _messages: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage)
-_contents: msgspec.msgpack.Decoder[BoxContent] = msgspec.msgpack.Decoder(BoxContent)
+_contents: msgspec.msgpack.Decoder[EncryptedContent] = msgspec.msgpack.Decoder(EncryptedContent)
 _encoder = msgspec.msgpack.Encoder()
 
 M = TypeVar("M", bound=Message)
@@ -181,7 +181,7 @@ def is_early_stage(stage: str) -> bool:
     return stage in ("hello", "confirmation", "abort") or stage.startswith("labels 1.")
 
 
-def decode_content(payload: bytes, sender: str) -> BoxContent:
+def decode_content(payload: bytes, sender: str) -> EncryptedContent:
     """Read what was in a box."""
     return _read(_contents, payload, sender)
 

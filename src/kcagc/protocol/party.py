@@ -11,16 +11,16 @@ from kcagc.disclosure import Entry, Policy
 from kcagc.errors import AgreementError, PeerError
 from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.channel import Channel
-from kcagc.protocol.effects import Disclosed, Use, perform, progress
+from kcagc.protocol.effects import CommitMask, Disclose, perform, progress
 from kcagc.protocol.handshake import Session, begin, compare_data, graph_digest, ids_digest, ids_kind, own_hello
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import (
-    Boxes,
     Confirmation,
-    Delivery,
+    EncryptedMessages,
     Hellos,
     Message,
     Receipt,
+    RelayedMessages,
     decode_content,
     encode,
     expect,
@@ -50,7 +50,7 @@ class PartyContext:
     def check(self) -> None:
         """Refuse, before anything is sent, a session that makes no sense or that the operator did not accept."""
         self.agreement.check()
-        if self.agreement.seat(self.name).identity != self.identity.public:
+        if self.agreement.participant(self.name).identity != self.identity.public:
             raise AgreementError(f"{self.name}: the roster has another identity key for {self.name} than its own")
         self.policy.check(risks(self.agreement))
         check_enough_cells(self.agreement)
@@ -108,7 +108,11 @@ class Party:
 
         `subject` is whatever else must be the same for all: the nodes to predict.
         """
-        led = [merge.group for merge in self.merges if merge.group.members[0] == self.name and not merge.group.labelled]
+        led = [
+            merge.group
+            for merge in self.merges
+            if merge.group.members[0] == self.name and not merge.group.aggregator_is_member
+        ]
         for group in led:
             secret = self._membership.secrets.shuffling
             self._group_keys[group.name] = derived(secret, self.session.id, "order of group", group.name)
@@ -167,13 +171,15 @@ class Party:
         if not contents:
             return
         boxes = [(to, await self._sealed(to, stage, content, line)) for to, content in contents.items()]
-        await self.channel.send(self.agreement.aggregator, Boxes(stage, tuple(boxes)), stage=stage, shape=(len(boxes),))
+        await self.channel.send(
+            self.agreement.aggregator, EncryptedMessages(stage, tuple(boxes)), stage=stage, shape=(len(boxes),)
+        )
 
     async def hear(self, stage: str, senders: tuple[str, ...], kind: type[C]) -> dict[str, C]:
         """Open the boxes that come from `senders`."""
         if not senders:
             return {}
-        delivery = await self.channel.receive(self.agreement.aggregator, Delivery)
+        delivery = await self.channel.receive(self.agreement.aggregator, RelayedMessages)
         if delivery.stage != stage or tuple(sender for sender, _ in delivery.boxes) != senders:
             raise PeerError(
                 f"delivered other boxes than those of {stage} from {', '.join(senders)}", peer=self.agreement.aggregator
@@ -187,15 +193,15 @@ class Party:
 
     async def _sealed(self, to: str, stage: str, content: Message, line: str) -> bytes:
         label, plain = _box_label(stage, self.name, to, self._about), encode(content)
-        await perform(Use(framed(self.session.id, label), hashlib.sha256(plain).digest()))
-        await perform(Disclosed(Entry(self.name, to, f"inside/{line}", stage, (), len(plain))))
+        await perform(CommitMask(framed(self.session.id, label), hashlib.sha256(plain).digest()))
+        await perform(Disclose(Entry(self.name, to, f"inside/{line}", stage, (), len(plain))))
         return seal(self.session.pairs[to], label, plain)
 
     def sums_of(self, merge: Merge, transcript: bytes) -> SecureSums:
         """Begin the sums of a group; `transcript` stands for all that its members must have in common by now."""
         merge.group.check(self._membership.policy.accept)
         key = b""
-        if not merge.group.labelled:
+        if not merge.group.aggregator_is_member:
             leader = merge.group.members[0]
             if len(self._group_keys.get(merge.group.name, b"")) != 32:
                 raise PeerError(f"did not send the key that hides the order of group {merge.group.name}", peer=leader)

@@ -14,8 +14,6 @@ from kcagc.errors import ParameterError
 from kcagc.protocol.agreement import Agreement
 from kcagc.secagg.groups import TWO_PARTY_SUM, Group
 
-ALL = "all"
-
 
 @dataclass(frozen=True)
 class Merge:
@@ -23,7 +21,6 @@ class Merge:
 
     group: Group
     children: tuple[tuple[str, ...], ...]
-    layer: int
     root: bool
 
     @property
@@ -46,7 +43,7 @@ def layers(agreement: Agreement) -> list[list[Merge]]:
     """Give the merges from the leaves to the root, layer by layer; for the basic method the one group of all."""
     parties, aggregator, parameters = agreement.parties, agreement.aggregator, agreement.parameters
     if parameters.method == "basic" or parameters.task == "predict":
-        return [[Merge(Group(ALL, parties, aggregator), tuple((party,) for party in parties), 1, True)]]
+        return [[Merge(Group(parties, aggregator), tuple((party,) for party in parties), True)]]
     fan_in = len(parties) if parameters.method == "kcagc" else parameters.fan_in
     nodes: list[tuple[str, ...]] = [(party,) for party in parties]
     found: list[list[Merge]] = []
@@ -55,8 +52,8 @@ def layers(agreement: Agreement) -> list[list[Merge]]:
         layer, root = len(found) + 1, len(joined) == 1
         found.append(
             [
-                Merge(Group(f"{layer}.{number}", _members(children), aggregator), children, layer, root)
-                for number, children in enumerate(joined, start=1)
+                Merge(Group(_members(children), aggregator, layer, index), children, root)
+                for index, children in enumerate(joined, start=1)
                 if len(children) > 1
             ]
         )
@@ -72,10 +69,10 @@ def risks(agreement: Agreement) -> list[str]:
     """Name what this session would open beyond the default mode."""
     groups = [merge.group for layer in layers(agreement) for merge in layer]
     found = []
-    if any(group.hides_nothing for group in groups):
+    if any(group.exposes_one_party for group in groups):
         found.append(TWO_PARTY_SUM)
     parameters = agreement.parameters
-    if any(group.labelled for group in groups):
+    if any(group.aggregator_is_member for group in groups):
         found.append(LABELLED_SUMS)
         if parameters.task == "fit" and parameters.method != "basic" and parameters.virtual_nodes == "local":
             found.append(LOCAL_MEANS)

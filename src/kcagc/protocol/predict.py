@@ -17,7 +17,7 @@ from kcagc.errors import DataError, ParameterError
 from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.arrays import Stored, restore, store
 from kcagc.protocol.distances import reproducible_distances
-from kcagc.protocol.effects import once, progress
+from kcagc.protocol.effects import progress, stored_result
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.model import PartyModel
 from kcagc.protocol.party import Party, PartyContext
@@ -58,7 +58,7 @@ async def predict_party(membership: PartyContext, data: PartyData, model: PartyM
 
     await party.begin()
     await progress("filtering and projecting own features")
-    local = await once(
+    local = await stored_result(
         "rows to predict",
         lambda: msgspec.msgpack.encode(store(model.embedder.rows(model.filter.filtered(data)[nodes]))),
     )

@@ -18,7 +18,7 @@ from kcagc._types import Flags, FloatArray, IntArray
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.answers import positions_of
 from kcagc.protocol.channel import Channel
-from kcagc.protocol.effects import Use, perform
+from kcagc.protocol.effects import CommitMask, perform
 from kcagc.protocol.handshake import Session
 from kcagc.protocol.messages import Answer, Choice, Finished, Masked
 from kcagc.protocol.packing import unpack, unpack_bits
@@ -59,7 +59,7 @@ class SecureSums:
         each start costs travels with them, masked but in its place: the answer says which start is the cheapest so far.
         """
         starts, rows, columns = values.shape
-        n_rows, sender = starts * rows, self.group.receiver
+        n_rows, sender = starts * rows, self.group.aggregator
         shuffle = await self._send(stage, values.reshape(1, n_rows, columns), costs)
         answer = await self._receive(Answer)
         if costs:
@@ -95,7 +95,7 @@ class SecureSums:
 
     async def finish(self) -> None:
         """Tell the receiver that this group is done."""
-        await self.channel.send(self.group.receiver, Finished(self.group.name), stage=self.group.name)
+        await self.channel.send(self.group.aggregator, Finished(self.group.name), stage=self.group.name)
 
     async def _send(self, stage: str, values: FloatArray, costs: Mapping[int, float] = _NONE) -> Shuffle | None:
         starts, rows, columns = values.shape
@@ -103,7 +103,7 @@ class SecureSums:
         label, me = self._label(), self.channel.me
         shuffle = None
         try:
-            if not self.group.labelled:
+            if not self.group.aggregator_is_member:
                 shuffle = Shuffle.from_key(self.group_key, self.session.id, label, shape)
                 words = shuffle.apply(self._blinded(stage, values)).ravel()
             else:
@@ -113,17 +113,17 @@ class SecureSums:
         except DataError as error:  # how large a value is says something about data: others are not told
             raise DataError(str(error), party=me).with_public_message("aborted") from error
         # Committed before anything under this label may leave: two vectors under one mask give away both.
-        await perform(Use(framed(self.session.id, label), hashlib.sha256(words.data).digest()))
-        if me == self.group.receiver:
+        await perform(CommitMask(framed(self.session.id, label), hashlib.sha256(words.data).digest()))
+        if me == self.group.aggregator:
             covered = with_check(words)
         else:
             pairs = [self.session.pairs[other] for other in self.group.maskers if other != me]
             covered = masked(words, pairs, self.group.maskers, label, self.transcript)
         content = covered.astype("<u8", copy=False).tobytes()
         message = Masked(self.group.name, stage, self.number, shape, content, tuple(costs))
-        kind = "plain" if self.group.hides_nothing else "masked"
-        await self.channel.send(self.group.receiver, message, stage=self._stage(stage), shape=shape, kind=kind)
-        if me != self.group.receiver:  # whose other half records it
+        kind = "plain" if self.group.exposes_one_party else "masked"
+        await self.channel.send(self.group.aggregator, message, stage=self._stage(stage), shape=shape, kind=kind)
+        if me != self.group.aggregator:  # whose other half records it
             await self.channel.opened(self.group, stage, self._stage(stage), shape, len(costs))
         self.values_sent[stage] = self.values_sent.get(stage, 0) + values.size
         self.values_sent["costs"] = self.values_sent.get("costs", 0) + len(costs)
@@ -148,7 +148,7 @@ class SecureSums:
         starts, rows, columns = values.shape
         flat = values.reshape(-1, columns)
         ordinary = np.setdiff1d(np.arange(starts * rows), places[:, 0] * rows + places[:, 1])
-        if self.group.labelled or len(ordinary) == 0:
+        if self.group.aggregator_is_member or len(ordinary) == 0:
             return values
         key, session = self.group_key, self.session.id
         first, second, share = mixtures(key, session, self._label(), len(places), len(ordinary))
@@ -164,7 +164,7 @@ class SecureSums:
         A filler lies above its row's winner by a mixture of what other settled columns lie above theirs: as likely as
         the truth, and never the same twice. Every party mixes alike, so the sums are mixtures of sums.
         """
-        if self.group.labelled or not settled.any():
+        if self.group.aggregator_is_member or not settled.any():
             return values
         least = np.take_along_axis(values, winners[:, :, None], axis=2)
         own = np.broadcast_to(least, values.shape)[settled]
@@ -180,26 +180,26 @@ class SecureSums:
         choice = await self._receive(Choice)
         positions = np.array(choice.positions, dtype=np.int64)
         if len(positions) != count or (positions < 0).any() or (positions >= below).any():
-            raise PeerError("a choice that is out of range", peer=self.group.receiver)
+            raise PeerError("a choice that is out of range", peer=self.group.aggregator)
         return positions
 
     async def _receive(self, kind: type[R]) -> R:
-        answer, payload = await self.channel.receive_with_bytes(self.group.receiver, kind)
+        answer, payload = await self.channel.receive_with_bytes(self.group.aggregator, kind)
         where = (answer.group, answer.number)
         if where != (self.group.name, self.number):
             got = f"an answer to sum {where[1]} of group {printable(where[0])}"
             asked = f"sum {self.number} of group {self.group.name}"
-            raise PeerError(f"{got}, where {asked} was asked", peer=self.group.receiver)
+            raise PeerError(f"{got}, where {asked} was asked", peer=self.group.aggregator)
         self.transcript = digest(self.transcript, payload)
         self.number += 1
         return answer
 
     def _ties(self, answer: Answer, n_rows: int, columns: int) -> tuple[IntArray, IntArray]:
         if len(answer.tied_rows) % 8 or len(answer.tied_rows) != 2 * len(answer.tied_positions):
-            raise PeerError("the ties of an answer have the wrong length", peer=self.group.receiver)
+            raise PeerError("the ties of an answer have the wrong length", peer=self.group.aggregator)
         rows, positions = positions_of(answer.tied_rows, answer.tied_positions)
         if rows.size and (rows.min() < 0 or rows.max() >= n_rows or positions.max() >= columns):
-            raise PeerError("a tie that is out of range", peer=self.group.receiver)
+            raise PeerError("a tie that is out of range", peer=self.group.aggregator)
         return rows, positions
 
     def _label(self) -> bytes:

@@ -17,8 +17,8 @@ FAMILIES = {
     "answers": ("Answers to sums", "f3"),
 }
 _FAMILY = {
-    "boxes": "boxes",
-    "delivery": "boxes",
+    "encrypted": "boxes",
+    "relayed": "boxes",
     "masked": "vectors",
     "plain": "vectors",
     "answer": "answers",

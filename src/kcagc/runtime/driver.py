@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from kcagc.disclosure import Entry, Ledger
 from kcagc.errors import AbortedError, KcagcError, MaskReuseError, PeerError
-from kcagc.protocol.effects import Disclosed, Once, Progress, Recall, Release, Role, Send, Use, Wait
-from kcagc.protocol.messages import LONGEST_WORDS, Abort, encode
+from kcagc.protocol.effects import CommitMask, Disclose, Flush, LoadResult, Progress, Role, Send, StoreResult, Wait
+from kcagc.protocol.messages import MAX_TEXT, Abort, encode
 
 Watcher = Callable[[str, Progress], None]
 
@@ -111,20 +111,20 @@ class Driver:
                 if isinstance(effect, Wait):
                     self.waiting_for = effect.senders
                     return sent
-                if isinstance(effect, Release):
+                if isinstance(effect, Flush):
                     if self.releases and sent:
                         self.stopped = True
                         return sent
                 elif isinstance(effect, Send):
                     self._record(effect.entry)
                     sent.append((effect.to, effect.payload))
-                elif isinstance(effect, Disclosed):
+                elif isinstance(effect, Disclose):
                     self._record(effect.entry)
-                elif isinstance(effect, Once):
+                elif isinstance(effect, StoreResult):
                     value = self._store.once(effect.name, effect.compute)
-                elif isinstance(effect, Recall):
+                elif isinstance(effect, LoadResult):
                     value = self._store.recall(effect.name)
-                elif isinstance(effect, Use):
+                elif isinstance(effect, CommitMask):
                     self._store.use(effect.label, effect.digest)
                 elif self._watcher is not None:
                     self._watcher(self.name, effect)
@@ -147,7 +147,7 @@ class Driver:
             origin, reason = error.peer, f"it broke the rules, says {self.name}"
         if isinstance(error, AbortedError):
             origin, reason = error.peer, error.reason
-        payload = encode(Abort(origin[:LONGEST_WORDS], reason[:LONGEST_WORDS]))
+        payload = encode(Abort(origin[:MAX_TEXT], reason[:MAX_TEXT]))
         heard = error.peer if isinstance(error, AbortedError) else ""  # who said so need not hear it again
         told = [peer for peer in self.peers if peer != heard]
         for peer in told:

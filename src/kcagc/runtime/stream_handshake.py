@@ -74,7 +74,7 @@ async def identify(wire: ServerWire, card: Card) -> Caller:
         told = f"the certificate is for {shown}, but {frame.name}'s must be for {card.tls_names[frame.name]}"
         raise Rejected(Reason.IDENTITY, told)
     signed = opening(card.name, nonce, _unsigned(frame))
-    if not signed_by(card.agreement.seat(frame.name).identity, signed, frame.signature):
+    if not signed_by(card.agreement.participant(frame.name).identity, signed, frame.signature):
         raise Rejected(Reason.IDENTITY, f"not signed by the identity key that {card.name} has pinned for {frame.name}")
     if frame.certificate != wire.certificate:
         told = f"{frame.name} speaks of another certificate than the one shown: something in between opens connections"
@@ -168,7 +168,7 @@ async def introduce(
     if not isinstance(answer, Welcome):
         raise PeerError("answered an opening with something else than a welcome", peer=aggregator)
     expected = welcoming(aggregator, signed, _unsigned(answer))
-    if not signed_by(card.agreement.seat(aggregator).identity, expected, answer.signature):
+    if not signed_by(card.agreement.participant(aggregator).identity, expected, answer.signature):
         raise RejectedError(
             f"the server at its address does not have the identity key that {card.name} has pinned", peer=aggregator
         )
