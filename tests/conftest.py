@@ -1,13 +1,19 @@
-"""What all tests share: isolation from the user's cache, the public graphs where they are at hand, random graphs."""
+"""Fixtures and rules for all tests: an isolated cache, the public graphs where present, and real processes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from experiments.paper.network.fork_server import ForkServer
+    from kill.campaigns import Campaign
+    from network.roles import Collaboration
 
 DATA = "KCAGC_DATA"
 REQUIRE = "KCAGC_REQUIRE_DATA"  # set where a missing graph must fail the run instead of skipping tests
@@ -20,7 +26,7 @@ settings.load_profile("kcagc")
 
 @pytest.fixture(autouse=True, scope="session")
 def _isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep tests from reading or filling the user's cache, and from reaching for the network by accident."""
+    """Prevent tests from using the user's cache and from downloading datasets."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KCAGC_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("KCAGC_DATA_URL", "http://127.0.0.1:9")
@@ -51,3 +57,37 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture
 def public_data() -> Path:
     return Path(os.environ[DATA])
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    """The process that all roles of the tests on real processes are forked from."""
+    from experiments.paper.network.fork_server import ForkServer
+    from role_process import ENVIRONMENT, WARM
+
+    with ForkServer(*WARM, environment=ENVIRONMENT) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def campaign(fork_server: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Campaign:
+    """Runs whose roles are killed and whose links are cut."""
+    from kill.campaigns import Campaign
+
+    return Campaign(fork_server, tmp_path_factory.mktemp("kill"))
+
+
+@pytest.fixture
+def collaborate(fork_server: ForkServer, tmp_path: Path) -> Iterator[Callable[..., Collaboration]]:
+    """A function that writes the folders of a new collaboration; its roles end with the test."""
+    from network.roles import Collaboration
+
+    made: list[Collaboration] = []
+
+    def make(*parties: str, **changes: str) -> Collaboration:
+        made.append(Collaboration(tmp_path / str(len(made)), fork_server, parties or ("a", "b", "c"), **changes))
+        return made[-1]
+
+    yield make
+    for collaboration in made:
+        collaboration.close()

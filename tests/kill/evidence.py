@@ -1,18 +1,18 @@
-"""What the witnesses of a run must agree on: the same labels, the same bytes under a number, one vector a mask."""
+"""Properties of every disturbed run: the same labels, one content for each message number and for each mask."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
 
-from kill.scenarios import Run, noted, read
+from kill.scenarios import Run, read, read_notes
 
 
 def check(run: Run, labels: dict[str, str]) -> None:
-    """A disturbed run has ended as an undisturbed one, and nothing else was ever sent on the way."""
-    assert run.labels() == labels, f"other labels\n{run.said()}"
+    """Check that a disturbed run ended as the undisturbed run, and that all processes of a role sent the same bytes."""
+    assert run.labels() == labels, f"labels differ\n{run.logs()}"
     check_sent(run)
-    for role in run.script.roles:
+    for role in run.scenario.roles:
         summary = json.loads(read(run.results(role) / "run.json"))
         assert summary["name"] == role
         for file in summary["files"].values():
@@ -20,15 +20,15 @@ def check(run: Run, labels: dict[str, str]) -> None:
 
 
 def check_sent(run: Run) -> None:
-    """All that ever arrived under one number is the same, and so is all that was ever hidden under one mask."""
+    """Check that each message number had one content, and that each mask hid one vector."""
     arrived, vectors, hidden = defaultdict(set), defaultdict(set), defaultdict(set)
-    for role in run.script.roles:
-        for attempt, sender, number, digest, masked in noted(run.notes / f"{role}.seen"):
+    for role in run.scenario.roles:
+        for attempt, sender, number, digest, masked in read_notes(run.notes / f"{role}.seen"):
             arrived[role, attempt, sender, number].add(digest)
             if masked is not None:
                 group, sum_number, words = masked
                 vectors[attempt, sender, group, sum_number].add(words)
-        for what, label, digest in noted(run.notes / f"{role}.used"):
+        for what, label, digest in read_notes(run.notes / f"{role}.used"):
             hidden[role, what, label].add(digest)
     for found in (arrived, vectors, hidden):
         assert found
@@ -36,15 +36,15 @@ def check_sent(run: Run) -> None:
 
 
 def repeated(run: Run, sender: str) -> int:
-    """Give how many vectors of a sender arrived more than once."""
+    """Count the vectors of a sender that arrived more than once."""
     seen = Counter(
         tuple(masked)
-        for _, one, *_, masked in noted(run.notes / f"{run.script.aggregator}.seen")
+        for _, one, *_, masked in read_notes(run.notes / f"{run.scenario.aggregator}.seen")
         if one == sender and masked
     )
     return sum(times > 1 for times in seen.values())
 
 
 def received(run: Run, role: str, sender: str | None = None) -> int:
-    """Give how many messages, of a sender or of all, ever arrived at a role."""
-    return sum(sender in (one, None) for _, one, *_ in noted(run.notes / f"{role}.seen"))
+    """Count the messages, of one sender or of all, that arrived at a role."""
+    return sum(sender in (one, None) for _, one, *_ in read_notes(run.notes / f"{role}.seen"))

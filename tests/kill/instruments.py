@@ -1,7 +1,8 @@
-"""What a role under test is fitted with, in its own process only: a bomb at a chosen boundary, and witnesses.
+"""Instruments in the process of a role under test: a kill at a chosen boundary, faults of the disk, and observers.
 
-A boundary is a moment before or after something becomes durable or leaves. Each is named, and counted from 1 in every
-process; the bomb goes off at the n-th of a name. Witnesses append to files that outlive the process.
+A boundary is a moment before or after something becomes durable, leaves or arrives. Each process counts the boundaries
+of each name from 1; a plan names the boundary at which the process kills itself. Observers append to files that outlive
+the process.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from collections import Counter
 from functools import wraps
 from pathlib import Path
 
-UNCOUNTED = {"ping", "pong", "missing"}  # come and go with the clock
-FLUSH = 0.02  # seconds in which what was handed to the network gets out before a bomb goes off
+UNCOUNTED = {"ping", "pong", "missing"}  # their number depends on time
+FLUSH = 0.02  # seconds in which the network sends what it was given before the process kills itself
 
 
 class Notes:
-    """A file that is appended to line by line, each whole or not at all."""
+    """A file that grows by whole lines."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -32,7 +33,7 @@ class Notes:
 
 
 class Instruments:
-    """Everything that is put into one process, as its plan says."""
+    """The instruments of one process, chosen by its plan."""
 
     def __init__(self, plan: dict) -> None:
         self.name, self._plan = plan["name"], plan
@@ -55,7 +56,7 @@ class Instruments:
             time.sleep(60)  # the signal ends this thread too
 
     def install(self) -> None:
-        """Put instruments on a role's journal, its streams, its steps and its results."""
+        """Wrap the functions of the journal, the streams, the steps and the results of a role."""
         from kcagc.deploy import run
         from kcagc.files import atomic
         from kcagc.net.grpc_client import ClientWire
@@ -78,7 +79,7 @@ class Instruments:
         atomic._remember = self._around(atomic._remember, "file")
         secure_sum.masked = self._masking(secure_sum.masked)
         party.seal = self._sealing(party.seal)
-        runner._TELL = self._plan.get("tell", 4.0)  # an aggregator comes back in less, or never
+        runner._TELL = self._plan.get("tell", 4.0)  # seconds; an aggregator that restarts needs less
         if seconds := self._plan.get("slow"):
             fit.compute_local = _slowly(fit.compute_local, seconds)
 
@@ -106,7 +107,7 @@ class Instruments:
         return counted
 
     def _committing(self, commit):
-        """A commit counts where there is something to commit."""
+        """Count a commit if there is something to commit."""
 
         @wraps(commit)
         def counted(journal):
@@ -123,15 +124,15 @@ class Instruments:
         return counted
 
     def _ending(self, end):
-        """Tell the commit that erases a session from all others: what it erased is still on the disk."""
+        """Mark the commit that erases a session: the erased values are still on the disk then."""
 
         @wraps(end)
-        def told(journal, status, facts):
+        def marked(journal, status, facts):
             self._erasing = True
             end(journal, status, facts)
             self._erasing = False
 
-        return told
+        return marked
 
     def _writing(self, write):
         @wraps(write)
@@ -144,14 +145,14 @@ class Instruments:
         return tried
 
     def _try_disk(self, journal, what):
-        """Let the disk be full, for as many attempts as the plan says."""
+        """Raise the error of a full disk, for as many attempts as the plan says."""
         kind, first, last = self._plan.get("disk full", ("", 0, 0))
         if kind == what and first <= self._counts[what] <= last:
             with journal._saying("cannot be written"):
                 raise sqlite3.OperationalError("database or disk is full")
 
     def _taking_in(self, take_in):
-        """Note everything that ever arrived, of every sender, in all its processes."""
+        """Note every message that arrives, with its sender and number."""
         from kcagc.protocol.messages import Masked, decode
 
         @wraps(take_in)
@@ -176,7 +177,7 @@ class Instruments:
         return noted
 
     def _masking(self, masked):
-        """Note under which key streams a vector is put: whatever labels say, this is what must not happen twice."""
+        """Note the key streams that hide a vector: no stream may hide two vectors."""
 
         @wraps(masked)
         def noted(words, pairs, group, label, transcript):

@@ -1,19 +1,12 @@
-"""Runs of real processes: folders as `kcagc init` makes them, roles that are started, killed and started again."""
+"""Scenarios of real processes: folders as `kcagc init` writes them, roles that are killed and started again."""
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import json
-import os
-import queue
 import random
 import shutil
 import signal
 import socket
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,85 +15,20 @@ from pathlib import Path
 import numpy as np
 from click.testing import CliRunner
 
+from experiments.paper.network.fork_server import ForkServer, Process
 from kcagc.cli.main import cli
 from kcagc.datasets import generate
 
 CONFIG = "kcagc.toml"
-HERE = Path(__file__).parent
-PATIENCE = 40.0  # seconds for a run that is disturbed; it takes one or two
+PATIENCE = 40.0  # seconds for a disturbed run, which normally takes one or two
 KILLED = -signal.SIGKILL
+RUN = "tests.role_process:run_observed"
 Boundary = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Process:
-    """A role that was started; `call` is never the same, as its process id may be."""
-
-    call: int
-    pid: int
-
-
-class Zygote:
-    """The process that all roles are forked from."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "zygote.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,  # whoever interrupts the tests ends their stdin, and that ends all roles
-        )
-        self._lock, self._pids = threading.Lock(), queue.SimpleQueue()
-        self._changed = threading.Condition()
-        self._codes: dict[int, int] = {}
-        self._calls = itertools.count()
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-        self._pids.get(timeout=60)
-
-    def _read(self) -> None:
-        for line in self._process.stdout:
-            words = json.loads(line)
-            if "ended" in words:
-                with self._changed:
-                    self._codes[words["ended"]] = words["code"]
-                    self._changed.notify_all()
-            else:
-                self._pids.put(words.get("pid", 0))
-
-    def start(self, plan: dict) -> Process:
-        with self._lock:
-            call = next(self._calls)
-            self._process.stdin.write((json.dumps(plan | {"call": call}) + "\n").encode())
-            self._process.stdin.flush()
-            return Process(call, self._pids.get(timeout=30))
-
-    def wait(self, processes: Iterable[Process], seconds: float) -> dict[Process, int]:
-        """Give the exit codes of those that have ended, as soon as one has."""
-        watched = {one.call: one for one in processes}
-        with self._changed:
-            self._changed.wait_for(lambda: watched.keys() & self._codes.keys(), timeout=max(seconds, 0))
-            return {watched[call]: self._codes[call] for call in watched.keys() & self._codes.keys()}
-
-    def kill(self, process: Process) -> None:
-        """End a process, unless it has ended: its id may be another's by now."""
-        with self._changed:
-            if process.call not in self._codes:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGKILL)
-        while not self.wait([process], 10):
-            pass
-
-    def close(self) -> None:
-        self._process.stdin.close()
-        self._process.wait(30)
-        self._reader.join(30)
-        self._process.stdout.close()
-
-
-@dataclass(frozen=True)
-class Script:
-    """A kind of run: who takes part and with which settings."""
+class Scenario:
+    """A kind of run: its participants and settings."""
 
     name: str
     parties: tuple[str, ...] = ("a", "b", "c")
@@ -120,7 +48,7 @@ class Script:
         return self.roles[-1]
 
     def write(self, folder: Path) -> None:
-        """Make the folders of all roles, with data and settings."""
+        """Write the folders of all roles, with data and settings."""
         sums = ["--aggregator", self.aggregating_party] if self.aggregating_party else []
         named = ["--parties", ",".join(self.parties), "--clusters", "3", "--address", "localhost:7443", *sums]
         made = CliRunner().invoke(cli, ["init", str(folder), *named], catch_exceptions=False)
@@ -156,145 +84,142 @@ class Script:
                 (folder / party / "data" / edges).write_text("\n".join(["source,target", *pairs]) + "\n")
 
 
-SCRIPTS = {
-    script.name: script
-    for script in (
-        Script("coordinator"),
-        Script("party sums", aggregating_party="c", accept=("labelled-sums",)),
-        Script("two parties", parties=("a", "b"), aggregating_party="b", accept=("labelled-sums", "two-party-sum")),
-        Script("basic", settings={"method": "basic"}, n_nodes=40),
-        Script("tree", parties=("a", "b", "c", "d", "e"), settings={"method": "tree", "fan_in": 2, "max_iter": 2}),
-        Script("predict", predicts=True),
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("coordinator"),
+        Scenario("party aggregates", aggregating_party="c", accept=("labelled-sums",)),
+        Scenario("two parties", parties=("a", "b"), aggregating_party="b", accept=("labelled-sums", "two-party-sum")),
+        Scenario("basic", settings={"method": "basic"}, n_nodes=40),
+        Scenario("tree", parties=("a", "b", "c", "d", "e"), settings={"method": "tree", "fan_in": 2, "max_iter": 2}),
+        Scenario("predict", predicts=True),
     )
 }
 
 
 class StuckError(AssertionError):
-    """A run that did not come to its end, with what every role said."""
+    """A run that did not end, with the logs of all roles."""
 
 
 class Run:
-    """One run in a folder of its own; whatever it starts ends with it."""
+    """One run in a new folder. Its processes end with it."""
 
     def __init__(
-        self, zygote: Zygote, script: Script, template: Path, folder: Path, *, predicting: bool = False
+        self, fork_server: ForkServer, scenario: Scenario, template: Path, folder: Path, *, predicting: bool = False
     ) -> None:
         shutil.copytree(template, folder)
-        self.folder, self.script, self._zygote, self._predicting = folder, script, zygote, predicting
+        self.folder, self.scenario, self._fork_server, self._predicting = folder, scenario, fork_server, predicting
         self.notes = folder / "notes"
         self.notes.mkdir()
         self.port = self.address_port = free_port()
         self.running: dict[str, Process] = {}
-        self.plans: dict[str, list[dict]] = {role: [] for role in script.roles}
-        self.codes: dict[str, list[int]] = {role: [] for role in script.roles}
+        self.plans: dict[str, list[dict]] = {role: [] for role in scenario.roles}
+        self.codes: dict[str, list[int]] = {role: [] for role in scenario.roles}
 
     def __enter__(self) -> Run:
         return self
 
     def __exit__(self, *_: object) -> None:
         for process in self.running.values():
-            self._zygote.kill(process)
+            self._fork_server.kill(process)
 
     def arguments(self, role: str, folder: Path | None = None) -> list[str]:
-        """Give the command of a role, the same every time."""
+        """Return the command of a role. It is the same at every start."""
         config = (folder or self.folder / role) / CONFIG
-        command = ["party" if role in self.script.parties else "coordinator"]
+        command = ["party" if role in self.scenario.parties else "coordinator"]
         if self._predicting:
             command = ["predict", "--model", str(config.parent / "result" / "model.kcagc")]
         place = ["--listen", f"127.0.0.1:{self.port}"]
-        if role != self.script.aggregator:
+        if role != self.scenario.aggregator:
             place = ["--address", f"127.0.0.1:{self.address_port}"]
         return [*command, "--config", str(config), *place]
 
-    def plan(self, role: str, folder: Path | None = None, **instruments: object) -> dict:
-        log = str((folder or self.folder / role) / "log.txt")
-        given = {"name": role, "notes": str(self.notes), "log": log, "arguments": self.arguments(role, folder)}
-        return given | instruments
-
     def start(self, role: str, folder: Path | None = None, **instruments: object) -> None:
-        """Start a role, or start it again; from another folder, if one is given."""
-        self.running[role] = self._zygote.start(self.plan(role, folder, **instruments))
+        """Start a role, from another folder if one is given."""
+        plan = {"name": role, "notes": str(self.notes), "arguments": self.arguments(role, folder)} | instruments
+        log, environment = (folder or self.folder / role) / "log.txt", plan.pop("environment", None)
+        self.running[role] = self._fork_server.start(RUN, plan, log, environment=environment)
 
     def start_all(self, **instruments: object) -> None:
-        """Start all roles; those with plans get theirs, one for each time that they are started."""
-        for role in self.script.roles:
+        """Start all roles. A role with plans gets the next of them at each start."""
+        for role in self.scenario.roles:
             self.start(role, **(instruments | self._next_plan(role)))
 
     def _next_plan(self, role: str) -> dict:
         return self.plans[role].pop(0) if self.plans[role] else {}
 
-    def to_the_end(self, seconds: float = PATIENCE, waiting_for: Iterable[str] = ()) -> None:
-        """Start whoever was killed again, with the same command, until all (or those named) have ended well."""
+    def run_to_end(self, seconds: float = PATIENCE, waiting_for: Iterable[str] = ()) -> None:
+        """Restart each killed role with the same command until all roles, or those named, have succeeded."""
         end = time.monotonic() + seconds
         wanted = set(waiting_for) or set(self.running)
         while wanted & self.running.keys():
-            ended = self._zygote.wait(self.running.values(), end - time.monotonic())
+            ended = self._fork_server.ended(self.running.values(), end - time.monotonic())
             if not ended:
-                raise StuckError(f"{', '.join(sorted(self.running))} did not end in {seconds:.0f} s\n{self.said()}")
+                raise StuckError(f"{', '.join(sorted(self.running))} did not end in {seconds:.0f} s\n{self.logs()}")
             for role in [role for role, process in self.running.items() if process in ended]:
                 code = ended[self.running.pop(role)]
                 self.codes[role].append(code)
                 if code == KILLED:
                     self.start(role, **self._next_plan(role))
                 elif code != 0:
-                    raise StuckError(f"{role} ended with {code}\n{self.said()}")
+                    raise StuckError(f"{role} ended with {code}\n{self.logs()}")
 
-    def strike(self, role: str, seconds: float) -> None:
-        """After a while kill a role, if it still runs, and start it again."""
+    def kill_and_restart(self, role: str, seconds: float) -> None:
+        """Wait, kill a role if it still runs, and start it again."""
         time.sleep(seconds)
         if role in self.running and self.still_running(role):
-            self._zygote.kill(self.running[role])
+            self._fork_server.kill(self.running[role])
             if self.end_of(role) == KILLED:
                 self.start(role)
 
     def end_of(self, role: str, seconds: float = PATIENCE) -> int:
-        """Wait for one role to end, and give its exit code."""
+        """Wait for the end of a role; return its exit code."""
         process = self.running[role]
-        ended = self._zygote.wait([process], seconds)
+        ended = self._fork_server.ended([process], seconds)
         if not ended:
-            raise StuckError(f"{role} did not end in {seconds:.0f} s\n{self.said()}")
+            raise StuckError(f"{role} did not end in {seconds:.0f} s\n{self.logs()}")
         del self.running[role]
         self.codes[role].append(ended[process])
         return ended[process]
 
     def still_running(self, role: str) -> bool:
-        return not self._zygote.wait([self.running[role]], 0)
+        return not self._fork_server.ended([self.running[role]], 0)
 
-    def said(self, role: str | None = None) -> str:
-        roles = [role] if role else self.script.roles
+    def logs(self, role: str | None = None) -> str:
+        roles = [role] if role else self.scenario.roles
         return "\n".join(f"--- {one}\n{read(self.folder / one / 'log.txt')}" for one in roles)
 
     def results(self, role: str) -> Path:
         return self.folder / role / "result" / ("prediction" if self._predicting else "")
 
     def labels(self) -> dict[str, str]:
-        """Give the nodes and their clusters, which all parties have alike; what is beside them is a party's own."""
+        """Return the nodes and clusters, which are the same for all parties; other columns differ by party."""
         found = {}
-        for party in self.script.parties:
+        for party in self.scenario.parties:
             lines = read(self.results(party) / "labels.csv").splitlines()
             found[party] = "\n".join(",".join(line.split(",")[:2]) for line in lines)
         return found
 
-    def happened(self, role: str) -> list[list[Boundary]]:
-        """Give the boundaries of each process of a role."""
+    def boundaries(self, role: str) -> list[list[Boundary]]:
+        """Return the boundaries that each process of a role reached."""
         processes: list[list[Boundary]] = []
-        for what, number in noted(self.notes / f"{role}.events"):
+        for what, number in read_notes(self.notes / f"{role}.events"):
             if what == "started":
                 processes.append([])
             else:
                 processes[-1].append((what, number))
         return processes
 
-    def until(self, role: str, boundary: Boundary, seconds: float = PATIENCE) -> None:
-        """Wait until a role has come to a boundary."""
+    def wait_for(self, role: str, boundary: Boundary, seconds: float = PATIENCE) -> None:
+        """Wait until a role has reached a boundary."""
         end = time.monotonic() + seconds
-        while not any(boundary in process for process in self.happened(role)):
+        while not any(boundary in process for process in self.boundaries(role)):
             if time.monotonic() > end:
-                raise StuckError(f"{role} never came to {boundary}\n{self.said()}")
+                raise StuckError(f"{role} never reached {boundary}\n{self.logs()}")
             time.sleep(0.01)
 
 
-def noted(path: Path) -> list[list]:
+def read_notes(path: Path) -> list[list]:
     return [json.loads(line) for line in read(path).splitlines()]
 
 
@@ -303,7 +228,7 @@ def read(path: Path) -> str:
 
 
 def free_port() -> int:
-    """Give a port that is free, and that the system does not hand out to those who connect."""
+    """Return a free port outside the range from which the system assigns ports to clients."""
     while True:
         port = random.randint(15_000, 31_000)  # noqa: S311
         with socket.socket() as probe:

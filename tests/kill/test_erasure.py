@@ -31,9 +31,9 @@ def left(state):
     "boundary",
     [("end done", 1), *(pytest.param(one, marks=pytest.mark.kill) for one in [None, ("end begins", 1), ("erased", 1)])],
 )
-def test_a_journal_holds_no_secret_after_the_end(stage, role, boundary):
+def test_a_journal_holds_no_secret_after_the_end(campaign, role, boundary):
     """Also where its second process is killed when all is erased, and not yet overwritten on the disk."""
-    with stage.run("coordinator") as run:
+    with campaign.run("coordinator") as run:
         run.plans[role] = [{"kill": MIDDLE}]
         run.start_all()
         assert run.end_of(role) == KILLED
@@ -45,6 +45,6 @@ def test_a_journal_holds_no_secret_after_the_end(stage, role, boundary):
             assert run.end_of(role) == KILLED
             assert not [secret for secret in secrets if secret in left(state)]
             run.start(role)
-        run.to_the_end()
+        run.run_to_end()
         assert run.codes[role] == [KILLED, *([KILLED] if boundary else []), 0]
         assert not [secret for secret in secrets if secret in left(state)]

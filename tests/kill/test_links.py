@@ -12,64 +12,64 @@ from kcagc.runtime import connection as runtime_link
 from kcagc.runtime.peer_queue import PeerQueue
 from kill import evidence
 from kill.proxy import Link
-from kill.scenarios import SCRIPTS
+from kill.scenarios import SCENARIOS
 
 pytestmark = pytest.mark.timeout(600)
 
 
-def played_over_a_link(stage, script, disturb, **instruments):
+def played_over_a_link(campaign, scenario, disturb, **instruments):
     """Play a run whose parties reach the aggregator through a link, and have it disturbed."""
-    with stage.run(script) as run, Link(run.port) as link:
+    with campaign.run(scenario) as run, Link(run.port) as link:
         run.address_port = link.port
         run.start_all(**instruments)
         disturb(run, link)
-        run.to_the_end()
+        run.run_to_end()
         assert not link.cut_is_due, "the run ended before the link was to be cut"
-        evidence.check(run, stage.reference(script).labels)
+        evidence.check(run, campaign.reference(scenario).labels)
         return link.connections
 
 
-def bytes_surely_passed(stage, script):
+def bytes_surely_passed(campaign, scenario):
     """How many bytes pass differs from run to run (attempts to connect count): give what any run takes."""
     passed = []
     for _ in range(3):
-        played_over_a_link(stage, script, lambda run, link: (run.to_the_end(), passed.append(link.passed)))
+        played_over_a_link(campaign, scenario, lambda run, link: (run.run_to_end(), passed.append(link.passed)))
     return round(0.85 * min(passed))
 
 
-def test_a_link_that_is_cut_in_the_middle_of_anything_is_taken_up_again(stage):
-    least = bytes_surely_passed(stage, "coordinator")
+def test_a_link_that_is_cut_in_the_middle_of_anything_is_taken_up_again(campaign):
+    least = bytes_surely_passed(campaign, "coordinator")
     for share in (0.1, 0.5, 1.0):
         at = round(least * share)
-        assert played_over_a_link(stage, "coordinator", lambda _, link, at=at: link.cut_after(at)) > 3
+        assert played_over_a_link(campaign, "coordinator", lambda _, link, at=at: link.cut_after(at)) > 3
 
 
-def test_a_link_that_is_lost_while_a_party_computes_is_there_again_for_its_result(stage):
+def test_a_link_that_is_lost_while_a_party_computes_is_there_again_for_its_result(campaign):
     """The computation outlives the stream that asked for it, and what comes of it leaves by the next one."""
 
     def disturb(run, link):
-        run.until("a", ("step begins", 1))  # clusters its own features now
+        run.wait_for("a", ("step begins", 1))  # clusters its own features now
         link.cut()
 
-    assert played_over_a_link(stage, "coordinator", disturb, slow=1.0) >= 6  # looking who is there counts, too
+    assert played_over_a_link(campaign, "coordinator", disturb, slow=1.0) >= 6  # looking who is there counts, too
 
 
 @pytest.mark.kill
-@pytest.mark.parametrize("script", ["coordinator", "party sums", "tree"])
-def test_a_link_may_be_cut_at_any_byte(stage, script):
-    least = bytes_surely_passed(stage, script)
+@pytest.mark.parametrize("scenario", ["coordinator", "party aggregates", "tree"])
+def test_a_link_may_be_cut_at_any_byte(campaign, scenario):
+    least = bytes_surely_passed(campaign, scenario)
     cuts = [(round(least * number / 60),) for number in range(1, 61)]
 
     def cut(at):
-        return played_over_a_link(stage, script, lambda _, link: link.cut_after(at))
+        return played_over_a_link(campaign, scenario, lambda _, link: link.cut_after(at))
 
-    connections, failed = stage.campaign(cuts, cut)
+    connections, failed = campaign.run_all(cuts, cut)
     assert failed == []
-    assert connections >= 1.8 * len(cuts) * (len(SCRIPTS[script].roles) - 1)  # nearly all came back nearly always
+    assert connections >= 1.8 * len(cuts) * (len(SCENARIOS[scenario].roles) - 1)  # nearly all came back nearly always
 
 
 @pytest.mark.kill
-def test_a_link_may_be_cut_again_and_again(stage):
+def test_a_link_may_be_cut_again_and_again(campaign):
     def unsteady(seed):
         chance = random.Random(seed)  # noqa: S311
 
@@ -78,52 +78,52 @@ def test_a_link_may_be_cut_again_and_again(stage):
                 time.sleep(chance.uniform(0.02, 0.25))
                 link.cut(reset=chance.random() < 0.5)
 
-        return played_over_a_link(stage, "coordinator", disturb)
+        return played_over_a_link(campaign, "coordinator", disturb)
 
-    _, failed = stage.campaign([(seed,) for seed in range(40)], unsteady)
+    _, failed = campaign.run_all([(seed,) for seed in range(40)], unsteady)
     assert failed == []
 
 
 @pytest.mark.kill
 @pytest.mark.parametrize("boundary", [("open left", 1), ("part left", 1), ("part left", 3), ("part left", 6)])
-def test_a_link_may_be_away_for_seconds(stage, boundary):
+def test_a_link_may_be_away_for_seconds(campaign, boundary):
     def disturb(run, link):
-        run.until("b", boundary)
+        run.wait_for("b", boundary)
         link.cut(stay=True)
         time.sleep(4)
-        assert all(run.still_running(role) for role in run.script.roles)
+        assert all(run.still_running(role) for role in run.scenario.roles)
         link.restore()
 
-    played_over_a_link(stage, "coordinator", disturb)
+    played_over_a_link(campaign, "coordinator", disturb)
 
 
 @pytest.mark.kill
 @pytest.mark.parametrize("seconds", [2, 12, 35])
-def test_a_link_that_passes_nothing_on_for_a_while_delays_the_run(stage, seconds):
+def test_a_link_that_passes_nothing_on_for_a_while_delays_the_run(campaign, seconds):
     """Shorter and longer than it takes to find out that nobody is there."""
 
     def disturb(run, link):
-        run.until("b", ("part left", 4))
+        run.wait_for("b", ("part left", 4))
         link.freeze()
         time.sleep(seconds)
         link.restore()
 
-    played_over_a_link(stage, "coordinator", disturb)
+    played_over_a_link(campaign, "coordinator", disturb)
 
 
 @pytest.mark.kill
-def test_a_role_may_be_killed_while_the_link_is_cut(stage):
+def test_a_role_may_be_killed_while_the_link_is_cut(campaign):
     def both(role, number):
         def disturb(run, link):
-            run.until(role, ("part left", number))
+            run.wait_for(role, ("part left", number))
             link.cut(stay=True)
-            run.strike(role, 0.0)
+            run.kill_and_restart(role, 0.0)
             link.restore()
 
-        return played_over_a_link(stage, "coordinator", disturb)
+        return played_over_a_link(campaign, "coordinator", disturb)
 
-    roles = stage.reference("coordinator").boundaries
-    _, failed = stage.campaign([(role, number) for role in roles for number in range(1, 8)], both)
+    roles = campaign.reference("coordinator").boundaries
+    _, failed = campaign.run_all([(role, number) for role in roles for number in range(1, 8)], both)
     assert failed == []
 
 

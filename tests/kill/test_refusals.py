@@ -15,8 +15,8 @@ MIDDLE = ("message arrives", 5)  # of a party: its labels and two vectors have l
 class Interrupted:
     """A run in the middle, whose party b was killed; the others wait for it."""
 
-    def __init__(self, stage, run, boundary=MIDDLE):
-        self.run, self._labels = run, stage.reference("coordinator").labels
+    def __init__(self, campaign, run, boundary=MIDDLE):
+        self.run, self._labels = run, campaign.reference("coordinator").labels
         run.plans["b"] = [{"kill": boundary}]
         run.start_all()
         assert run.end_of("b") == KILLED
@@ -33,8 +33,8 @@ class Interrupted:
         """Start the role: it ends, says why, and nothing of it arrives; the others wait on."""
         before = evidence.received(self.run, "coordinator", role)
         self.run.start(role)
-        assert self.run.end_of(role) == REFUSED, self.run.said(role)
-        said = self.run.said(role)
+        assert self.run.end_of(role) == REFUSED, self.run.logs(role)
+        said = self.run.logs(role)
         assert all(word in said for word in words), said
         assert "Traceback" not in said
         assert evidence.received(self.run, "coordinator", role) == before
@@ -42,14 +42,14 @@ class Interrupted:
 
     def goes_on(self):
         self.run.start("b")
-        self.run.to_the_end()
+        self.run.run_to_end()
         evidence.check(self.run, self._labels)
 
 
 @pytest.fixture
-def interrupted(stage):
-    with stage.run("coordinator") as run:
-        yield Interrupted(stage, run)
+def interrupted(campaign):
+    with campaign.run("coordinator") as run:
+        yield Interrupted(campaign, run)
 
 
 def test_another_feature_is_refused_until_it_is_undone(interrupted):
@@ -71,11 +71,11 @@ def test_another_number_of_local_clusters_is_refused_until_it_is_undone(interrup
     interrupted.goes_on()
 
 
-def test_a_second_process_is_refused_while_the_first_runs(stage):
-    with stage.run("coordinator") as run:
+def test_a_second_process_is_refused_while_the_first_runs(campaign):
+    with campaign.run("coordinator") as run:
         for role in ("a", "b", "coordinator"):
             run.start(role)
-        run.until("coordinator", ("message done", 2))  # the hellos of a and b; c is missing
+        run.wait_for("coordinator", ("message done", 2))  # the hellos of a and b; c is missing
         elsewhere = run.folder / "elsewhere"
         shutil.copytree(run.folder / "b", elsewhere)
         before = evidence.received(run, "coordinator", "b")
@@ -83,12 +83,12 @@ def test_a_second_process_is_refused_while_the_first_runs(stage):
         for folder, why in ((elsewhere, "another process of b is connected"), (None, "another process is using")):
             run.start("b", folder=folder)
             assert run.end_of("b") == REFUSED
-            assert why in (run.said("b") if folder is None else (elsewhere / "log.txt").read_text())
+            assert why in (run.logs("b") if folder is None else (elsewhere / "log.txt").read_text())
         run.running["b"] = first
         assert evidence.received(run, "coordinator", "b") == before
         run.start("c")
-        run.to_the_end()
-        evidence.check(run, stage.reference("coordinator").labels)
+        run.run_to_end()
+        evidence.check(run, campaign.reference("coordinator").labels)
 
 
 def test_a_party_without_its_journal_is_refused(interrupted):
@@ -100,25 +100,25 @@ def test_a_party_without_its_journal_is_refused(interrupted):
 
 
 @pytest.mark.kill
-def test_before_anything_about_data_has_left_a_journal_may_be_lost(stage):
+def test_before_anything_about_data_has_left_a_journal_may_be_lost(campaign):
     """All begin anew, without anybody's doing."""
-    with stage.run("coordinator") as run:
-        early = Interrupted(stage, run, ("message arrives", 1))
+    with campaign.run("coordinator") as run:
+        early = Interrupted(campaign, run, ("message arrives", 1))
         shutil.rmtree(early.state)
         early.goes_on()
 
 
 @pytest.mark.kill
-def test_a_coordinator_without_its_journal_ends_the_session_of_everybody(stage):
-    with stage.run("coordinator") as run:
+def test_a_coordinator_without_its_journal_ends_the_session_of_everybody(campaign):
+    with campaign.run("coordinator") as run:
         run.plans["coordinator"] = [{"kill": ("part left", 10)}]
         run.start_all()
         assert run.end_of("coordinator") == KILLED
         shutil.rmtree(run.folder / "coordinator" / "state")
         run.start("coordinator")
-        for party in run.script.parties:
-            assert run.end_of(party) == REFUSED, run.said(party)
-            assert "that session is over: coordinator has begun another" in run.said(party)
+        for party in run.scenario.parties:
+            assert run.end_of(party) == REFUSED, run.logs(party)
+            assert "that session is over: coordinator has begun another" in run.logs(party)
         assert run.still_running("coordinator")
         evidence.check_sent(run)
 
@@ -172,8 +172,8 @@ def test_an_older_copy_of_a_journal_is_refused(interrupted):
 
 
 @pytest.mark.kill
-def test_nobody_goes_on_with_a_coordinator_from_the_past(stage):
-    with stage.run("coordinator") as run:
+def test_nobody_goes_on_with_a_coordinator_from_the_past(campaign):
+    with campaign.run("coordinator") as run:
         state = run.folder / "coordinator" / "state"
         run.plans["coordinator"] = [{"kill": ("part left", 10)}]
         run.start_all()
@@ -181,14 +181,14 @@ def test_nobody_goes_on_with_a_coordinator_from_the_past(stage):
         older = shutil.copytree(state, run.folder / "older")
         run.start("coordinator", kill=("part left", 7))
         assert run.end_of("coordinator") == KILLED
-        for party in run.script.parties:
-            run.until(party, ("message done", 4))
+        for party in run.scenario.parties:
+            run.wait_for(party, ("message done", 4))
         shutil.rmtree(state)
         older.rename(state)
         run.start("coordinator")
-        codes = {party: run.end_of(party) for party in run.script.parties}
-        assert set(codes.values()) == {REFUSED}, run.said()
-        assert "older copy" in run.said("a")
+        codes = {party: run.end_of(party) for party in run.scenario.parties}
+        assert set(codes.values()) == {REFUSED}, run.logs()
+        assert "older copy" in run.logs("a")
         evidence.check_sent(run)
 
 
@@ -204,30 +204,30 @@ def test_nobody_goes_on_with_a_coordinator_from_the_past(stage):
         ("coordinator", ("write into results", 2, 2)),
     ],
 )
-def test_a_role_whose_disk_is_full_stops_before_it_sends_and_goes_on_later(stage, role, full):
-    with stage.run("coordinator") as run:
+def test_a_role_whose_disk_is_full_stops_before_it_sends_and_goes_on_later(campaign, role, full):
+    with campaign.run("coordinator") as run:
         run.plans[role] = [{"disk full": full}]
         run.start_all()
-        assert run.end_of(role) == REFUSED, run.said(role)
-        assert "disk is full" in run.said(role)
-        assert "Traceback" not in run.said(role)
+        assert run.end_of(role) == REFUSED, run.logs(role)
+        assert "disk is full" in run.logs(role)
+        assert "Traceback" not in run.logs(role)
         assert all(run.still_running(other) for other in run.running)
         run.start(role)
-        run.to_the_end()
-        evidence.check(run, stage.reference("coordinator").labels)
+        run.run_to_end()
+        evidence.check(run, campaign.reference("coordinator").labels)
 
 
 @pytest.mark.kill
 @pytest.mark.parametrize("threads", ["1", "3"])
-def test_another_number_of_threads_gives_the_same_bytes(stage, threads):
+def test_another_number_of_threads_gives_the_same_bytes(campaign, threads):
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    with stage.run("coordinator") as run:
+    with campaign.run("coordinator") as run:
         run.plans["b"] = [{"kill": MIDDLE}, {"environment": dict.fromkeys(names, threads)}]
         run.plans["coordinator"] = [{"kill": ("part left", 12)}, {"environment": dict.fromkeys(names, threads)}]
         run.start_all()
-        run.to_the_end()
+        run.run_to_end()
         assert run.codes["b"] == run.codes["coordinator"] == [KILLED, 0]
-        evidence.check(run, stage.reference("coordinator").labels)
+        evidence.check(run, campaign.reference("coordinator").labels)
 
 
 def flush(journal):

@@ -1,21 +1,17 @@
-"""Real roles for the tests: folders as `kcagc init` makes them, each role a process, and its log to look into."""
+"""Real roles for the tests: folders as `kcagc init` writes them, a process for each role, and its log."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
-import signal
-import subprocess
-import sys
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from experiments.paper.network.fork_server import ForkServer
 from kcagc.deploy.config import Config
 from kcagc.deploy.folders import Plan, tls_name, write_folders
 from kcagc.deploy.run import RoleRun
@@ -26,42 +22,24 @@ from kcagc.net.trial_authority import trial_authority
 from kcagc.secagg.identity import Identity
 from kcagc.simulation import simulate_fit
 
-PATIENCE = 30.0  # seconds after which something that should happen will not
+PATIENCE = 30.0  # seconds after which a test gives up waiting
 NODES = 24
 AGGREGATOR = "coordinator"
-
-
-class Zygote:
-    """The process that forks all others."""
-
-    def __init__(self) -> None:
-        script = Path(__file__).with_name("zygote.py")
-        self._process = subprocess.Popen(
-            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-
-    def ask(self, **asked):
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        return json.loads(self._process.stdout.readline())
-
-    def close(self):
-        self._process.stdin.close()
-        self._process.wait(PATIENCE)
-        self._process.stdout.close()
 
 
 class Role:
     """One process of `kcagc`."""
 
-    def __init__(self, zygote, name, argv, logs, patches):
-        self._zygote, self.name, self.code = zygote, name, None
+    def __init__(self, fork_server, name, arguments, logs, patches):
+        self._fork_server, self.name, self.code = fork_server, name, None
         self._out, self._err = (logs / f"{name}-{next(_numbers)}.{kind}" for kind in ("out", "err"))
-        told = zygote.ask(argv=argv, out=str(self._out), err=str(self._err), patches=patches)
-        self.pid = told["pid"]
+        plan = {"arguments": arguments, "patches": patches}
+        self._process = fork_server.start("tests.role_process:run_command", plan, self._out, errors=self._err)
+        self.pid = self._process.pid
 
     @property
     def log(self) -> str:
-        """What it said on stderr."""
+        """What the process wrote to stderr."""
         return self._err.read_text() if self._err.exists() else ""
 
     @property
@@ -71,30 +49,30 @@ class Role:
     @property
     def running(self) -> bool:
         if self.code is None:
-            self.code = self._zygote.ask(status_of=self.pid)["code"]
+            self.code = self._fork_server.ended([self._process], 0.0).get(self._process)
         return self.code is None
 
     @property
     def memory(self) -> int:
-        """Bytes of memory that it has come to use at most."""
+        """The most bytes of memory that the process has used so far."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
 
     @property
-    def said(self) -> int:
-        """How many lines it has said so far."""
+    def n_lines(self) -> int:
+        """The number of lines in the log so far."""
         return len(self.log.splitlines())
 
-    def says(self, pattern: str, since: int = 0) -> str:
-        """Wait until it has said something, and give the line."""
-        until(lambda: self.lines(pattern, since), f"{self.name} to say {pattern!r}", self)
+    def wait_for_line(self, pattern: str, since: int = 0) -> str:
+        """Wait until the log has a line with this pattern; return the line."""
+        until(lambda: self.lines(pattern, since), f"{self.name} to log {pattern!r}", self)
         return self.lines(pattern, since)[0]
 
     def lines(self, pattern: str, since: int = 0) -> list[str]:
         return [line for line in self.log.splitlines()[since:] if re.search(pattern, line)]
 
     def ends(self, seconds: float = PATIENCE) -> int:
-        """Wait for its end, and give the exit code."""
+        """Wait for the end of the process; return the exit code."""
         until(lambda: not self.running, f"{self.name} to end", self, seconds)
         return self.code
 
@@ -102,17 +80,14 @@ class Role:
         os.kill(self.pid, number)
 
     def kill(self) -> None:
-        if self.running:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-            self.ends()
+        self._fork_server.kill(self._process)
 
 
 _numbers = itertools.count()
 
 
 def until(done, what, role=None, seconds=PATIENCE):
-    """Wait until something holds."""
+    """Wait until a condition holds."""
     end = time.monotonic() + seconds
     while not done():
         said = "" if role is None else f"; its log:\n{role.log}"
@@ -124,18 +99,18 @@ def until(done, what, role=None, seconds=PATIENCE):
 
 
 def assert_one_line(role: Role, pattern: str, since: int = 0) -> None:
-    """See that the log has one line about something, no more and no less."""
-    role.says(pattern, since)
-    time.sleep(0.02)  # for a second one
+    """Assert that exactly one line of the log has this pattern."""
+    role.wait_for_line(pattern, since)
+    time.sleep(0.02)  # a second line would arrive within this time
     assert len(role.lines(pattern, since)) == 1, role.log
 
 
 @dataclass
 class Collaboration:
-    """The folders of all roles, made afresh, with an authority that can issue more certificates."""
+    """New folders of all roles, with an authority that can issue more certificates."""
 
     root: Path
-    zygote: Zygote
+    fork_server: ForkServer
     parties: tuple[str, ...] = ("a", "b", "c")
     waiting: str = "missing = 25\nsilent = 25"
     port: int = 0
@@ -180,7 +155,7 @@ class Collaboration:
         path.write_text(text)
 
     def certify(self, name, *, called=None, authority=None, trusting=None, **dates):
-        """Give a role a new certificate: in somebody else's name, by another authority, of another time."""
+        """Write a new certificate for a role: in another name, by another authority, or with other dates."""
         authority = authority or self.authority
         pem, key = authority.issue(
             tls_name(called or name), server=name == AGGREGATOR, client=name != AGGREGATOR, **dates
@@ -194,7 +169,7 @@ class Collaboration:
         return RoleRun(Config.load(self.configs[name]))
 
     def pin_another_key(self, name: str) -> None:
-        """Give a role an identity key, and its own configuration the public half; nobody else knows."""
+        """Replace the identity key of a role, and the public half in its own configuration only."""
         identity = Identity.generate()
         write_bytes(self.folder(name) / "private" / "identity.pem", identity.to_pem(), mode=PRIVATE)
         self.edit(name, rf'(name = "{name}"\nrole = "\w+"\nidentity = )"\w+"', rf'\1"{identity.public.hex()}"')
@@ -206,13 +181,13 @@ class Collaboration:
         where = ["--listen", "127.0.0.1:0"] if name == AGGREGATOR else ["--address", f"127.0.0.1:{port or self.port}"]
         where = [] if "--listen" in options else where
         argv = [command, "--config", str(self.configs[name]), *where, *options]
-        role = Role(self.zygote, name, argv, self.root, patches or {})
+        role = Role(self.fork_server, name, argv, self.root, patches or {})
         self.roles.append(role)
         return role
 
     def start_aggregator(self, *options, patches=None):
         aggregator = self.start(AGGREGATOR, *options, patches=patches)
-        self.port = int(aggregator.says(r"listening on").rpartition(":")[2])
+        self.port = int(aggregator.wait_for_line(r"listening on").rpartition(":")[2])
         return aggregator
 
     def start_parties(self, *names):
@@ -222,10 +197,10 @@ class Collaboration:
         for role in self.roles:
             role.kill()
 
-    # What should come out.
+    # The expected result.
 
     def expected(self) -> np.ndarray:
-        """Give the labels that the same roles find in one process."""
+        """Return the labels that the same roles compute in one process."""
         tasks = {name: self.task(name) for name in self.parties}
         one = tasks[self.parties[0]]
         seed, aggregator_seed = seeds_of(0)
@@ -244,7 +219,7 @@ class Collaboration:
         return np.array([int(line.split(",")[1]) for line in lines[1:]])
 
     def assert_finishes(self, aggregator, *parties, seconds=PATIENCE) -> None:
-        """See all roles through to the end, and to the labels that are right."""
+        """Assert that all roles succeed, with the expected labels."""
         assert [role.ends(seconds) for role in (*parties, aggregator)] == [0] * (len(parties) + 1), [
             role.log for role in (*parties, aggregator)
         ]

@@ -17,9 +17,9 @@ class Forged(Client):
 
 
 @pytest.fixture
-def siege(zygote, tmp_path):
+def siege(fork_server, tmp_path):
     """An aggregator and one of two parties; the other is held up on the way."""
-    roles = Collaboration(tmp_path, zygote, ("a", "b"), waiting="missing = 200\nsilent = 200")
+    roles = Collaboration(tmp_path, fork_server, ("a", "b"), waiting="missing = 200\nsilent = 200")
     try:
         aggregator = roles.start_aggregator()
         b = roles.start("b")

@@ -17,13 +17,15 @@ CROWD = 200
 
 
 @pytest.fixture(scope="module")
-def siege(zygote, tmp_path_factory):
+def siege(fork_server, tmp_path_factory):
     """An aggregator with one of two parties; the other comes when all enemies have been there."""
-    roles = Collaboration(tmp_path_factory.mktemp("siege"), zygote, ("a", "b"), waiting="missing = 200\nsilent = 200")
+    roles = Collaboration(
+        tmp_path_factory.mktemp("siege"), fork_server, ("a", "b"), waiting="missing = 200\nsilent = 200"
+    )
     try:
         aggregator = roles.start_aggregator()
         b = roles.start("b")
-        aggregator.says("b is connected")
+        aggregator.wait_for_line("b is connected")
         yield roles, aggregator
         roles.assert_finishes(aggregator, b, roles.start("a"))
         assert b.lines("lost|cannot reach") == []
@@ -49,7 +51,7 @@ PLAIN = {
 @pytest.mark.parametrize("words", PLAIN)
 def test_plain_text_is_closed_without_an_answer(siege, words):
     roles, aggregator = siege
-    since = aggregator.said
+    since = aggregator.n_lines
     assert b"HTTP/1.1 200" not in answer_to(connect(roles), PLAIN[words])
     assert aggregator.lines(".", since) == []  # not even gRPC's own lines
     assert aggregator.running
@@ -67,7 +69,7 @@ def test_a_client_of_grpc_without_tls_gets_nothing(siege):
 
 def test_a_port_scan_is_nothing_to_speak_of(siege):
     roles, aggregator = siege
-    since = aggregator.said
+    since = aggregator.n_lines
     for _ in range(20):
         connect(roles).close()
     for _ in range(5):
@@ -96,7 +98,7 @@ def certificates(roles, folder):
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_whoever_has_no_good_certificate_hears_no_word_of_http(siege, tmp_path, version):
     roles, aggregator = siege
-    since = aggregator.said
+    since = aggregator.n_lines
     ways = [{"certificate": False}, *({"files": files} for files in certificates(roles, tmp_path).values())]
     for way in ways:
         try:
@@ -144,7 +146,7 @@ def test_a_party_that_does_not_speak_http_is_hung_up_on(siege, words):
 
 def test_a_message_of_4_gigabytes_is_not_waited_for(siege):
     roles, aggregator = siege
-    since, before = aggregator.said, aggregator.memory
+    since, before = aggregator.n_lines, aggregator.memory
     announced = b"\0" + b"\xff" * 4 + bytes(1000)
     connection = tls(roles)
     with closing(connection):
@@ -158,9 +160,9 @@ def test_a_message_of_4_gigabytes_is_not_waited_for(siege):
     assert aggregator.memory - before < 16 << 20
 
 
-def test_a_crowd_keeps_nobody_out(zygote, tmp_path):
+def test_a_crowd_keeps_nobody_out(fork_server, tmp_path):
     """Connections that say nothing, before TLS, after it and on an open stream, while all parties do their work."""
-    roles = Collaboration(tmp_path, zygote, ("a", "b"))
+    roles = Collaboration(tmp_path, fork_server, ("a", "b"))
     try:
         aggregator = roles.start_aggregator()
         with ExitStack() as crowd:

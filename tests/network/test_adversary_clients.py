@@ -93,7 +93,7 @@ def awaiting_a(roles):
         patches={"kcagc.runtime.stream_handshake._SECONDS": 1.0, "kcagc.runtime.runner._LINGER": 0.5}
     )
     b = roles.start("b")
-    aggregator.says("b is connected")
+    aggregator.wait_for_line("b is connected")
     return roles, aggregator, b
 
 
@@ -103,9 +103,11 @@ def stage(collaborate):
 
 
 @pytest.fixture(scope="module")
-def siege(zygote, tmp_path_factory):
+def siege(fork_server, tmp_path_factory):
     """A stage that one enemy after the other has tried to spoil when at last the real a comes."""
-    roles = Collaboration(tmp_path_factory.mktemp("siege"), zygote, ("a", "b"), waiting="missing = 200\nsilent = 200")
+    roles = Collaboration(
+        tmp_path_factory.mktemp("siege"), fork_server, ("a", "b"), waiting="missing = 200\nsilent = 200"
+    )
     try:
         stage = awaiting_a(roles)
         yield stage
@@ -130,7 +132,7 @@ def refusals(aggregator, since=0):
 @pytest.mark.parametrize("words", FIRST_WORDS)
 def test_first_words_that_are_no_opening_are_refused_in_one_line(siege, words):
     roles, aggregator, _ = siege
-    since = aggregator.said
+    since = aggregator.n_lines
     say, reason, told = FIRST_WORDS[words]
     with Client(roles) as enemy:
         enemy.say(say(enemy, enemy.hear()))
@@ -143,7 +145,7 @@ def test_first_words_that_are_no_opening_are_refused_in_one_line(siege, words):
 
 def test_an_opening_that_was_heard_elsewhere_opens_nothing(siege):
     roles, aggregator, _ = siege
-    since = aggregator.said
+    since = aggregator.n_lines
     with Client(roles) as first, Client(roles) as second:
         opening = first.opening(first.hear())
         second.hear()
@@ -206,7 +208,7 @@ LATER_WORDS = {
 @pytest.mark.parametrize("words", LATER_WORDS)
 def test_frames_that_no_role_sends_end_their_stream_only(siege, words):
     roles, aggregator, _ = siege
-    since = aggregator.said
+    since = aggregator.n_lines
     frames, told = LATER_WORDS[words]
     with Client(roles) as enemy:
         enemy.enter()
@@ -214,7 +216,7 @@ def test_frames_that_no_role_sends_end_their_stream_only(siege, words):
         assert enemy.refused()[0] == "misbehaviour"
     assert_one_line(aggregator, f"refused a stream from .*({told})", since)
     assert len(refusals(aggregator, since)) == 1
-    aggregator.says("a is gone", since=since)
+    aggregator.wait_for_line("a is gone", since=since)
 
 
 def test_an_announcement_takes_no_memory(siege):
@@ -266,8 +268,8 @@ def test_a_message_that_is_no_hello_begins_the_session_anew(stage, message):
         enemy.say(*parts(1, message))
         while not (isinstance(heard := enemy.hear(), Part) and b"abort" in heard.data):
             pass  # it is told, too, that and why the run ends
-        aggregator.says("a: sent .*; waiting for a new start")
-        b.says("a ended the run: it broke the rules, says coordinator; waiting for a new start")
+        aggregator.wait_for_line("a: sent .*; waiting for a new start")
+        b.wait_for_line("a ended the run: it broke the rules, says coordinator; waiting for a new start")
     assert_undisturbed(stage)
 
 

@@ -14,8 +14,8 @@ INVISIBLE = "kcagc\x1b[2J\x1b]0;x\x07\nkcagc: \u202eall"
 
 
 @pytest.fixture(scope="module")
-def roles(zygote, tmp_path_factory):
-    roles = Collaboration(tmp_path_factory.mktemp("enemy"), zygote, ("a", "b"))
+def roles(fork_server, tmp_path_factory):
+    roles = Collaboration(tmp_path_factory.mktemp("enemy"), fork_server, ("a", "b"))
     yield roles
     roles.close()
 
@@ -195,7 +195,7 @@ def test_who_is_missing_is_said_in_plain_letters(roles):
     with Aggregator(roles, answer) as enemy:
         changed = {"kcagc.runtime.runner._SAY_AFTER": 0.1}
         party = roles.start("a", "--new-session", port=enemy.port, patches=changed)
-        party.says("waiting for .*, b")
+        party.wait_for_line("waiting for .*, b")
         party.kill()
     assert all(letter.isprintable() or letter == "\n" for letter in party.log)
     assert len(party.lines(AGGREGATOR)) >= 1

@@ -13,15 +13,15 @@ from network.roles import AGGREGATOR, PATIENCE, Collaboration, assert_one_line
 
 
 @pytest.fixture(scope="module")
-def siege(zygote, tmp_path_factory):
+def siege(fork_server, tmp_path_factory):
     """An aggregator and two of three parties; c comes in many wrong ways, and at last in the right one."""
-    roles = Collaboration(tmp_path_factory.mktemp("siege"), zygote, waiting="missing = 200\nsilent = 200")
+    roles = Collaboration(tmp_path_factory.mktemp("siege"), fork_server, waiting="missing = 200\nsilent = 200")
     try:
         # Under load a living process may take its time to say so.
         aggregator = roles.start_aggregator(patches={"kcagc.runtime.server._ALIVE_WITHIN": 20.0})
         genuine = roles.start_parties("a", "b")
         for name in "ab":
-            aggregator.says(f"{name} is connected")
+            aggregator.wait_for_line(f"{name} is connected")
         yield roles, aggregator
         roles.assert_finishes(aggregator, *genuine, roles.start("c"))
         assert [role.log for role in roles.roles if "Traceback" in role.log] == []
@@ -43,7 +43,7 @@ def c(siege):
 def assert_refused(siege, code, words, logged=None, **how):
     """Let c try, and see how it ends; `logged` is what the aggregator says about it, if it hears of it."""
     roles, aggregator = siege
-    since, begun = aggregator.said, time.monotonic()
+    since, begun = aggregator.n_lines, time.monotonic()
     party = roles.start("c", **how)
     assert party.ends() == code, party.log
     assert_one_line(party, f"^kcagc: .*{words}")
@@ -154,7 +154,7 @@ def test_a_server_of_another_kind_is_recognised(siege, c, answer):
 
 def test_a_party_that_is_connected_already_is_not_let_in_twice(siege):
     roles, aggregator = siege
-    since = aggregator.said
+    since = aggregator.n_lines
     second = roles.start("a", "--state", str(roles.root / "elsewhere"))
     assert second.ends() == 12
     assert_one_line(second, "^kcagc: coordinator refuses: another process of a is connected already")

@@ -26,7 +26,7 @@ def test_who_is_missing_is_named_and_at_last_not_waited_for(collaborate):
     aggregator = roles.start_aggregator("--missing", "2", patches=AT_ONCE)
     parties = [roles.start(name, patches=AT_ONCE) for name in "ab"]
     for role in (aggregator, *parties):
-        role.says("waiting for c$")
+        role.wait_for_line("waiting for c$")
     assert aggregator.ends() == 10
     assert_one_line(aggregator, "^kcagc: c: not connected for 2 seconds")
     for party in parties:
@@ -42,7 +42,7 @@ def test_a_party_waits_for_an_aggregator_that_comes_later(collaborate):
     aggregator.ends()
     parties = roles.start_parties()
     for party in parties:
-        party.says("cannot reach coordinator yet: .*nobody listens there")
+        party.wait_for_line("cannot reach coordinator yet: .*nobody listens there")
     roles.assert_finishes(roles.start(AGGREGATOR, "--listen", f"127.0.0.1:{port}"), *parties)
     for party in parties:
         assert len(party.lines("cannot reach")) == 1
@@ -64,13 +64,13 @@ def test_an_interrupted_run_goes_on_with_the_same_command(collaborate, number):
     aggregator = roles.start_aggregator()
     a, b, c = roles.start_parties()
     # c holds still in the middle of its work, so that the others wait in the middle of theirs
-    c.says("filtering")
+    c.wait_for_line("filtering")
     c.signal(signal.SIGSTOP)
-    a.says("exchanging cluster numbers|filtering")
+    a.wait_for_line("exchanging cluster numbers|filtering")
     a.signal(number)
     assert a.ends() == 130
     assert a.log.splitlines()[-1] == "kcagc: interrupted"
-    aggregator.says("a is gone")
+    aggregator.wait_for_line("a is gone")
     aggregator.signal(number)
     assert aggregator.ends() == 130
     assert aggregator.log.splitlines()[-1] == "kcagc: interrupted"
@@ -120,7 +120,7 @@ def test_a_party_with_another_graph_corrects_it_and_nobody_else_need_do_anything
     assert odd.ends() == 5
     assert_one_line(odd, "^kcagc: c and a do not have the same graph")
     for role in (aggregator, a, b):
-        role.says("waiting for a new start")
+        role.wait_for_line("waiting for a new start")
     roles.write("c", "edges", edges)
     corrected = roles.start("c")
     roles.assert_finishes(aggregator, a, b, corrected)
@@ -158,7 +158,7 @@ def test_of_two_parties_with_different_graphs_neither_is_the_odd_one(collaborate
     for party in parties:
         assert party.ends() == 5, party.log
         assert_one_line(party, "^kcagc: . and . do not have the same graph")
-    aggregator.says("do not have the same graph")
+    aggregator.wait_for_line("do not have the same graph")
 
 
 # ---- finished, and begun anew
@@ -186,7 +186,7 @@ def test_the_secrets_of_a_session_are_erased_when_it_ends(collaborate, tmp_path,
     aggregator = roles.start_aggregator(*([] if end == "well" else ["--missing", "2"]))
     parties = roles.start_parties("a", "b")
     for name in "ab":
-        aggregator.says(f"{name} is connected")
+        aggregator.wait_for_line(f"{name} is connected")
     secret = []
     for name in ("a", "b", AGGREGATOR):
         drawn, sent = drawn_by(roles, name, tmp_path / f"copy-{name}")

@@ -38,15 +38,15 @@ main()
 
 def executed_files(folder: Path) -> dict[str, list[str]]:
     """Return, for each party of a small run, the paths in the source folder that it had executed with its labels."""
-    sys.path.insert(0, str(TESTS))
-    from kill.scenarios import SCRIPTS, free_port
+    sys.path[:0] = [str(TESTS), str(TESTS.parent)]
+    from kill.scenarios import SCENARIOS, free_port
 
-    script = SCRIPTS["coordinator"]
-    script.write(folder / "roles")
+    scenario = SCENARIOS["coordinator"]
+    scenario.write(folder / "roles")
     place = f"127.0.0.1:{free_port()}"
     processes = {}
-    for role in script.roles:
-        command = ["party", "--address", place] if role in script.parties else ["coordinator", "--listen", place]
+    for role in scenario.roles:
+        command = ["party", "--address", place] if role in scenario.parties else ["coordinator", "--listen", place]
         config = str(folder / "roles" / role / "kcagc.toml")
         processes[role] = subprocess.Popen(
             [sys.executable, "-c", _OBSERVED, str(folder / f"{role}.json"), *command, "--config", config],
@@ -59,7 +59,7 @@ def executed_files(folder: Path) -> dict[str, list[str]]:
         _, errors = process.communicate(timeout=SECONDS)
         if process.returncode != 0:
             raise RuntimeError(f"{role} ended with exit code {process.returncode}:\n{errors}")
-    return {party: counted(json.loads((folder / f"{party}.json").read_text())) for party in script.parties}
+    return {party: counted(json.loads((folder / f"{party}.json").read_text())) for party in scenario.parties}
 
 
 def counted(files: list[str | None]) -> list[str]:

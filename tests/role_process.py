@@ -1,0 +1,34 @@
+"""The `kcagc` command as a function that the fork server calls in a process of its own."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+WARM = ("grpc.aio", "rich.status", "sklearn.cluster", "kcagc.cli.main", "kcagc.deploy.run")
+# One thread for each role, as there are more roles than cores; no report, which takes longer than a small run.
+ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1") | {"KCAGC_REPORT": "0"}
+
+
+def run_command(plan: dict[str, Any]) -> int:
+    """Run `kcagc` with the plan's arguments, after setting the plan's module attributes; return the exit code."""
+    for place, value in plan.get("patches", {}).items():
+        module, _, name = place.rpartition(".")
+        setattr(importlib.import_module(module), name, value)
+    from kcagc.cli.main import main
+
+    sys.argv = ["kcagc", *plan["arguments"]]
+    try:
+        main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    return 0
+
+
+def run_observed(plan: dict[str, Any]) -> int:
+    """Run `kcagc` with the observers and the faults of the plan."""
+    from tests.kill.instruments import Instruments
+
+    Instruments(plan).install()
+    return run_command(plan)
