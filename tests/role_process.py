@@ -15,7 +15,9 @@ def run_command(plan: dict[str, Any]) -> int:
     """Run `kcagc` with the plan's arguments, after setting the plan's module attributes; return the exit code."""
     for place, value in plan.get("patches", {}).items():
         module, _, name = place.rpartition(".")
-        setattr(importlib.import_module(module), name, value)
+        target = importlib.import_module(module)
+        getattr(target, name)  # an attribute that was renamed is an error, not a patch without effect
+        setattr(target, name, value)
     from kcagc.cli.main import main
 
     sys.argv = ["kcagc", *plan["arguments"]]

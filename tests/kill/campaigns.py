@@ -64,16 +64,16 @@ class Campaign:
             if SCENARIOS[scenario].predicts:
                 with self.run(scenario, template, predicting=False) as fit:
                     fit.start_all()
-                    fit.to_the_end()
+                    fit.run_to_end()
                 shutil.rmtree(fit.notes)
                 template = fit.folder
             with self.run(scenario, template) as run:
                 run.start_all()
-                run.to_the_end()
+                run.run_to_end()
                 labels = run.labels()
                 assert len(set(labels.values())) == 1
                 evidence.check(run, labels)
-                boundaries = {role: run.happened(role)[0] for role in run.scenario.roles}
+                boundaries = {role: run.boundaries(role)[0] for role in run.scenario.roles}
             self._references[scenario] = Reference(template, labels, boundaries)
         return self._references[scenario]
 
@@ -82,7 +82,7 @@ class Campaign:
         with self.run(scenario) as run:
             run.plans = {role: [{"kill": one} for one in kills.get(role, [])] for role in run.scenario.roles}
             run.start_all()
-            run.to_the_end()
+            run.run_to_end()
             evidence.check(run, self.reference(scenario).labels)
         shutil.rmtree(run.folder)
         return sum(codes.count(KILLED) for codes in run.codes.values())
@@ -93,8 +93,8 @@ class Campaign:
         with self.run(scenario) as run:
             run.start_all()
             for _ in range(chance.randint(1, 6)):
-                run.strike(chance.choice(run.scenario.roles), chance.uniform(0.0, 0.3))
-            run.to_the_end()
+                run.kill_and_restart(chance.choice(run.scenario.roles), chance.uniform(0.0, 0.3))
+            run.run_to_end()
             evidence.check(run, self.reference(scenario).labels)
         shutil.rmtree(run.folder)
         return sum(codes.count(KILLED) for codes in run.codes.values())

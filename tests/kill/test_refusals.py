@@ -165,7 +165,7 @@ def test_an_older_copy_of_a_journal_is_refused(interrupted):
     assert run.end_of("b") == KILLED
     newer = interrupted.state.rename(interrupted.folder / "newer")
     older.rename(interrupted.state)
-    interrupted.refuses("it is an older copy")
+    interrupted.refuses("copy", "--new-session")
     shutil.rmtree(interrupted.state)
     newer.rename(interrupted.state)
     interrupted.goes_on()

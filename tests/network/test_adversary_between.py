@@ -52,4 +52,4 @@ def test_a_certificate_in_the_name_of_a_party_does_not_let_anybody_relay_its_wor
     assert heard
     assert all(isinstance(frame, Open) and not isinstance(frame, Welcome) for frame in heard)
     assert len(aggregator.lines("speaks of another certificate", since)) == len(told)
-    assert_one_line(party, "^kcagc: coordinator is missing")
+    assert_one_line(party, "^kcagc: coordinator: not connected")

@@ -89,10 +89,10 @@ ENEMIES = {
         5,
         r"not an aggregator of kcagc \(kcagc\?\[2J",
     ),
-    "a reason of tomorrow": (refusing("tomorrow", "no"), 10, "coordinator is missing"),
-    "silence": (beginning(), 10, "coordinator is missing"),
-    "a closed door": (lambda aggregator, requests, context: iter(()), 10, "coordinator is missing"),
-    "always later": (refusing("later", "not now"), 10, "coordinator is missing"),
+    "a reason of tomorrow": (refusing("tomorrow", "no"), 10, "coordinator: not connected"),
+    "silence": (beginning(), 10, "coordinator: not connected"),
+    "a closed door": (lambda aggregator, requests, context: iter(()), 10, "coordinator: not connected"),
+    "always later": (refusing("later", "not now"), 10, "coordinator: not connected"),
 }
 
 

@@ -215,7 +215,7 @@ def test_a_finished_run_is_reported_and_another_is_begun_only_when_asked_for(col
     for name in (AGGREGATOR, "a", "b"):
         again = roles.start(name, patches={"kcagc.deploy.run._CLOSE_TIMEOUT": 0.3})
         assert again.ends() == 0, again.log
-        assert_one_line(again, "this run has finished already; --new-session starts another")
+        assert_one_line(again, "this run has finished already.*--new-session")
         assert re.search("messages, .* sent", again.out)
     assert time.monotonic() - begun < PATIENCE
     assert before == {name: (roles.folder(name) / "result" / "run.json").read_text() for name in "ab"}

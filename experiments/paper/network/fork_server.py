@@ -25,7 +25,7 @@ from typing import Any
 
 _ROOT = Path(__file__).parents[3]
 _STARTING = 120.0  # seconds for all imports on a busy machine
-_FAILED = 70  # exit code of a process whose function raised an error
+_FAILED = 1  # exit code of a process whose function raised an error, as of any Python program
 
 
 @dataclass(frozen=True)
