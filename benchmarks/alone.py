@@ -19,7 +19,7 @@ from scipy import sparse
 
 from experiments.paper.configurations import order_of
 from kcagc.baselines import AGC
-from kcagc.cluster import fit_projection, kmeans
+from kcagc.cluster import fit_kmeans, fit_projection
 from kcagc.datasets import generate, load
 from kcagc.deploy.sections import SessionSettings
 from kcagc.files import read_party
@@ -127,7 +127,7 @@ def stages(n_nodes: int, degree: int, columns: int, n_clusters: int, psi: int, d
         rows = fit_projection(filtered, n_clusters).transform(filtered)
     del filtered
     with timed("k-means"):
-        found = kmeans(rows, n_clusters, n_init=10, random_state=0)
+        found = fit_kmeans(rows, n_clusters, n_init=10, random_state=0)
     return {
         "edges": graph.n_edges,
         "seconds": seconds,

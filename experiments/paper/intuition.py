@@ -7,7 +7,7 @@ import numpy as np
 from experiments.paper.experiment import Config, Experiment, Options, Result
 from experiments.paper.plots import COLOURS, Figures
 from experiments.paper.store import Book
-from kcagc.cluster.kmeans import kmeans
+from kcagc.cluster.kmeans import fit_kmeans
 from kcagc.protocol.cells import intersect, virtual_nodes
 
 N_POINTS, K, LOCAL = 600, 2, 5
@@ -23,11 +23,11 @@ def compute(cell: Config) -> Result:
     random = np.random.RandomState(cell["seed"])
     half = cell["points"] // 2
     points = np.concatenate([random.normal((-1.2, -0.6), 0.75, (half, 2)), random.normal((1.1, 0.9), 0.75, (half, 2))])
-    pooled = kmeans(points, cell["clusters"], random_state=0)
-    local = [kmeans(points[:, [axis]], cell["local"], random_state=0) for axis in (0, 1)]
+    pooled = fit_kmeans(points, cell["clusters"], random_state=0)
+    local = [fit_kmeans(points[:, [axis]], cell["local"], random_state=0) for axis in (0, 1)]
     parts = intersect([one.labels for one in local])
     nodes = np.hstack([virtual_nodes(points[:, [axis]], parts, "cell", local[axis].labels) for axis in (0, 1)])
-    joint = kmeans(nodes, cell["clusters"], weights=parts.sizes, random_state=0)
+    joint = fit_kmeans(nodes, cell["clusters"], weights=parts.sizes, random_state=0)
     found = joint.labels[parts.of_node]
     if np.mean(found == pooled.labels) < 0.5:
         found, joint_centers = 1 - found, joint.centers[::-1]

@@ -1,7 +1,7 @@
-"""The protocols to the letter: seeds and the 1/9 step in the projection, Lloyd on the unprojected features.
+"""The protocols exactly as printed: seeding and the margin step on projected rows, Lloyd on unprojected features.
 
-Nothing is masked here. What the parties sum are squared distances over their own columns, and their sum is the distance
-over all columns: so the printed protocols are k-means on tables laid side by side.
+No masks are used. The parties sum squared distances over their own columns; the sum is the distance over all columns.
+The printed protocols are therefore k-means on the joined tables.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ import numpy as np
 from experiments.paper.configurations import scores
 from experiments.paper.experiment import Result
 from kcagc._types import FloatArray, IntArray
-from kcagc.cluster.distances import squared_distances, squared_norms
-from kcagc.cluster.lloyd import LloydResult, lloyd, weighted_means
-from kcagc.cluster.projection import fit_projection
-from kcagc.cluster.rules import UNASSIGNED, clear_winners
-from kcagc.cluster.seeding import local_search, plus_plus
+from kcagc.cluster.kmeans import local_search, plus_plus
+from kcagc.cluster.lloyd import LloydResult, run_lloyd, weighted_means, won_by_margin
+from kcagc.cluster.local import fit_projection
 from kcagc.datasets import Dataset
 from kcagc.graph.filters import HalfFilter
 from kcagc.protocol.cells import intersect, virtual_nodes
@@ -28,7 +26,7 @@ VARIANTS = {
 
 
 def run(data: Dataset, variant: str, n_parties: int, psi: int, seed: int) -> Result:
-    """Cluster a dataset among `n_parties`, as printed."""
+    """Cluster a dataset among `n_parties`, as the paper prints it."""
     k, random = data.n_classes, np.random.RandomState(seed)
     filtered = [HalfFilter(psi).apply(data.adjacency, table) for table in data.parties(n_parties)]
     every = np.ones(data.n_nodes)
@@ -53,7 +51,7 @@ def _projected(filtered: FloatArray, q: int) -> FloatArray:
 def _cheapest(
     projected: FloatArray, rows: FloatArray, weights: FloatArray, k: int, random: np.random.RandomState
 ) -> LloydResult:
-    """Run Protocol 1 from line 4 on, ten times, and give the cheapest."""
+    """Run Protocol 1 from line 4 on, ten times, and return the cheapest result."""
     return min((_start(projected, rows, weights, k, random) for _ in range(STARTS)), key=lambda found: found.inertia)
 
 
@@ -61,8 +59,6 @@ def _start(
     projected: FloatArray, rows: FloatArray, weights: FloatArray, k: int, random: np.random.RandomState
 ) -> LloydResult:
     chosen: IntArray = local_search(projected, weights, plus_plus(projected, weights, k, random), k, random)
-    distances = squared_distances(projected, projected[chosen])
-    winners = clear_winners(distances, norms=squared_norms(projected))
-    clear = winners != UNASSIGNED
-    centers = weighted_means(rows[clear], weights[clear], winners[clear], rows[chosen])
-    return lloyd(rows, weights, centers, max_iter=ITERATIONS)
+    won, owner = won_by_margin(projected, projected[chosen])
+    centers = weighted_means(rows[won], weights[won], owner, rows[chosen])
+    return run_lloyd(rows, weights, centers, max_iter=ITERATIONS)

@@ -15,9 +15,9 @@ from experiments.paper.experiment import Result
 from kcagc._types import Features, FloatArray
 from kcagc.analysis.privacy import Privacy, nearest, neighbours, plug_in_by_column
 from kcagc.analysis.privacy.discrete import DIGITS
-from kcagc.cluster.distances import squared_distances
-from kcagc.cluster.projection import Scaling, fit_projection
-from kcagc.cluster.seeding import local_search, plus_plus
+from kcagc.cluster.kmeans import local_search, plus_plus
+from kcagc.cluster.lloyd import squared_distances
+from kcagc.cluster.local import Scaling, fit_projection
 from kcagc.datasets import Dataset
 from kcagc.datasets.model import split_columns
 from kcagc.graph.filters import HalfFilter

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kcagc._types import Labels
-from kcagc.cluster.projection import Scaling
+from kcagc.cluster.local import Scaling
 from kcagc.disclosure import Ledger, Policy
 from kcagc.disclosure.policy import LABELLED_SUMS
 from kcagc.errors import DataError, ParameterError

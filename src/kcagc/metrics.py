@@ -17,7 +17,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from kcagc._types import FloatArray, Sparse
 from kcagc.errors import DataError
 from kcagc.graph.graph import Graph, as_graph
-from kcagc.partition import membership
+from kcagc.graph.ids import membership
 
 NAMES = {
     "accuracy": "accuracy, best matching",

@@ -6,7 +6,7 @@ It holds the private shares of all parties, as the estimator itself does, and is
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ from kcagc.disclosure import Entry, Ledger
 from kcagc.errors import DataError, KcagcError, ParameterError
 from kcagc.files.atomic import PRIVATE, write_bytes
 from kcagc.files.opening import PathLike
-from kcagc.graph.filters import Filter, HalfFilter, NormFilter
+from kcagc.graph.filters import Filter, StoredFilter
 from kcagc.graph.ids import NodeIds
 from kcagc.protocol.arrays import Stored, restore, store
 from kcagc.protocol.fit import MergeReport
@@ -31,27 +31,6 @@ _FIGURES = (
 )  # fmt: skip
 
 T = TypeVar("T")
-
-
-class SavedFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One of the filters that are known by name."""
-
-    kind: Literal["half", "norm"]
-    psi: int
-    norm: float | None = None
-
-    @classmethod
-    def of(cls, given: Filter) -> Self:
-        """Take a filter; one made of a function cannot be written down."""
-        if isinstance(given, HalfFilter):
-            return cls("half", given.psi)
-        if isinstance(given, NormFilter):
-            return cls("norm", given.psi, given.norm)
-        raise ParameterError(f"filter: {given!r} cannot be saved: it is made of a function; 'half' and 'norm' can be")
-
-    def filter(self) -> Filter:
-        """Give the filter."""
-        return HalfFilter(self.psi) if self.kind == "half" else NormFilter(self.psi, self.norm)
 
 
 class SavedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,8 +68,8 @@ class SavedEstimator(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     format: str = FORMAT
     settings: dict[str, Any]
-    asked_filter: SavedFilter | None  # None where it was asked for by name
-    filter: SavedFilter
+    asked_filter: StoredFilter | None  # None where it was asked for by name
+    filter: StoredFilter
     labels: Stored
     ids: list[str | int] | None
     models: dict[str, PartyModel]
@@ -130,8 +109,8 @@ def save_estimator(model: Any, path: PathLike) -> None:
     """Write a fitted `KCAGC`."""
     SavedEstimator(
         settings=_plain_settings(model.get_params(deep=False)),
-        asked_filter=None if isinstance(model.filter, str) else SavedFilter.of(model.filter),
-        filter=SavedFilter.of(model.filter_),
+        asked_filter=None if isinstance(model.filter, str) else _stored(model.filter),
+        filter=_stored(model.filter_),
         labels=store(model.labels_),
         ids=None if model.node_ids_ is None else list(model.node_ids_),
         models=model.models_,
@@ -150,7 +129,7 @@ def load_estimator(kind: type[T], path: PathLike) -> T:
     settings = dict(saved.settings, transformers=asked if any(asked) else None)
     settings["accept"] = tuple(settings.get("accept", ()))
     if saved.asked_filter is not None:
-        settings["filter"] = saved.asked_filter.filter()
+        settings["filter"] = saved.asked_filter.restore()
     try:
         model: Any = kind(**settings)
         model.ledger_ = Ledger(Entry.of(fields) for fields in saved.ledger)
@@ -160,10 +139,18 @@ def load_estimator(kind: type[T], path: PathLike) -> T:
     except (TypeError, KeyError, ValueError, KcagcError) as error:
         raise DataError(f"{path}: not a saved KCAGC, or a damaged one: {error}") from error
     model.node_ids_ = None if saved.ids is None else NodeIds.of(saved.ids, where=f"{path}: ids").values
-    model.filter_, model.models_, model.merges_ = saved.filter.filter(), saved.models, saved.merges
+    model.filter_, model.models_, model.merges_ = saved.filter.restore(), saved.models, saved.merges
     model.transformers_ = {name: None if one is None else one.fitted() for name, one in saved.tables.items()}
     model.feature_names_ = saved.feature_names
     return model  # type: ignore[no-any-return]
+
+
+def _stored(given: Filter) -> StoredFilter:
+    """Return a filter as plain data; raise `ParameterError` for a class of the caller."""
+    stored = given.stored()
+    if stored.kind == "custom":
+        raise ParameterError(f"filter: {given!r} cannot be saved; use HalfFilter, NormFilter or ChebyshevFilter")
+    return stored
 
 
 def _plain_settings(given: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from foreign.tensors import Data, Tensor
 from kcagc import metrics
 from kcagc.baselines import AGC, GCC
-from kcagc.cluster import kmeans
+from kcagc.cluster import fit_kmeans
 from kcagc.datasets import generate
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph import Graph
@@ -125,15 +125,15 @@ def test_a_graph_in_the_place_of_y_is_refused(make, planted):
             make(3).fit(planted.features, graph)
 
 
-def test_all_orders_are_clustered_from_one_seed_without_the_ninth_step(planted, monkeypatch):
+def test_all_orders_are_clustered_from_one_seed_without_the_margin_step(planted, monkeypatch):
     """A choice among orders must not be one among lucky starts; and AGC has no 1/9 step."""
     calls = []
 
     def recorded(rows, k, **more):
         calls.append(more)
-        return kmeans(rows, k, **more)
+        return fit_kmeans(rows, k, **more)
 
-    monkeypatch.setattr("kcagc.cluster.local.kmeans", recorded)
+    monkeypatch.setattr("kcagc.cluster.local.fit_kmeans", recorded)
     AGC(3, max_psi=4, n_init=2, max_iter=17, random_state=np.random.RandomState(0)).fit(
         planted.features, adjacency=planted.adjacency
     )

@@ -13,7 +13,7 @@ def planted():
     return generate(300, 3, homophily=0.8, signal=4, features=20, seed=1)
 
 
-def smoothed(data, power, features=None):
+def filter_for_projection(data, power, features=None):
     """T^p X written out densely: rows of I + Â at sum 1, features at unit length."""
     looped = data.adjacency.toarray() + np.eye(data.n_nodes)
     root = np.diag(1 / np.sqrt(looped.sum(axis=1)))
@@ -26,7 +26,7 @@ def smoothed(data, power, features=None):
 
 def test_the_factors_are_what_the_objective_says(planted):
     found = GCC(3, power=4, random_state=0).fit(planted.features, adjacency=planted.adjacency)
-    rows = smoothed(planted, 4)
+    rows = filter_for_projection(planted, 4)
     assert_allclose(found.components_.T @ found.components_, np.eye(3), atol=1e-10)
     assert_allclose(found.embedding_, rows @ found.components_, atol=1e-10)
     for label in range(3):
@@ -55,7 +55,7 @@ def test_the_authors_rule_takes_the_power_before_the_loss_settles(planted):
     assert (changes[:-1] >= bound).all()
     assert found.loss_ == found.losses_[found.power_ - 1]
     assert seen == list(enumerate(found.losses_[:-1], start=1))
-    assert_allclose(found.embedding_, smoothed(planted, found.power_) @ found.components_, atol=1e-10)
+    assert_allclose(found.embedding_, filter_for_projection(planted, found.power_) @ found.components_, atol=1e-10)
 
 
 def test_the_largest_power_is_the_end(planted):
@@ -71,7 +71,7 @@ def test_binary_words_are_weighed_by_tfidf_and_nothing_else_is():
     )
     assert auto.loss_ == on.loss_ != off.loss_
     weighed = TfidfTransformer().fit_transform(words.features).toarray()
-    assert_allclose(auto.embedding_, smoothed(words, 1, weighed) @ auto.components_, atol=1e-10)
+    assert_allclose(auto.embedding_, filter_for_projection(words, 1, weighed) @ auto.components_, atol=1e-10)
     counts = words.features * 2.0
     assert GCC(3, power=1, random_state=0).fit(counts, adjacency=words.adjacency).loss_ == pytest.approx(off.loss_)
 

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tracemalloc
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -16,10 +15,9 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kcagc import metrics
-from kcagc.cluster import kmeans
+from kcagc.cluster import fit_kmeans
+from kcagc.cluster import kmeans as kmeans_module
 from kcagc.errors import DataError, ParameterError
-
-kmeans_module = import_module("kcagc.cluster.kmeans")  # the package has a function of that name
 
 
 def rows_with_repeats(seed, n=40, dimensions=2):
@@ -32,8 +30,8 @@ def rows_with_repeats(seed, n=40, dimensions=2):
 def test_the_order_of_rows_does_not_matter(seed, k, random):
     rows = rows_with_repeats(seed)
     order = np.array(random.sample(range(len(rows)), len(rows)))
-    one = kmeans(rows, k, n_init=2, random_state=seed)
-    other = kmeans(rows[order], k, n_init=2, random_state=seed)
+    one = fit_kmeans(rows, k, n_init=2, random_state=seed)
+    other = fit_kmeans(rows[order], k, n_init=2, random_state=seed)
     assert_array_equal(one.labels[order], other.labels)
     assert one.centers.tobytes() == other.centers.tobytes()
 
@@ -42,8 +40,8 @@ def test_the_order_of_rows_does_not_matter(seed, k, random):
 def test_a_weight_is_as_many_copies_of_the_row(seed, k):
     random = np.random.default_rng(seed)
     rows, weights = rows_with_repeats(seed), random.integers(1, 5, size=40)
-    weighted = kmeans(rows, k, weights=weights, n_init=2, random_state=seed)
-    copied = kmeans(np.repeat(rows, weights, axis=0), k, n_init=2, random_state=seed)
+    weighted = fit_kmeans(rows, k, weights=weights, n_init=2, random_state=seed)
+    copied = fit_kmeans(np.repeat(rows, weights, axis=0), k, n_init=2, random_state=seed)
     assert_array_equal(np.repeat(weighted.labels, weights), copied.labels)
     assert weighted.centers.tobytes() == copied.centers.tobytes()
     assert weighted.inertia == copied.inertia
@@ -52,8 +50,8 @@ def test_a_weight_is_as_many_copies_of_the_row(seed, k):
 @given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([0.25, 2.0, 1024.0]))
 def test_scaled_weights_change_nothing(seed, k, factor):
     rows, weights = rows_with_repeats(seed), np.random.default_rng(seed).uniform(0.5, 2, 40)
-    one = kmeans(rows, k, weights=weights, n_init=2, random_state=seed)
-    other = kmeans(rows, k, weights=factor * weights, n_init=2, random_state=seed)
+    one = fit_kmeans(rows, k, weights=weights, n_init=2, random_state=seed)
+    other = fit_kmeans(rows, k, weights=factor * weights, n_init=2, random_state=seed)
     assert_array_equal(one.labels, other.labels)
 
 
@@ -61,8 +59,8 @@ def test_scaled_weights_change_nothing(seed, k, factor):
 def test_a_row_without_weight_is_labelled_and_moves_nothing(seed, k):
     rows = rows_with_repeats(seed)
     extra = np.random.default_rng(seed).standard_normal((7, 2)) * 5
-    alone = kmeans(rows, k, n_init=2, random_state=seed)
-    joined = kmeans(np.concatenate([rows, extra]), k, weights=[1] * 40 + [0] * 7, n_init=2, random_state=seed)
+    alone = fit_kmeans(rows, k, n_init=2, random_state=seed)
+    joined = fit_kmeans(np.concatenate([rows, extra]), k, weights=[1] * 40 + [0] * 7, n_init=2, random_state=seed)
     assert_array_equal(joined.labels[:40], alone.labels)
     assert_allclose(joined.centers, alone.centers, atol=1e-12)
     away = ((extra[:, None] - joined.centers) ** 2).sum(axis=2)
@@ -74,7 +72,7 @@ def test_one_and_two_threads_give_the_same_labels_in_one_process():
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads):
-            found.append(kmeans(rows, 9, n_init=2, random_state=0))
+            found.append(fit_kmeans(rows, 9, n_init=2, random_state=0))
     assert_array_equal(found[0].labels, found[1].labels)
 
 
@@ -110,8 +108,8 @@ print(hashlib.sha256(found.labels.astype("<i8").tobytes()).hexdigest())
 @pytest.mark.parametrize("scale", [1e-200, 1e-30, 1e30, 1e200])
 def test_rows_and_weights_of_any_magnitude_give_the_same_labels(scale):
     rows, weights = rows_with_repeats(0), np.random.default_rng(0).uniform(0.5, 2, 40)
-    plain = kmeans(rows, 3, weights=weights, random_state=0)
-    found = kmeans(rows * scale, 3, weights=weights * 1e300, random_state=0)
+    plain = fit_kmeans(rows, 3, weights=weights, random_state=0)
+    found = fit_kmeans(rows * scale, 3, weights=weights * 1e300, random_state=0)
     assert metrics.accuracy(found.labels, plain.labels) == 1.0
     assert_allclose(found.centers / scale, plain.centers, atol=1e-9)
 
@@ -119,7 +117,7 @@ def test_rows_and_weights_of_any_magnitude_give_the_same_labels(scale):
 def test_rows_that_differ_by_rounding_are_one_row():
     almost = np.array([[1.0], [1.0 - 1e-16], [1.0 + 2.3e-16], [-1.0]])
     with pytest.raises(DataError, match="3 clusters asked of 2 distinct rows"):
-        kmeans(almost, 3)
+        fit_kmeans(almost, 3)
 
 
 def test_each_part_of_protocol_1_is_used(monkeypatch):
@@ -135,35 +133,35 @@ def test_each_part_of_protocol_1_is_used(monkeypatch):
 
         monkeypatch.setattr(kmeans_module, name, wrapper)
 
-    for name in ("plus_plus", "local_search", "margin_step", "lloyd"):
+    for name in ("plus_plus", "local_search", "margin_step", "run_lloyd"):
         recorded(name)
-    kmeans(rows, 3, n_init=2, random_state=0)
-    assert [name for name, _ in used] == ["plus_plus", "local_search", "margin_step", "lloyd"] * 2
+    fit_kmeans(rows, 3, n_init=2, random_state=0)
+    assert [name for name, _ in used] == ["plus_plus", "local_search", "margin_step", "run_lloyd"] * 2
     assert used[1][1][3] == 3  # as many swaps as clusters
     used.clear()
-    kmeans(rows, 3, n_init=1, n_swaps=5, ninth=False, random_state=0)
-    assert [name for name, _ in used] == ["plus_plus", "local_search", "lloyd"]
+    fit_kmeans(rows, 3, n_init=1, n_swaps=5, margin=False, random_state=0)
+    assert [name for name, _ in used] == ["plus_plus", "local_search", "run_lloyd"]
     assert used[1][1][3] == 5
 
 
 def test_of_equally_good_starts_the_first_wins(monkeypatch):
     rows = np.random.default_rng(0).standard_normal((50, 2))
     costs = iter([5.0, 5.0 * (1 - 1e-13), 4.0, 4.0 * (1 - 1e-13)])
-    original = kmeans_module.lloyd
+    original = kmeans_module.run_lloyd
 
     def graded(*arguments, **more):
         return replace(original(*arguments, **more), inertia=next(costs), n_iter=len(seen))
 
     seen = []
-    monkeypatch.setattr(kmeans_module, "lloyd", lambda *a, **m: (seen.append(1), graded(*a, **m))[1])
-    assert kmeans(rows, 3, n_init=4, random_state=0).n_iter == 3
+    monkeypatch.setattr(kmeans_module, "run_lloyd", lambda *a, **m: (seen.append(1), graded(*a, **m))[1])
+    assert fit_kmeans(rows, 3, n_init=4, random_state=0).n_iter == 3
 
 
 def test_memory_is_a_few_copies_of_the_rows():
     rows = np.random.default_rng(0).standard_normal((400_000, 4))
     tracemalloc.start()
     try:
-        kmeans(rows, 60, n_init=1, n_swaps=2, max_iter=3, random_state=0)
+        fit_kmeans(rows, 60, n_init=1, n_swaps=2, max_iter=3, random_state=0)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -173,22 +171,22 @@ def test_memory_is_a_few_copies_of_the_rows():
 def test_of_many_rows_the_starts_compete_on_a_sample_and_all_rows_are_clustered(monkeypatch):
     random = np.random.default_rng(0)
     rows = random.standard_normal((9000, 3)) + 4 * random.standard_normal((8, 3))[random.integers(8, size=9000)]
-    whole = kmeans(rows, 8, random_state=0)
+    whole = fit_kmeans(rows, 8, random_state=0)
     monkeypatch.setattr(kmeans_module, "_MANY", 5000)
     monkeypatch.setattr(kmeans_module, "_SAMPLE", 1000)
-    sampled = kmeans(rows, 8, random_state=0)
+    sampled = fit_kmeans(rows, 8, random_state=0)
     assert sampled.inertia < 1.01 * whole.inertia
     away = ((rows[:, None] - sampled.centers) ** 2).sum(axis=2)
     assert np.mean(away.argmin(axis=1) != sampled.labels) < 0.005
     order = random.permutation(9000)
-    assert_array_equal(kmeans(rows[order], 8, random_state=0).labels, sampled.labels[order])
+    assert_array_equal(fit_kmeans(rows[order], 8, random_state=0).labels, sampled.labels[order])
 
 
 def test_of_a_sample_with_too_few_different_rows_nothing_is_made(monkeypatch):
     monkeypatch.setattr(kmeans_module, "_MANY", 50)
     monkeypatch.setattr(kmeans_module, "_SAMPLE", 20)
     rows = np.random.default_rng(0).standard_normal((100, 2))
-    found = kmeans(rows, 4, weights=np.where(np.arange(100) == 3, 1e9, 1e-9), random_state=0)
+    found = fit_kmeans(rows, 4, weights=np.where(np.arange(100) == 3, 1e9, 1e-9), random_state=0)
     assert len(np.unique(found.labels)) == 4
 
 
@@ -198,15 +196,15 @@ def test_linear_algebra_keeps_to_one_core_and_gets_its_threads_back():
 
     before, during = threads(), []
     rows = np.random.default_rng(0).standard_normal((50, 2))
-    original = kmeans_module.lloyd
+    original = kmeans_module.run_lloyd
 
     def spied(*arguments, **more):
         during.extend(threads())
         return original(*arguments, **more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kmeans_module, "lloyd", spied)
-        kmeans(rows, 3, n_init=1, random_state=0)
+        patch.setattr(kmeans_module, "run_lloyd", spied)
+        fit_kmeans(rows, 3, n_init=1, random_state=0)
     assert set(during) == {1}
     assert threads() == before
 
@@ -217,7 +215,7 @@ def test_ties_do_not_hang_on_rounding():
     answers = []
     for threads in (1, 2):
         with threadpool_limits(threads):
-            answers.append(kmeans(grid, 4, random_state=1).labels)
+            answers.append(fit_kmeans(grid, 4, random_state=1).labels)
     assert_array_equal(answers[0], answers[1])
 
 
@@ -225,14 +223,14 @@ def test_it_finds_planted_clusters():
     random = np.random.default_rng(3)
     labels = random.integers(6, size=600)
     rows = random.standard_normal((600, 4)) + 9 * random.standard_normal((6, 4))[labels]
-    assert metrics.accuracy(labels, kmeans(rows, 6, random_state=0).labels) == 1.0
+    assert metrics.accuracy(labels, fit_kmeans(rows, 6, random_state=0).labels) == 1.0
 
 
 def test_it_is_no_worse_than_scikit_learn_on_average():
     costs = []
     for seed in range(10):
         rows = np.random.default_rng(seed).standard_normal((300, 3))
-        ours = kmeans(rows, 8, random_state=seed).inertia
+        ours = fit_kmeans(rows, 8, random_state=seed).inertia
         costs.append(ours / KMeans(8, n_init=10, random_state=seed).fit(rows).inertia_)
     assert np.mean(costs) < 1.005
 
@@ -241,7 +239,7 @@ def test_data_far_from_the_origin_lose_no_digits():
     random = np.random.default_rng(4)
     labels = random.integers(3, size=200)
     rows = random.standard_normal((200, 2)) * 0.1 + np.array([[0, 0], [1, 0], [0, 1]])[labels]
-    assert_array_equal(kmeans(rows, 3, random_state=0).labels, kmeans(rows + 2.0**20, 3, random_state=0).labels)
+    assert_array_equal(fit_kmeans(rows, 3, random_state=0).labels, fit_kmeans(rows + 2.0**20, 3, random_state=0).labels)
 
 
 def test_what_a_role_computes_with_is_imported_without_scikit_learn():
@@ -253,14 +251,14 @@ def test_what_a_role_computes_with_is_imported_without_scikit_learn():
 
 def test_more_starts_cost_no_more():
     rows = np.random.default_rng(5).standard_normal((400, 5))
-    few, many = (kmeans(rows, 10, n_init=starts, n_swaps=0, random_state=0).inertia for starts in (1, 20))
+    few, many = (fit_kmeans(rows, 10, n_init=starts, n_swaps=0, random_state=0).inertia for starts in (1, 20))
     assert many <= few
 
 
 def test_without_a_seed_every_run_draws_anew_and_with_one_none_does():
     rows = np.random.default_rng(6).standard_normal((200, 5))
-    fixed = {kmeans(rows, 8, n_init=1, random_state=7).inertia for _ in range(5)}
-    free = {kmeans(rows, 8, n_init=1).inertia for _ in range(10)}
+    fixed = {fit_kmeans(rows, 8, n_init=1, random_state=7).inertia for _ in range(5)}
+    free = {fit_kmeans(rows, 8, n_init=1).inertia for _ in range(10)}
     assert len(fixed) == 1
     assert len(free) > 1
 
@@ -288,4 +286,4 @@ def test_without_a_seed_every_run_draws_anew_and_with_one_none_does():
 def test_bad_arguments_are_refused(arguments, error, message):
     rows = arguments.pop("rows", [[0.0], [1.0], [2.0], [2.0]])
     with pytest.raises(error, match=message):
-        kmeans(rows, arguments.pop("k"), **arguments)
+        fit_kmeans(rows, arguments.pop("k"), **arguments)

@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from kcagc import metrics
-from kcagc.cluster import cluster_locally, kmeans
+from kcagc.cluster import cluster_locally, fit_kmeans
 from kcagc.datasets import generate, load
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph import ChebyshevFilter, HalfFilter, NormFilter
@@ -82,9 +82,9 @@ def test_every_parameter_arrives(monkeypatch):
 
     def recorded(rows, k, **more):
         found.update(more, q=rows.shape[1])
-        return kmeans(rows, k, **more)
+        return fit_kmeans(rows, k, **more)
 
-    monkeypatch.setattr("kcagc.cluster.local.kmeans", recorded)
+    monkeypatch.setattr("kcagc.cluster.local.fit_kmeans", recorded)
     chosen = {"margin": False, "n_init": 2, "max_iter": 3, "random_state": 4}
     cluster_locally(data.adjacency, data.features, 5, filter=HalfFilter(1), n_components=6, **chosen)
     assert found == {**chosen, "q": 6}

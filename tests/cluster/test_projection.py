@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
-from kcagc.cluster import projection
-from kcagc.cluster.projection import fit_projection
+from kcagc.cluster import local
+from kcagc.cluster.local import fit_projection
 from kcagc.errors import ParameterError
 
 
@@ -97,7 +97,7 @@ def test_a_positive_column_at_unit_length_is_exactly_one():
 
 
 def test_the_lanczos_start_is_fixed(monkeypatch):
-    monkeypatch.setattr(projection, "_GRAM_LARGEST", 10)
+    monkeypatch.setattr(local, "_GRAM_LARGEST", 10)
     filtered = random_matrix(60, 50, seed=0, decay=0.05)
     with threadpool_limits(1):
         assert len({fit_projection(filtered, 4).basis.tobytes() for _ in range(5)}) == 1
@@ -113,9 +113,9 @@ def test_a_row_of_rounding_errors_is_not_blown_up_to_unit_length():
 def test_all_three_routes_agree(shape, monkeypatch):
     filtered = random_matrix(*shape, seed=2, decay=0.3)
     by_gram = fit_projection(filtered, 5)
-    monkeypatch.setattr(projection, "_GRAM_FLOOR", 2.0)  # always
+    monkeypatch.setattr(local, "_GRAM_FLOOR", 2.0)  # always
     by_qr = fit_projection(filtered, 5)
-    monkeypatch.setattr(projection, "_GRAM_LARGEST", 10)
+    monkeypatch.setattr(local, "_GRAM_LARGEST", 10)
     by_lanczos = fit_projection(filtered, 5)
     for other in (by_qr, by_lanczos):
         assert_allclose(other.basis, by_gram.basis, atol=1e-9)
@@ -130,7 +130,7 @@ def test_small_singular_values_are_found_accurately():
 
 
 def test_float32_is_projected_in_float64(monkeypatch):
-    monkeypatch.setattr(projection, "_ROWS", 7)  # several blocks of rows
+    monkeypatch.setattr(local, "_ROWS", 7)  # several blocks of rows
     filtered = random_matrix(50, 9, seed=3).astype(np.float32)
     single, double = fit_projection(filtered, 4), fit_projection(filtered.astype(np.float64), 4)
     assert_allclose(single.basis, double.basis, atol=1e-12)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcagc.cluster import approximation_bound, kmeans, local_search, plus_plus
-from kcagc.cluster.distances import squared_distances
-from kcagc.cluster.seeding import _TwoNearest
+from kcagc.cluster import approximation_bound, fit_kmeans, local_search, plus_plus
+from kcagc.cluster.kmeans import _SwapState
+from kcagc.cluster.lloyd import squared_distances
 
 
 def cost(rows, weights, centers):
@@ -46,7 +46,7 @@ def test_the_two_nearest_stay_right_through_exchanges(seed, k):
     rows, _ = problem(seed)
     random = np.random.default_rng(seed)
     centers = rows[:k].copy()
-    near = _TwoNearest(rows, centers)
+    near = _SwapState(rows, centers)
     for _ in range(6):
         leaving, candidate = int(random.integers(k)), int(random.integers(len(rows)))
         centers[leaving] = rows[candidate]
@@ -60,10 +60,10 @@ def test_the_two_nearest_stay_right_through_exchanges(seed, k):
 
 def test_where_every_row_is_a_centre_swaps_do_not_chase_rounding_errors(monkeypatch):
     rows = np.random.default_rng(0).standard_normal((100, 20))
-    monkeypatch.setattr(_TwoNearest, "exchange", None)
+    monkeypatch.setattr(_SwapState, "exchange", None)
     chosen = plus_plus(rows, np.ones(100), 100, np.random.RandomState(0))
     assert sorted(local_search(rows, np.ones(100), chosen, 100, np.random.RandomState(0))) == list(range(100))
-    assert kmeans(rows, 100, random_state=0).inertia == pytest.approx(0, abs=1e-20)
+    assert fit_kmeans(rows, 100, random_state=0).inertia == pytest.approx(0, abs=1e-20)
 
 
 def test_rows_are_drawn_in_proportion_to_their_weight():
@@ -102,7 +102,7 @@ def test_a_row_without_weight_is_never_drawn():
 @given(st.integers(0, 200))
 def test_the_certified_factor_is_never_below_the_true_one(k, seed):
     rows, weights = problem(seed, n=7, dimensions=2 + seed % 3)
-    found = kmeans(rows, k, weights=weights, n_init=1, random_state=seed)
+    found = fit_kmeans(rows, k, weights=weights, n_init=1, random_state=seed)
     best = optimum(rows, weights, k)
     assert found.inertia >= best * (1 - 1e-9)
     assert found.inertia <= found.factor_bound * best * (1 + 1e-9)
@@ -124,4 +124,4 @@ def test_nothing_is_certified_where_rounding_hides_the_optimum():
 def test_the_bound_is_useful_where_clusters_are_round():
     random = np.random.default_rng(1)
     rows = np.concatenate([random.standard_normal((200, 10)) + 8 * np.eye(10)[place] for place in range(4)])
-    assert kmeans(rows, 4, random_state=0).factor_bound < 1.5
+    assert fit_kmeans(rows, 4, random_state=0).factor_bound < 1.5

@@ -87,7 +87,7 @@ def test_wrong_geometric_data_are_named_by_field():
     index = Tensor(np.array([[0], [1]]))
     with pytest.raises(DataError, match=r"edge_attr: has shape \(1, 2\); one weight for each edge"):
         graph_of(Data(edge_index=index, num_nodes=2, edge_attr=Tensor(np.ones((1, 2)))))
-    with pytest.raises(DataError, match="edges: target: row 0 is 1, and nodes are 0 to 0"):
+    with pytest.raises(DataError, match="edges: target: row 0 is 1, but nodes are 0 to 0"):
         graph_of(Data(edge_index=index, num_nodes=1))
 
 

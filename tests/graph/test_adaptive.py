@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import euclidean_distances
 
-from kcagc.cluster import kmeans
+from kcagc.cluster import fit_kmeans
 from kcagc.datasets import generate
 from kcagc.errors import ParameterError
 from kcagc.graph import Graph, HalfFilter, adaptive_order, intra_cluster_distance
@@ -56,7 +56,7 @@ def test_a_distance_that_stays_the_same_does_not_stop_the_search():
 def test_the_search_ends_where_rows_have_become_too_alike():
     """On a complete graph, smoothing makes all rows equal before long."""
     features = np.random.default_rng(0).standard_normal((40, 3))
-    chosen = adaptive_order(Graph.from_matrix(np.ones((40, 40))), features, lambda rows: kmeans(rows, 40, n_init=1))
+    chosen = adaptive_order(Graph.from_matrix(np.ones((40, 40))), features, lambda rows: fit_kmeans(rows, 40, n_init=1))
     assert chosen.stopped
     assert 1 <= chosen.psi < 60
 
@@ -73,7 +73,7 @@ def test_the_largest_order_is_reported_as_such():
     chosen = adaptive_order(
         Graph(data.adjacency),
         data.features,
-        lambda filtered: kmeans(filtered, 2, random_state=0),
+        lambda filtered: fit_kmeans(filtered, 2, random_state=0),
         max_psi=3,
         progress=lambda order, distance: seen.append((order, distance)),
     )

@@ -71,7 +71,7 @@ def test_ids_for_a_graph_without_ids_are_refused():
 
 
 def test_ids_are_for_a_matrix_not_for_a_graph():
-    with pytest.raises(ParameterError, match="a Graph has been made already"):
+    with pytest.raises(ParameterError, match="not allowed with a Graph"):
         AttributedGraph.build(Graph.from_matrix(EDGE), [[1.0], [2.0]], ids=["x", "y"])
 
 

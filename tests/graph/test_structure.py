@@ -162,10 +162,13 @@ def test_edges_by_id():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"sources": [0, 5], "targets": [1, 1], "n_nodes": 3}, "edges: source: row 1 is 5, and nodes are 0 to 2"),
+        (
+            {"sources": [0, 5], "targets": [1, 1], "n_nodes": 3},
+            "edges: source: row 1 is 5, but nodes are 0 to 2",
+        ),
         ({"sources": [0, 1], "targets": [1, -1]}, "edges: target: row 1 is -1"),
         ({"sources": [0.5], "targets": [1]}, r"source: row 0 has no usable id \(0.5\)"),
-        ({"sources": ["a"], "targets": ["b"]}, "row 0 is 'a', and without ids nodes are numbered from 0"),
+        ({"sources": ["a"], "targets": ["b"]}, "row 0 is 'a', but without ids nodes are numbered from 0"),
         ({"sources": [True], "targets": [1]}, "row 0 has no usable id"),
         ({"sources": [[0, 1]], "targets": [1]}, "row 0 has no usable id"),
         ({"sources": np.zeros((2, 2), int), "targets": [1]}, "one column"),

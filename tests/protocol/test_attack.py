@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from collaborations import EVERYTHING, parameters
-from kcagc.cluster.distances import squared_distances
+from kcagc.cluster.lloyd import squared_distances
 from kcagc.datasets import load
 from kcagc.disclosure import Ledger
 from kcagc.graph import Graph, HalfFilter

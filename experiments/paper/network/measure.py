@@ -63,7 +63,7 @@ def measure(
 
     `settings` are those of `[session]` in a configuration, with `accept` and `random_state`; `n_clusters` and `psi`
     come with a public graph. Many runs share a `fork_server` (see `roles.warmed`). With `trace`, every role's moments
-    are given as well (what it sent, received and made safe, in seconds since the beginning), and the chain of messages
+    are returned as well (what it sent, received and stored, in seconds since the start), and the chain of messages
     that waited for each other, as a table.
     """
     if fork_server is None:

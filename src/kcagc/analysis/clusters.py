@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kcagc._types import FloatArray, IntArray
-from kcagc.cluster.distances import blocks_of
-from kcagc.cluster.lloyd import weighted_means
+from kcagc.cluster.lloyd import blocks_of, weighted_means
 from kcagc.errors import DataError
 
 Name = int | float | str | bool

@@ -10,11 +10,9 @@ from sklearn.base import BaseEstimator, ClusterMixin
 
 from kcagc._types import AnyFloatArray, Labels
 from kcagc.baselines._fitting import checked_input, fixed_seed
-from kcagc.cluster.local import LocalClusters, cluster_filtered
-from kcagc.cluster.projection import Scaling
+from kcagc.cluster.local import LocalClusters, Scaling, cluster_filtered
 from kcagc.graph.adaptive import adaptive_order
-from kcagc.graph.filters import HalfFilter
-from kcagc.graph.smoothed import Smoothed, smoothed
+from kcagc.graph.filters import FilteredOperator, HalfFilter, filter_for_projection
 from kcagc.parameters import check_choice, check_count
 
 
@@ -22,7 +20,7 @@ class AGC(ClusterMixin, BaseEstimator):
     """k-means on the top k left singular vectors of features filtered by (1 - λ/2)^ψ.
 
     Parameters: `n_clusters`; `psi`, the filter's order, None meaning AGC's adaptive choice up to `max_psi`; `scaling`
-    of the projected rows ("U" is AGC's, see `kcagc.cluster.projection`); `n_init` starts of at most `max_iter` Lloyd
+    of the projected rows ("U" is AGC's, see `kcagc.cluster.local`); `n_init` starts of at most `max_iter` Lloyd
     iterations; `random_state`.
 
     After `fit(X, adjacency=A)`: `labels_`, `psi_`, `embedding_`, `cluster_centers_` (in the embedding), `inertia_`,
@@ -82,7 +80,7 @@ class AGC(ClusterMixin, BaseEstimator):
             self.intra_distances_, self.at_limit_ = chosen.distances, not chosen.stopped
         elif graph is not None and self.psi is not None:
             self.psi_ = int(self.psi)
-            found = self._cluster(smoothed(HalfFilter(self.psi_), graph, features, self.n_clusters), seed)
+            found = self._cluster(filter_for_projection(HalfFilter(self.psi_), graph, features, self.n_clusters), seed)
         else:
             self.psi_ = 0
             found = self._cluster(features.toarray() if sparse.issparse(features) else features, seed)
@@ -101,12 +99,12 @@ class AGC(ClusterMixin, BaseEstimator):
         check_count("n_init", self.n_init)
         check_count("max_iter", self.max_iter)
 
-    def _cluster(self, filtered: AnyFloatArray | Smoothed, seed: int) -> LocalClusters:
+    def _cluster(self, filtered: AnyFloatArray | FilteredOperator, seed: int) -> LocalClusters:
         return cluster_filtered(
             filtered,
             self.n_clusters,
             scaling=self.scaling,
-            ninth=False,
+            margin=False,
             n_init=self.n_init,
             max_iter=self.max_iter,
             random_state=seed,

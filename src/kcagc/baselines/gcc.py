@@ -19,15 +19,13 @@ from sklearn.preprocessing import normalize
 
 from kcagc._types import AnyFloatArray, Features, FloatArray, Labels
 from kcagc.baselines._fitting import checked_input, fixed_seed
-from kcagc.cluster.kmeans import kmeans
-from kcagc.cluster.lloyd import assign, weighted_means
-from kcagc.cluster.projection import fit_projection
-from kcagc.cluster.rules import fill_empty
-from kcagc.graph.filters import filter_columns
+from kcagc.cluster.kmeans import fit_kmeans
+from kcagc.cluster.lloyd import assign, fill_empty, weighted_means
+from kcagc.cluster.local import fit_projection
+from kcagc.graph.filters import filter_columns, normalised_adjacency
 from kcagc.graph.graph import Graph
-from kcagc.graph.laplacian import normalised_adjacency
+from kcagc.graph.ids import membership
 from kcagc.parameters import check_between, check_choice, check_count
-from kcagc.partition import membership
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +154,7 @@ class GCC(ClusterMixin, BaseEstimator):
     def _factorise(self, smooth: AnyFloatArray, seed: int) -> _Factors:
         """Start from k-means on the principal directions, the singular vectors of the centred features."""
         first = fit_projection(smooth - smooth.mean(axis=0), self.n_clusters).basis
-        start = kmeans(smooth @ first, self.n_clusters, ninth=False, n_init=self.n_init, random_state=seed)
+        start = fit_kmeans(smooth @ first, self.n_clusters, margin=False, n_init=self.n_init, random_state=seed)
         return self._alternate(smooth, start.labels, start.centers)
 
     def _alternate(self, smooth: AnyFloatArray, labels: Labels, centroids: FloatArray) -> _Factors:

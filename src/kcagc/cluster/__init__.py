@@ -1,11 +1,8 @@
-"""One party alone: projection, seeding, the 1/9 step and weighted Lloyd, each a piece of its own (Protocol 1)."""
+"""The clustering of one party: projection, seeding, the step with margin 9 and weighted Lloyd (Protocol 1)."""
 
-from kcagc.cluster.kmeans import KMeansResult, kmeans
-from kcagc.cluster.lloyd import lloyd, weighted_means
-from kcagc.cluster.local import LocalClusters, cluster_locally
-from kcagc.cluster.projection import Projection, Scaling, fit_projection
-from kcagc.cluster.rules import clear_winners, fill_empty, nearest
-from kcagc.cluster.seeding import approximation_bound, local_search, plus_plus
+from kcagc.cluster.kmeans import KMeansResult, approximation_bound, fit_kmeans, local_search, plus_plus
+from kcagc.cluster.lloyd import fill_empty, run_lloyd, weighted_means
+from kcagc.cluster.local import LocalClusters, Projection, Scaling, cluster_locally, fit_projection
 
 __all__ = [
     "KMeansResult",
@@ -13,14 +10,12 @@ __all__ = [
     "Projection",
     "Scaling",
     "approximation_bound",
-    "clear_winners",
     "cluster_locally",
     "fill_empty",
+    "fit_kmeans",
     "fit_projection",
-    "kmeans",
-    "lloyd",
     "local_search",
-    "nearest",
     "plus_plus",
+    "run_lloyd",
     "weighted_means",
 ]

@@ -1,24 +1,257 @@
-"""Protocol 1 whole: filter, project, cluster. What a party does alone before it says anything to anyone."""
+"""Protocol 1: a party filters its features, projects them and clusters the rows, without any message.
+
+The projection uses the top q right singular vectors (line 4). With X̄ = U S Vᵀ, a party keeps V and the singular values,
+so that new rows can be projected in the same way. Projected rows have one of three scalings:
+
+- "U": X̄ V S⁻¹ = U, the unscaled left singular vectors; the figures of the paper need this;
+- "US": X̄ V = U S, the projection itself, with the distances of the features;
+- "unit": rows of U S divided by their length; the most accurate on the public graphs, and insensitive to q.
+"""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
+
+import numpy as np
+from scipy import linalg
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, svds
 
 from kcagc._types import AnyFloatArray, Features, FloatArray, Labels, Sparse
-from kcagc.cluster.kmeans import KMeansResult, kmeans
-from kcagc.cluster.projection import Projection, Scaling, fit_projection
+from kcagc.cluster.kmeans import KMeansResult, fit_kmeans
+from kcagc.cluster.lloyd import one_blas_thread
 from kcagc.errors import DataError, ParameterError
-from kcagc.graph.attributed import AttributedGraph
-from kcagc.graph.filters import Filter
-from kcagc.graph.graph import Graph
-from kcagc.graph.smoothed import Smoothed, smoothed
-from kcagc.parameters import check_count
+from kcagc.graph.filters import Filter, FilteredOperator, filter_for_projection
+from kcagc.graph.graph import AttributedGraph, Graph
+from kcagc.parameters import check_choice, check_count
+
+Scaling = Literal["unit", "U", "US"]
+
+_ROWS = 1 << 16  # rows of a float64 copy held at a time
+_GRAM_LARGEST = 10_000  # a larger Gram matrix is never formed
+_GRAM_ALWAYS = 1_000  # one up to this size always; between both, if more than 1/50 of the spectrum is wanted
+_GRAM_FLOOR = 1e-4  # below this share of the largest singular value, the vectors of a Gram matrix are noise
+_NOISE = 1e-12  # a projected row this much shorter than typical is a rounding error (in float64)
+_MANY = 4e9  # multiplications of a Gram matrix (some tenths of a second) from which on threads pay off
+_SAFE = 1e100  # squares of larger numbers, and of numbers below its inverse, may leave the range of float64
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """The map X̄ ↦ X̄ V onto q singular vectors.
+
+    Attributes
+    ----------
+    basis : ndarray of shape (m, q)
+        The right singular vectors V.
+    singular_values : ndarray of shape (q,)
+        The singular values, in falling order.
+    noise_floor : float
+        The length below which a projected row counts as zero.
+    n_components : int
+        q, the number of singular vectors.
+
+    Examples
+    --------
+    >>> fit_projection(np.diag([3.0, 2.0, 1.0]), 2).transform(np.array([[0.0, 5.0, 5.0]]), "US")
+    array([[0., 5.]])
+    """
+
+    basis: FloatArray
+    singular_values: FloatArray
+    noise_floor: float
+
+    @property
+    def n_components(self) -> int:
+        """The number of singular vectors: as many as requested, or the rank if that is smaller."""
+        return int(self.basis.shape[1])
+
+    def transform(self, filtered: AnyFloatArray | FilteredOperator, scaling: Scaling = "unit") -> FloatArray:
+        """Project rows; a zero row stays zero.
+
+        Parameters
+        ----------
+        filtered : ndarray or FilteredOperator of shape (n, m)
+            Filtered features.
+        scaling : {"unit", "U", "US"}, default="unit"
+            The scaling of the projected rows.
+
+        Returns
+        -------
+        ndarray of shape (n, q)
+        """
+        check_choice("scaling", scaling, get_args(Scaling))
+        projected = _times(filtered, self.basis)
+        if scaling == "U":
+            used = self.singular_values > 0
+            return projected * np.divide(1.0, self.singular_values, out=np.zeros_like(self.singular_values), where=used)
+        if scaling == "unit":
+            unit = max(float(np.abs(projected).max(initial=0.0)) / _SAFE, 1.0)  # squares of larger numbers overflow
+            projected /= unit
+            length = np.linalg.norm(projected, axis=1)
+            short = length <= self.noise_floor / unit
+            projected[short], length[short] = 0.0, 1.0
+            projected /= length[:, None]  # a division, so that one column gives exactly ±1
+        return projected
+
+
+def fit_projection(filtered: AnyFloatArray | FilteredOperator, n_components: int) -> Projection:
+    """X̄ = U S Vᵀ: compute the top q right singular vectors V.
+
+    The computation is deterministic, and the sign of each vector is fixed: its largest entry is positive. Vectors with
+    equal singular values are only determined up to a rotation among themselves.
+
+    Parameters
+    ----------
+    filtered : ndarray or FilteredOperator of shape (n, m)
+        Filtered features X̄.
+    n_components : int
+        q. The result has fewer vectors where the rank is smaller, but at least one.
+
+    Returns
+    -------
+    Projection
+
+    Examples
+    --------
+    >>> fit_projection(np.diag([3.0, 2.0, 1.0]), 2).singular_values
+    array([3., 2.])
+    """
+    check_count("n_components", n_components)
+    n, m = filtered.shape
+    small = isinstance(filtered, FilteredOperator) or n * m * min(n, m) < _MANY
+    with one_blas_thread() if small else nullcontext():
+        if isinstance(filtered, FilteredOperator):
+            wanted = _by_operator(filtered, n_components)
+            return _fit_table(filtered.to_dense(), n_components) if wanted is None else _truncated(*wanted, filtered)
+        return _fit_table(filtered, n_components)
+
+
+def _fit_table(filtered: AnyFloatArray, n_components: int) -> Projection:
+    largest = max(float(filtered.max()), -float(filtered.min()))
+    if largest == 0:
+        return Projection(np.eye(filtered.shape[1], 1), np.zeros(1), 0.0)
+    if not 1 / _SAFE < largest < _SAFE:
+        scaled = _fit_table(filtered / largest, n_components)
+        return Projection(scaled.basis, scaled.singular_values * largest, scaled.noise_floor * largest)
+    wanted = min(n_components, *filtered.shape)
+    side = min(filtered.shape)
+    if side > _GRAM_LARGEST or (side > _GRAM_ALWAYS and wanted <= side // 50):
+        basis, values = _by_lanczos(filtered, wanted)
+    else:
+        basis, values = _by_gram(filtered, wanted)
+        if values[-1] < _GRAM_FLOOR * values[0]:
+            basis, values = _by_qr(filtered, wanted)
+    return _truncated(basis, values, filtered)
+
+
+def _truncated(basis: FloatArray, values: FloatArray, filtered: AnyFloatArray | FilteredOperator) -> Projection:
+    """Return the projection on as many vectors as the rank allows, with fixed signs."""
+    # Rounding errors of the features, which are large in float32, look like additional rank.
+    rounding = 64 * float(np.finfo(filtered.dtype).eps)
+    rank = int(np.count_nonzero(values > values[0] * max(max(filtered.shape) * np.finfo(np.float64).eps, rounding)))
+    basis, values = _sign_fixed(basis[:, :rank]), values[:rank]
+    typical = float(np.linalg.norm(values)) / len(filtered) ** 0.5  # root mean square length of a projected row
+    return Projection(basis, values, max(_NOISE, rounding) * typical)
+
+
+def _by_gram(filtered: AnyFloatArray, q: int) -> tuple[FloatArray, FloatArray]:
+    """Diagonalise the smaller of X̄ᵀX̄ and X̄X̄ᵀ, then compute the singular values from the projected rows."""
+    n, m = filtered.shape
+    if m <= n:
+        gram = np.zeros((m, m))
+        for start in range(0, n, _ROWS):
+            rows = filtered[start : start + _ROWS].astype(np.float64, copy=False)
+            gram += rows.T @ rows
+        _, basis = linalg.eigh(gram, subset_by_index=(m - q, m - 1))
+        basis = basis[:, ::-1]
+    else:
+        rows = filtered.astype(np.float64, copy=False)
+        _, left = linalg.eigh(rows @ rows.T, subset_by_index=(n - q, n - 1))
+        basis, _ = np.linalg.qr(rows.T @ left[:, ::-1])
+    # Rayleigh-Ritz: singular vectors and values within this subspace, to working accuracy.
+    _, values, turn = linalg.svd(np.linalg.qr(_times(filtered, basis), mode="r"))
+    return basis @ turn.T, values
+
+
+def _by_qr(filtered: AnyFloatArray, q: int) -> tuple[FloatArray, FloatArray]:
+    """Compute the SVD of the triangular factor: twice the work of a Gram matrix, accurate for small values too."""
+    rows = filtered.astype(np.float64, copy=False)
+    if rows.shape[0] >= rows.shape[1]:
+        _, values, right = linalg.svd(np.linalg.qr(rows, mode="r"))
+        return right[:q].T, values[:q]
+    turned, triangle = np.linalg.qr(rows.T)
+    left, values, _ = linalg.svd(triangle, full_matrices=False)
+    return turned @ left[:, :q], values[:q]
+
+
+def _by_lanczos(filtered: AnyFloatArray, q: int) -> tuple[FloatArray, FloatArray]:
+    rows = filtered.astype(np.float64, copy=False)
+    start = np.random.default_rng(0).standard_normal(min(rows.shape))  # fixed, so that the result is deterministic
+    _, values, right = svds(rows, k=q, v0=start, return_singular_vectors="vh")
+    order = np.argsort(values)[::-1]
+    return right[order].T, values[order]
+
+
+def _by_operator(filtered: FilteredOperator, q: int) -> tuple[FloatArray, FloatArray] | None:
+    """Compute eigenvectors of X̄ᵀX̄ without X̄; return None if that loses digits or does not converge."""
+    m = filtered.shape[1]
+    largest = float(np.abs(filtered.features.data).max(initial=0.0))
+    if not 1 / _SAFE < largest < _SAFE:
+        return None
+    start = np.random.default_rng(0).standard_normal(m)
+    operator = LinearOperator((m, m), matvec=filtered.normal, dtype=np.float64)
+    try:
+        squares, basis = eigsh(operator, k=q, v0=start)
+    except ArpackNoConvergence:
+        return None
+    order = np.argsort(squares)[::-1]
+    values = np.sqrt(np.maximum(squares[order], 0.0))
+    return None if values[-1] < _GRAM_FLOOR * values[0] else (basis[:, order], values)
+
+
+def _times(filtered: AnyFloatArray | FilteredOperator, basis: FloatArray) -> FloatArray:
+    """Multiply in float64, one block of rows at a time, so that float32 features are not copied as a whole."""
+    if isinstance(filtered, FilteredOperator):
+        return filtered.times(basis)
+    if filtered.dtype == np.float64:
+        return np.asarray(filtered @ basis, dtype=np.float64)
+    result = np.empty((filtered.shape[0], basis.shape[1]))
+    for start in range(0, filtered.shape[0], _ROWS):
+        result[start : start + _ROWS] = filtered[start : start + _ROWS].astype(np.float64) @ basis
+    return result
+
+
+def _sign_fixed(basis: FloatArray) -> FloatArray:
+    """Return the columns with signs such that the first entry of largest magnitude is positive."""
+    magnitude = np.abs(basis)
+    first = (magnitude >= magnitude.max(axis=0) * (1 - 1e-8)).argmax(axis=0)
+    largest = np.take_along_axis(basis, first[None, :], axis=0)
+    return np.ascontiguousarray(basis * np.where(largest < 0, -1.0, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
 class LocalClusters:
-    """A party's own clusters, with what it needs to place further rows among them."""
+    """The result of Protocol 1.
+
+    Attributes
+    ----------
+    projection : Projection
+        The singular vectors, for further rows.
+    embedding : ndarray of shape (n_nodes, q)
+        The projected rows.
+    clusters : KMeansResult
+        The clusters of the projected rows.
+    labels : ndarray of shape (n_nodes,)
+        The local label of each node.
+
+    Examples
+    --------
+    >>> from kcagc.graph import HalfFilter
+    >>> cluster_locally(np.eye(9), np.eye(9), 2, filter=HalfFilter(0), random_state=0)
+    LocalClusters(2 clusters of 9 nodes in 2 dimensions)
+    """
 
     projection: Projection
     embedding: FloatArray
@@ -26,7 +259,7 @@ class LocalClusters:
 
     @property
     def labels(self) -> Labels:
-        """The cluster of each node, numbered from 0."""
+        """The local label of each node, from 0."""
         return self.clusters.labels
 
     def __repr__(self) -> str:
@@ -39,19 +272,58 @@ def cluster_locally(
     features: Features,
     n_clusters: int,
     *,
-    filter: Filter,  # noqa: A002 - the word the paper and the estimators use
+    filter: Filter,  # noqa: A002 - the name in the paper and in the estimators
     n_components: int | None = None,
     scaling: Scaling = "unit",
-    ninth: bool = True,
+    margin: bool = True,
     n_init: int = 10,
     max_iter: int = 100,
     random_state: Any = None,
     n_threads: int | None = None,
 ) -> LocalClusters:
-    """Run Protocol 1 on one party's features; `n_components=None` projects on as many vectors as there are clusters.
+    """Run Protocol 1 on the features of one party: filter, project, cluster.
 
-    Lloyd runs inside the projection. The protocols print it on the unprojected features, but the paper's figures
-    need the projection.
+    Lloyd runs on projected rows. The paper prints it on unprojected features, but its figures need the projection.
+
+    Parameters
+    ----------
+    graph : Graph or sparse matrix of shape (n_nodes, n_nodes)
+        The graph.
+    features : array-like or sparse matrix of shape (n_nodes, n_features)
+        The features of the party.
+    n_clusters : int
+        The number of local clusters.
+    filter : Filter
+        The filter, such as ``HalfFilter(2)``.
+    n_components : int, default=None
+        The number of singular vectors. None means `n_clusters`.
+    scaling : {"unit", "U", "US"}, default="unit"
+        The scaling of the projected rows.
+    margin : bool, default=True
+        Whether to run the initial assignment with margin 9 (lines 5 to 13).
+    n_init : int, default=10
+        The number of restarts of k-means.
+    max_iter : int, default=100
+        The largest number of Lloyd iterations of a restart.
+    random_state : int, RandomState or None, default=None
+        The seed. None draws a fresh one.
+    n_threads : int, default=None
+        The number of threads of the filter. None takes the number of cores.
+
+    Returns
+    -------
+    LocalClusters
+
+    Raises
+    ------
+    DataError
+        If the graph or the features are unusable, or there are fewer distinct rows than clusters.
+
+    Examples
+    --------
+    >>> from kcagc.graph import HalfFilter
+    >>> cluster_locally(np.eye(4), [[1.0], [1.1], [9.0], [9.1]], 2, filter=HalfFilter(1), scaling="US").labels.shape
+    (4,)
     """
     if not isinstance(filter, Filter):
         raise ParameterError(f"filter: must be a filter such as HalfFilter(2), not {filter!r}")
@@ -59,7 +331,7 @@ def cluster_locally(
     check_count("n_threads", n_threads, optional=True)
     checked = AttributedGraph.build(graph, features)
     return cluster_filtered(
-        smoothed(
+        filter_for_projection(
             filter,
             checked.graph,
             checked.features,
@@ -69,7 +341,7 @@ def cluster_locally(
         n_clusters,
         n_components=n_components,
         scaling=scaling,
-        ninth=ninth,
+        margin=margin,
         n_init=n_init,
         max_iter=max_iter,
         random_state=random_state,
@@ -77,25 +349,27 @@ def cluster_locally(
 
 
 def cluster_filtered(
-    filtered: AnyFloatArray | Smoothed,
+    filtered: AnyFloatArray | FilteredOperator,
     n_clusters: int,
     *,
     n_components: int | None = None,
     scaling: Scaling = "unit",
-    ninth: bool = True,
+    margin: bool = True,
     n_init: int = 10,
     max_iter: int = 100,
     random_state: Any = None,
 ) -> LocalClusters:
-    """Run what comes after the filter: projection, seeding, 1/9 step, Lloyd."""
+    """Run the steps after the filter: projection, seeding, the step with margin 9, Lloyd."""
     projection = fit_projection(filtered, n_clusters if n_components is None else n_components)
     embedding = projection.transform(filtered, scaling)
-    del filtered  # the largest array there is, and no longer needed
+    del filtered  # the largest array, no longer needed
     try:
-        found = kmeans(embedding, n_clusters, ninth=ninth, n_init=n_init, max_iter=max_iter, random_state=random_state)
+        found = fit_kmeans(
+            embedding, n_clusters, margin=margin, n_init=n_init, max_iter=max_iter, random_state=random_state
+        )
     except DataError as error:
         if scaling == "unit" and projection.n_components == 1:
-            hint = 'in one dimension rows of unit length are all 1, -1 or 0: use scaling="US"'
+            hint = 'in one dimension all rows of unit length are 1, -1 or 0; use scaling="US"'
             raise DataError(f"{error}; {hint}") from error
         raise
     return LocalClusters(projection, embedding, found)

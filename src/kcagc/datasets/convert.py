@@ -16,8 +16,7 @@ from scipy import sparse
 from kcagc.datasets.catalog import Entry
 from kcagc.datasets.model import Dataset
 from kcagc.errors import DataError
-from kcagc.graph.attributed import check_features
-from kcagc.graph.graph import Graph
+from kcagc.graph.graph import Graph, check_features
 
 # What reading a damaged or hostile file can raise, in our own code and in the libraries below it.
 _BROKEN = (

@@ -16,8 +16,7 @@ from scipy import sparse
 
 from kcagc._types import Features, IntArray, Sparse
 from kcagc.errors import DataError
-from kcagc.graph.attributed import check_features
-from kcagc.graph.graph import Graph
+from kcagc.graph.graph import Graph, check_features
 from kcagc.parameters import check_count
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kcagc.cluster.projection import Scaling
+from kcagc.cluster.local import Scaling
 from kcagc.protocol.agreement import AggregatorKind, GraphSharing, RoleName, Seeding, VirtualNodes
 from kcagc.tables.rules import ColumnRule, TableRules
 

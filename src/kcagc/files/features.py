@@ -17,8 +17,7 @@ from kcagc.files.parquet import read_parquet
 from kcagc.files.raw import RawTable
 from kcagc.files.reading import Reading
 from kcagc.files.table import Table, Wanted
-from kcagc.graph.ids import NodeIds
-from kcagc.graph.matrices import canonical_csr, entry_at
+from kcagc.graph.ids import NodeIds, canonical_csr, entry_at
 from kcagc.text import quoted
 
 

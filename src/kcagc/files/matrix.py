@@ -11,7 +11,7 @@ from scipy import io as scipy_io
 from scipy import sparse
 
 from kcagc.files.opening import InputFile
-from kcagc.graph.matrices import numbers
+from kcagc.graph.ids import numbers
 
 # What the two libraries raise when they are given a file that is none of theirs, or half of one.
 _DAMAGE = (

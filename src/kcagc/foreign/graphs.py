@@ -10,8 +10,7 @@ from scipy import sparse
 from kcagc._types import FloatArray
 from kcagc.errors import DataError
 from kcagc.foreign.tensors import plain
-from kcagc.graph.attributed import AttributedGraph
-from kcagc.graph.graph import Graph, as_graph
+from kcagc.graph.graph import AttributedGraph, Graph, as_graph
 from kcagc.graph.ids import NodeIds
 
 

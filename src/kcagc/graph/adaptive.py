@@ -1,7 +1,5 @@
-"""AGC's choice of the filter's order: smooth once more until the clusters stop getting tighter.
-
-Zhang et al., "Attributed graph clustering via adaptive graph convolution", IJCAI 2019: raise ψ by one, cluster, and
-stop when the mean intra-cluster distance rises; the order before that is the answer.
+"""The choice of the filter order ψ by AGC (Zhang et al., "Attributed graph clustering via adaptive graph convolution",
+IJCAI 2019): raise ψ by one, cluster, and stop when the mean intra-cluster distance rises.
 """
 
 from __future__ import annotations
@@ -14,17 +12,16 @@ import numpy as np
 
 from kcagc._types import AnyFloatArray, Features, Labels
 from kcagc.errors import DataError
-from kcagc.graph.attributed import check_features
 from kcagc.graph.filters import HalfFilter, filter_columns
-from kcagc.graph.graph import Graph, as_graph
+from kcagc.graph.graph import Graph, as_graph, check_features
+from kcagc.graph.ids import membership
 from kcagc.parameters import check_count
-from kcagc.partition import membership
 
 _ROWS = 1 << 15  # rows compared with their means at a time
 
 
 class Clustering(Protocol):
-    """Whatever a clustering method returns, as long as it has labels."""
+    """The result of any clustering method."""
 
     @property
     def labels(self) -> Labels:
@@ -36,13 +33,32 @@ Found = TypeVar("Found", bound=Clustering)
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveOrder(Generic[Found]):
-    """The order that was chosen, its clusters and filtered features, and the distance seen at each order from 1 on."""
+    """The result of `adaptive_order`.
+
+    Attributes
+    ----------
+    psi : int
+        The chosen order.
+    found : Clustering
+        The clusters at this order.
+    filtered : ndarray of shape (n_nodes, n_features)
+        The filtered features at this order.
+    distances : list of float
+        The intra-cluster distance at each order from 1 on.
+    stopped : bool
+        False if the distance was still falling at the largest order.
+
+    Examples
+    --------
+    >>> adaptive_order(graph, features, cluster).psi  # doctest: +SKIP
+    3
+    """
 
     psi: int
     found: Found
     filtered: AnyFloatArray
     distances: list[float]
-    stopped: bool  # False: the largest order was reached while the distance was still falling
+    stopped: bool
 
 
 def adaptive_order(
@@ -53,9 +69,32 @@ def adaptive_order(
     max_psi: int = 60,
     progress: Callable[[int, float], None] | None = None,
 ) -> AdaptiveOrder[Found]:
-    """Find ψ for p(λ) = (1 - λ/2)^ψ with `cluster`, which finds clusters in filtered features.
+    """Choose ψ for p(λ) = (1 - λ/2)^ψ: the last order before the intra-cluster distance rises.
 
-    Where smoothing has made rows so alike that there are no longer enough of them to cluster, the search ends as well.
+    The search also stops where the filtered rows have become too similar to cluster.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    features : array-like or sparse matrix of shape (n_nodes, n_features)
+        The features.
+    cluster : callable
+        Takes filtered features and returns an object with `labels`.
+    max_psi : int, default=60
+        The largest order to try.
+    progress : callable, default=None
+        Called with the order and its distance after each order.
+
+    Returns
+    -------
+    AdaptiveOrder
+
+    Examples
+    --------
+    >>> found = adaptive_order(graph, features, lambda rows: fit_kmeans(rows, 5))  # doctest: +SKIP
+    >>> found.psi, found.stopped  # doctest: +SKIP
+    (3, True)
     """
     check_count("max_psi", max_psi)
     graph = as_graph(graph)
@@ -80,9 +119,25 @@ def adaptive_order(
 
 
 def intra_cluster_distance(features: AnyFloatArray, labels: Labels) -> float:
-    """Give the mean over clusters of the mean squared distance between two members drawn with replacement.
+    """Mean over clusters of E‖x - y‖², where x and y are two members drawn with replacement.
 
-    That is twice a cluster's variance, so no pairs are formed: the mean of ‖x_i - x_j‖² is 2 E‖x - E x‖².
+    Computed as twice the variance of a cluster, so that no pairs are formed: E‖x - y‖² = 2 E‖x - E x‖².
+
+    Parameters
+    ----------
+    features : ndarray of shape (n_nodes, n_features)
+        The rows.
+    labels : ndarray of shape (n_nodes,)
+        The cluster of each row.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> intra_cluster_distance(np.array([[0.0], [2.0], [5.0]]), np.array([0, 0, 1]))
+    1.0
     """
     _, codes = np.unique(labels, return_inverse=True)
     sizes = np.bincount(codes)

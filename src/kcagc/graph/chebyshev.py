@@ -1,61 +1,101 @@
-"""Any other low-pass filter, through a Chebyshev expansion of its response on [0, 2].
+"""Any other low-pass filter, as a Chebyshev expansion of its response on [0, 2].
 
-The spectrum of L_s lies in [0, 2], so with x = λ - 1 in [-1, 1] and M = L_s - I = -Â the expansion
-p(λ) ≈ Σ a_j T_j(x) becomes Σ a_j T_j(M) X by the recurrence T_{j+1} = 2 M T_j - T_{j-1}: one sparse product a degree.
-Where the expansion is off by at most ε on [0, 2], the filtered features are off by at most ε ‖X‖ (Frobenius or
+The spectrum of L_s lies in [0, 2]. With x = λ - 1 in [-1, 1] and M = L_s - I = -Â, the expansion p(λ) ≈ Σ a_j T_j(x)
+becomes Σ a_j T_j(M) X by the recurrence T_{j+1} = 2 M T_j - T_{j-1}: one sparse product for each degree. Where the
+expansion has an error of at most ε on [0, 2], the filtered features have an error of at most ε ‖X‖ (Frobenius or
 spectral norm), because M is symmetric.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.polynomial import chebyshev
 
 from kcagc._types import AnyFloatArray, FloatArray
 from kcagc.errors import DataError
-from kcagc.graph.filters import BlockFilter, Filter
+from kcagc.graph.filters import BlockFilter, Filter, StoredFilter, normalised_adjacency
 from kcagc.graph.graph import Graph
-from kcagc.graph.laplacian import normalised_adjacency
 from kcagc.parameters import check_between, check_count
 
-_GRID = 20_001  # odd, so that both ends and the middle of [0, 2] are points of it
+_GRID = np.linspace(0.0, 2.0, 20_001)  # an odd number of points: both ends and the middle are among them
+
+Response = Callable[[FloatArray], FloatArray]
 
 
 class ChebyshevFilter(Filter):
-    """A filter with an arbitrary response p, non-negative and decreasing on [0, 2].
+    """p(λ) ≈ Σ a_j T_j(λ - 1), any response that is non-negative and does not rise on [0, 2].
 
-    The degree is the smallest of 4, 8, 16, ... that brings the error below `tolerance` times the largest value of p,
-    then trimmed while it stays there. `error` is the largest |p - expansion| on a grid of 20,001 points of [0, 2], as
-    computed in float64; filtering in float32 adds the rounding of that. A response that no degree up to `max_degree`
-    reaches is refused with the error that was reached (a step is such a response: smooth it).
+    The degree is the first of 4, 8, 16, ... with a small enough error, less the terms that the tolerance does not
+    need. The filter keeps the coefficients and not the function, so that it can be saved.
+
+    Parameters
+    ----------
+    p : callable
+        The response: takes an array of eigenvalues and returns an array of the same shape.
+    tolerance : float, default=1e-10
+        The largest error of the expansion, relative to the largest value of p.
+    max_degree : int, default=1024
+        The largest degree to try.
+
+    Attributes
+    ----------
+    coefficients : ndarray of shape (degree + 1,)
+        The coefficients a_j.
+    degree : int
+        The number of sparse products of one application.
+    error : float or None
+        The largest |p - expansion| on 20,001 points of [0, 2], in float64; None for a filter made of coefficients.
+
+    Raises
+    ------
+    DataError
+        If p is negative, rises or is not finite on [0, 2], or needs a higher degree than `max_degree`. A step
+        function needs an infinite degree: use a smooth transition instead.
+
+    Examples
+    --------
+    >>> smooth = ChebyshevFilter(lambda x: np.exp(-x), tolerance=1e-3)
+    >>> smooth.degree
+    4
     """
 
-    def __init__(
-        self, p: Callable[[FloatArray], FloatArray], *, tolerance: float = 1e-10, max_degree: int = 1024
-    ) -> None:
+    def __init__(self, p: Response, *, tolerance: float = 1e-10, max_degree: int = 1024) -> None:
         check_between("tolerance", tolerance, 1e-15, 1)
         check_count("max_degree", max_degree)
-        self.p = p
-        self.tolerance = tolerance
-        self._grid = np.linspace(0.0, 2.0, _GRID)
-        self._wanted = _checked_response(p, self._grid)
-        self._allowed = tolerance * max(float(self._wanted.max()), np.finfo(np.float64).tiny)
-        self.coefficients, self.error = self._expand(max_degree)
+        wanted = _checked_response(p)
+        allowed = tolerance * max(float(wanted.max()), np.finfo(np.float64).tiny)
+        self.coefficients = _expand(p, wanted, allowed, max_degree)
+        self.error: float | None = _error(self.coefficients, wanted)
+
+    @classmethod
+    def from_coefficients(cls, coefficients: Sequence[float] | FloatArray) -> Self:
+        """Build a filter from the coefficients a_0, a_1, ... of its expansion."""
+        values = np.array(coefficients, dtype=np.float64)
+        if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
+            raise DataError("filter: Chebyshev coefficients must be one or more finite numbers")
+        made = cls.__new__(cls)
+        made.coefficients, made.error = values, None
+        return made
 
     @property
     def degree(self) -> int:
-        """How many sparse products an application takes."""
+        """The number of sparse products of one application."""
         return len(self.coefficients) - 1
 
     def response(self, eigenvalues: FloatArray, *, norm: float = 2.0) -> FloatArray:
-        """Give p(λ) itself, not the expansion."""
-        return np.asarray(self.p(eigenvalues), dtype=np.float64)
+        """Return the value of the expansion."""
+        return np.asarray(chebyshev.chebval(np.asarray(eigenvalues) - 1, self.coefficients), dtype=np.float64)
+
+    def stored(self) -> StoredFilter:
+        """Return the filter as plain data."""
+        return StoredFilter("chebyshev", coefficients=tuple(self.coefficients.tolist()))
 
     def prepare(self, graph: Graph, dtype: Any) -> BlockFilter:
-        """Give the recurrence of the module's first lines, for one block of columns."""
+        """Return the recurrence T_{j+1} = 2 M T_j - T_{j-1} for one block of columns."""
         operator = -normalised_adjacency(graph, dtype=dtype)
         coefficients = self.coefficients.astype(dtype)
 
@@ -72,53 +112,59 @@ class ChebyshevFilter(Filter):
 
         return filter_block
 
-    def _expand(self, max_degree: int) -> tuple[FloatArray, float]:
-        degree = 4
-        while True:
-            degree = min(degree, max_degree)
-            coefficients: FloatArray = chebyshev.chebinterpolate(self._response_at, degree)
-            error = self._error(coefficients)
-            if error <= self._allowed:
-                return self._trimmed(coefficients)
-            if degree == max_degree:
-                raise DataError(
-                    f"filter: a Chebyshev expansion of degree {degree} is off by {error:.2g}, above the tolerance "
-                    f"{self._allowed:.2g}; use a smoother response, a larger tolerance or a larger max_degree"
-                )
-            degree *= 2
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ChebyshevFilter) and np.array_equal(self.coefficients, other.coefficients)
 
-    def _trimmed(self, coefficients: FloatArray) -> tuple[FloatArray, float]:
-        """Drop the tail that the tolerance does not need; each dropped term adds at most its coefficient."""
-        tail = np.cumsum(np.abs(coefficients[::-1]))[::-1]
-        slack = self._allowed - self._error(coefficients)
-        kept = max(int(np.count_nonzero(tail > slack)), 1)
-        return coefficients[:kept], self._error(coefficients[:kept])
-
-    def _response_at(self, x: Any) -> Any:
-        return np.asarray(self.p(np.asarray(x) + 1), dtype=np.float64)
-
-    def _error(self, coefficients: FloatArray) -> float:
-        return float(np.abs(chebyshev.chebval(self._grid - 1, coefficients) - self._wanted).max())
+    def __hash__(self) -> int:
+        return hash(self.coefficients.tobytes())
 
     def __repr__(self) -> str:
-        name = getattr(self.p, "__name__", "p")
-        return f"ChebyshevFilter({name}, degree={self.degree}, error={self.error:.1e})"
+        # Parties compare this text to agree on a filter, so it must identify the coefficients.
+        digest = hashlib.sha256(self.coefficients.astype("<f8").tobytes()).hexdigest()
+        return f"ChebyshevFilter(degree={self.degree}, sha256={digest[:16]})"
 
 
-def _checked_response(p: Callable[[FloatArray], FloatArray], grid: FloatArray) -> FloatArray:
+def _expand(p: Response, wanted: FloatArray, allowed: float, max_degree: int) -> FloatArray:
+    def at(x: Any) -> Any:
+        return np.asarray(p(np.asarray(x) + 1), dtype=np.float64)
+
+    degree = 4
+    while True:
+        degree = min(degree, max_degree)
+        coefficients: FloatArray = chebyshev.chebinterpolate(at, degree)
+        error = _error(coefficients, wanted)
+        if error <= allowed:
+            break
+        if degree == max_degree:
+            raise DataError(
+                f"filter: a Chebyshev expansion of degree {degree} has an error of {error:.2g}, above the tolerance "
+                f"{allowed:.2g}; use a smoother response, a larger tolerance or a larger max_degree"
+            )
+        degree *= 2
+    # Remove the last terms that the tolerance does not need: each adds at most its coefficient to the error.
+    tail = np.cumsum(np.abs(coefficients[::-1]))[::-1]
+    return coefficients[: max(int(np.count_nonzero(tail > allowed - error)), 1)]
+
+
+def _error(coefficients: FloatArray, wanted: FloatArray) -> float:
+    return float(np.abs(chebyshev.chebval(_GRID - 1, coefficients) - wanted).max())
+
+
+def _checked_response(p: Response) -> FloatArray:
+    """Return the values of p on the grid; raise `DataError` where p is not a low-pass response."""
     try:
-        values = np.asarray(p(grid), dtype=np.float64)
+        values = np.asarray(p(_GRID), dtype=np.float64)
     except TypeError as error:
-        raise DataError(f"filter: p must take an array of eigenvalues and give an array ({error})") from error
-    if values.shape != grid.shape:
-        raise DataError(f"filter: p gave shape {values.shape} for eigenvalues of shape {grid.shape}")
+        raise DataError(f"filter: p must take an array of eigenvalues and return an array ({error})") from error
+    if values.shape != _GRID.shape:
+        raise DataError(f"filter: p returned shape {values.shape} for eigenvalues of shape {_GRID.shape}")
     if not np.isfinite(values).all():
-        raise DataError(f"filter: p({grid[~np.isfinite(values)][0]:g}) is not finite")
+        raise DataError(f"filter: p({_GRID[~np.isfinite(values)][0]:g}) is not finite")
     rounding = 1e-12 * max(float(np.abs(values).max()), 1e-300)
     if (values < -rounding).any():
-        raise DataError(f"filter: p must not be negative on [0, 2], but p({grid[values < -rounding][0]:g}) is")
+        raise DataError(f"filter: p must not be negative on [0, 2], but p({_GRID[values < -rounding][0]:g}) is")
     rises = np.diff(values) > rounding
     if rises.any():
         at = int(np.flatnonzero(rises)[0])
-        raise DataError(f"filter: p must not rise on [0, 2], but does between {grid[at]:g} and {grid[at + 1]:g}")
+        raise DataError(f"filter: p must not rise on [0, 2], but it rises between {_GRID[at]:g} and {_GRID[at + 1]:g}")
     return values

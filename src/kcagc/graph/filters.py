@@ -1,7 +1,10 @@
-"""Low-pass graph filters X̄ = Q p(Λ) Qᵀ X as objects, computed by repeated sparse products only.
+"""Low-pass graph filters: X̄ = Q p(Λ) Qᵀ X, where L_s = Q Λ Qᵀ (Protocol 1, lines 1 to 3).
 
-With L_s = QΛQᵀ and p(λ) = (1 - λ/c)^ψ, the filter Q p(Λ) Qᵀ is the ψ-th power of I - L_s/c: ψ products with one sparse
-matrix, never an eigendecomposition (the paper's Protocol 1, lines 1 to 3).
+The Laplacian is L_s = I - D^(-1/2) (A + I) D^(-1/2). Self loops are added before normalising, as AGC does: this
+reproduces the published figures, and an isolated node keeps its features.
+
+With p(λ) = (1 - λ/c)^ψ the filter is the ψ-th power of I - L_s/c: ψ products with one sparse matrix, and no
+eigendecomposition.
 """
 
 from __future__ import annotations
@@ -11,39 +14,166 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import numpy as np
 from scipy import sparse
+from scipy.sparse import linalg
 
 from kcagc._types import AnyFloatArray, Features, FloatArray, Sparse
-from kcagc.graph.attributed import check_features
-from kcagc.graph.graph import Graph, as_graph
-from kcagc.graph.laplacian import laplacian_norm, normalised_laplacian
+from kcagc.errors import ParameterError
+from kcagc.graph.graph import Graph, as_graph, check_features
 from kcagc.parameters import check_between, check_choice, check_count
 
-# Columns filtered at a time. Wide enough that one random access to a node's row serves many columns, narrow enough
-# that the few buffers a thread holds stay small beside the features.
+# Columns filtered at a time: enough that one random access to a node's row serves many columns, and few enough that
+# the buffers of a thread stay small compared with the features.
 BLOCK_COLUMNS = 32
+
+# Costs in nanoseconds of one core, for the choice between a filtered table and an operator (`filter_for_projection`).
+_PRODUCT = 1.0  # one entry of a sparse matrix times one vector
+_WIDE_PRODUCT = 0.05  # the same in a product with a block, for each vector and each byte of a number
+_CALL = 5_000.0  # one call of a product
+_DENSE = 0.05  # one multiplication in a product of dense matrices
+_SPECTRUM = 50  # multiplications by the dense table for each singular vector, in units of its shorter side
 
 BlockFilter = Callable[[AnyFloatArray], AnyFloatArray]
 
 
+def normalised_adjacency(graph: Graph, *, dtype: Any = np.float64) -> Sparse:
+    """Â = D^(-1/2) (A + I) D^(-1/2), where D holds the row sums of A + I.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph with adjacency matrix A.
+    dtype : data-type, default=numpy.float64
+        The type of the result.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of shape (n_nodes, n_nodes)
+        A matrix that is symmetric to the last bit.
+
+    Examples
+    --------
+    >>> normalised_adjacency(Graph.from_edges([0], [1])).toarray()
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    """
+    looped = sparse.csr_array(graph.adjacency.astype(np.float64) + sparse.eye_array(graph.n_nodes, format="csr"))
+    scale = 1.0 / np.sqrt(looped.sum(axis=1))
+    both = np.repeat(scale, np.diff(looped.indptr))
+    both *= scale[looped.indices]  # the same product for (i, j) and (j, i): exactly symmetric
+    looped.data *= both
+    looped.sort_indices()
+    return looped.astype(dtype, copy=False)
+
+
+def normalised_laplacian(graph: Graph, *, dtype: Any = np.float64) -> Sparse:
+    """L_s = I - Â, the symmetric normalised Laplacian; its eigenvalues lie in [0, 2).
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    dtype : data-type, default=numpy.float64
+        The type of the result.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of shape (n_nodes, n_nodes)
+
+    Examples
+    --------
+    >>> normalised_laplacian(Graph.from_edges([0], [1])).toarray()
+    array([[ 0.5, -0.5],
+           [-0.5,  0.5]])
+    """
+    # The diagonal is the share of a node's weight on edges to other nodes. Computed as 1 - Â_ii it would lose all
+    # digits where these edges weigh little compared with the self loop.
+    adjacency = normalised_adjacency(graph)
+    loops = graph.adjacency.diagonal().astype(np.float64)
+    outward = (graph.adjacency - sparse.diags_array(loops, format="csr")).sum(axis=1)
+    diagonal = outward / (outward + loops + 1)
+    laplacian = sparse.csr_array(-adjacency)
+    laplacian.setdiag(diagonal)
+    return laplacian.astype(dtype, copy=False)
+
+
+def laplacian_norm(graph: Graph) -> float:
+    """‖L_s‖, the largest eigenvalue, by the Lanczos method with a fixed initial vector.
+
+    The result is exact to 1e-10 on most graphs, and to about 1e-4 on long thin graphs (a path of 20,000 nodes),
+    whose largest eigenvalues almost coincide. Both are sufficient for a filter.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+
+    Returns
+    -------
+    float
+        A number in [0, 2); 0 for a graph without edges.
+
+    Examples
+    --------
+    >>> laplacian_norm(Graph.from_edges([0], [1]))
+    1.0
+    """
+    if graph.n_edges == 0:
+        return 0.0
+    laplacian = normalised_laplacian(graph)
+    n = graph.n_nodes
+    if n <= 64:  # small enough for a dense computation, and too small for Lanczos
+        return float(np.linalg.eigvalsh(laplacian.toarray())[-1])
+    start = np.random.default_rng(0).standard_normal(n)
+    options = {"k": 1, "which": "LA", "v0": start, "ncv": min(n - 1, 40), "return_eigenvectors": False}
+    try:
+        largest = linalg.eigsh(laplacian, tol=1e-10, maxiter=60, **options)
+    except linalg.ArpackNoConvergence:
+        largest = linalg.eigsh(laplacian, tol=1e-4, **options)
+    return float(largest[0])
+
+
 class Filter(ABC):
-    """A non-negative, decreasing frequency response p(λ) on [0, 2] that can be applied to features on a graph."""
+    """p(λ), a frequency response that is non-negative and does not rise on [0, 2], applied as Q p(Λ) Qᵀ X.
+
+    Base class of all filters. A subclass implements `response` and `prepare`.
+
+    Attributes
+    ----------
+    degree : int or None
+        The number of sparse products of one application; None where it is unknown.
+
+    Examples
+    --------
+    >>> HalfFilter(1).apply(Graph.from_edges([0], [1]), [[1.0], [0.0]])
+    array([[0.75],
+           [0.25]])
+    """
 
     @abstractmethod
     def response(self, eigenvalues: FloatArray, *, norm: float = 2.0) -> FloatArray:
-        """Give p(λ); `norm` is ‖L_s‖, for filters that depend on it."""
+        """Return p(λ) for each eigenvalue; `norm` is ‖L_s‖, for filters that depend on it."""
 
     @abstractmethod
     def prepare(self, graph: Graph, dtype: Any) -> BlockFilter:
-        """Give the function that filters one block of columns on this graph."""
+        """Return the function that filters one block of columns on this graph."""
 
     @property
     def degree(self) -> int | None:
-        """How many sparse products an application takes; None where that is not known."""
+        """The number of sparse products of one application; None where it is unknown."""
         return None
+
+    def fixed_on(self, graph: Graph) -> Filter:
+        """Return the filter with the same response on every graph, taken from this graph."""
+        return self
+
+    def stored(self) -> StoredFilter:
+        """Return the filter as plain data."""
+        return StoredFilter("custom")
 
     def apply(
         self,
@@ -53,10 +183,23 @@ class Filter(ABC):
         dtype: Any = None,
         n_threads: int | None = None,
     ) -> AnyFloatArray:
-        """Filter every column; gives a dense array of the features' shape in float32 or float64.
+        """Compute X̄ = Q p(Λ) Qᵀ X.
 
-        Columns go through in blocks, so that beyond the result only a few blocks for each thread are held. A column's
-        result does not depend on the block or thread that computed it.
+        Parameters
+        ----------
+        graph : Graph or sparse matrix of shape (n_nodes, n_nodes)
+            The graph.
+        features : array-like or sparse matrix of shape (n_nodes, n_features)
+            The features X.
+        dtype : {numpy.float32, numpy.float64}, default=None
+            The type to compute in. None takes that of the features.
+        n_threads : int, default=None
+            The number of threads. None takes the number of cores. The result does not depend on it.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes, n_features)
+            The filtered features. Beyond them, only a few blocks of columns are held in memory.
         """
         graph = as_graph(graph)
         features = check_features(features, n_nodes=graph.n_nodes)
@@ -65,12 +208,159 @@ class Filter(ABC):
         return filter_columns(self.prepare(graph, chosen), features, chosen, n_threads=n_threads)
 
 
+class StoredFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A filter as plain data, for files and journals."""
+
+    kind: Literal["half", "norm", "chebyshev", "custom"]
+    psi: int = 0
+    norm: float | None = None
+    coefficients: tuple[float, ...] = ()
+
+    def restore(self, custom: Filter | None = None) -> Filter:
+        """Return the filter; `custom` is used where it belongs to a class that plain data cannot describe."""
+        if self.kind == "half":
+            return HalfFilter(self.psi)
+        if self.kind == "norm":
+            return NormFilter(self.psi, self.norm)
+        if self.kind == "chebyshev":
+            from kcagc.graph.chebyshev import ChebyshevFilter  # noqa: PLC0415 - most runs do not need it
+
+            return ChebyshevFilter.from_coefficients(self.coefficients)
+        if custom is None:
+            raise ParameterError(
+                "filter: a Filter subclass cannot be stored; use HalfFilter, NormFilter or ChebyshevFilter"
+            )
+        return custom
+
+
+class _PowerFilter(Filter):
+    """p(λ) = (1 - λ/c)^ψ: ψ products with I - L_s/c."""
+
+    psi: int
+
+    @abstractmethod
+    def _cutoff(self, graph: Graph) -> float:
+        """Return c, the frequency at which the response is zero."""
+
+    @property
+    def degree(self) -> int:
+        """The number of sparse products of one application."""
+        return self.psi
+
+    def prepare(self, graph: Graph, dtype: Any) -> BlockFilter:
+        if self.psi == 0:
+            return lambda block: block
+        step = self.step(graph, dtype)
+
+        def filter_block(block: AnyFloatArray) -> AnyFloatArray:
+            for _ in range(self.psi):
+                block = step @ block
+            return block
+
+        return filter_block
+
+    def step(self, graph: Graph, dtype: Any) -> Sparse:
+        """Return the sparse matrix of one step, I - L_s/c."""
+        identity = sparse.eye_array(graph.n_nodes, format="csr")
+        cutoff = self._cutoff(graph)
+        if cutoff == 0:  # a graph without edges
+            return identity.astype(dtype)
+        return sparse.csr_array(identity - normalised_laplacian(graph) / cutoff, dtype=dtype)
+
+
+@dataclass(frozen=True)
+class HalfFilter(_PowerFilter):
+    """p(λ) = (1 - λ/2)^ψ, the filter of AGC and the first of the paper.
+
+    Parameters
+    ----------
+    psi : int
+        The order ψ ≥ 0. Each step averages a node with its neighbours.
+
+    Raises
+    ------
+    ParameterError
+        If `psi` is not an integer of at least 0.
+
+    Examples
+    --------
+    >>> HalfFilter(2).response(np.array([0.0, 1.0, 2.0]))
+    array([1.  , 0.25, 0.  ])
+    """
+
+    psi: int
+
+    def __post_init__(self) -> None:
+        check_count("psi", self.psi, least=0)
+
+    def response(self, eigenvalues: FloatArray, *, norm: float = 2.0) -> FloatArray:
+        """Return (1 - λ/2)^ψ."""
+        return (1 - eigenvalues / 2) ** self.psi
+
+    def stored(self) -> StoredFilter:
+        """Return the filter as plain data."""
+        return StoredFilter("half", int(self.psi))
+
+    def _cutoff(self, graph: Graph) -> float:
+        return 2.0
+
+
+@dataclass(frozen=True)
+class NormFilter(_PowerFilter):
+    """p(λ) = (1 - λ/‖L_s‖)^ψ, the second filter of the paper: zero at the highest frequency of the graph.
+
+    A graph without edges has ‖L_s‖ = 0; its features are not changed.
+
+    Parameters
+    ----------
+    psi : int
+        The order ψ ≥ 0.
+    norm : float, default=None
+        A number to use for ‖L_s‖. None computes it from the graph that is filtered. Pass the norm of a fitted graph
+        to filter a larger graph in the same way.
+
+    Raises
+    ------
+    ParameterError
+        If `psi` is not an integer of at least 0, or `norm` is not in [0, 2].
+
+    Examples
+    --------
+    >>> NormFilter(1).apply(Graph.from_edges([0], [1]), [[1.0], [0.0]])
+    array([[0.5],
+           [0.5]])
+    """
+
+    psi: int
+    norm: float | None = None
+
+    def __post_init__(self) -> None:
+        check_count("psi", self.psi, least=0)
+        if self.norm is not None:
+            check_between("norm", self.norm, 0.0, 2.0)
+
+    def fixed_on(self, graph: Graph) -> NormFilter:
+        """Return the filter with the norm of this graph."""
+        return self if self.norm is not None else NormFilter(self.psi, min(laplacian_norm(graph), 2.0))
+
+    def response(self, eigenvalues: FloatArray, *, norm: float = 2.0) -> FloatArray:
+        """Return (1 - λ/‖L_s‖)^ψ."""
+        return (1 - eigenvalues / norm) ** self.psi if norm > 0 else np.ones_like(eigenvalues)
+
+    def stored(self) -> StoredFilter:
+        """Return the filter as plain data."""
+        return StoredFilter("norm", int(self.psi), self.norm)
+
+    def _cutoff(self, graph: Graph) -> float:
+        return laplacian_norm(graph) if self.norm is None else self.norm
+
+
 def filter_columns(
     filter_block: BlockFilter, features: Features, dtype: Any, *, n_threads: int | None = None
 ) -> AnyFloatArray:
-    """Send the columns of `features` through `filter_block`, a block at a time, several threads side by side.
+    """Filter the columns of `features` in blocks, several threads in parallel.
 
-    SciPy's sparse product runs on one core and releases the interpreter's lock, so blocks are what threads share.
+    SciPy's sparse product runs on one core and releases the interpreter lock, so each thread takes a block.
     """
     columns = sparse.csc_array(features) if sparse.issparse(features) else features
     result = np.empty(features.shape, dtype=dtype)
@@ -92,81 +382,60 @@ def filter_columns(
     return result
 
 
-class _PowerFilter(Filter):
-    """p(λ) = (1 - λ/c)^ψ: ψ products with I - L_s/c."""
+@dataclass(frozen=True, eq=False)
+class FilteredOperator:
+    """X̄ = P X as an operator, without the filtered table itself.
 
-    psi: int
-
-    @abstractmethod
-    def _cutoff(self, graph: Graph) -> float:
-        """Give c, where the response reaches zero."""
-
-    @property
-    def degree(self) -> int:
-        """How many sparse products an application takes."""
-        return self.psi
-
-    def prepare(self, graph: Graph, dtype: Any) -> BlockFilter:
-        if self.psi == 0:
-            return lambda block: block
-        step = self.step(graph, dtype)
-
-        def filter_block(block: AnyFloatArray) -> AnyFloatArray:
-            for _ in range(self.psi):
-                block = step @ block
-            return block
-
-        return filter_block
-
-    def step(self, graph: Graph, dtype: Any) -> Sparse:
-        """Give the sparse matrix of one step, I - L_s/c."""
-        identity = sparse.eye_array(graph.n_nodes, format="csr")
-        cutoff = self._cutoff(graph)
-        if cutoff == 0:  # no edges, nothing to smooth
-            return identity.astype(dtype)
-        return sparse.csr_array(identity - normalised_laplacian(graph) / cutoff, dtype=dtype)
-
-
-@dataclass(frozen=True)
-class HalfFilter(_PowerFilter):
-    """p(λ) = (1 - λ/2)^ψ, AGC's filter and the paper's first: ψ steps of the mean of a node and its neighbours."""
-
-    psi: int
-
-    def __post_init__(self) -> None:
-        check_count("psi", self.psi, least=0)
-
-    def response(self, eigenvalues: FloatArray, *, norm: float = 2.0) -> FloatArray:
-        """Give (1 - λ/2)^ψ."""
-        return (1 - eigenvalues / 2) ** self.psi
-
-    def _cutoff(self, graph: Graph) -> float:
-        return 2.0
-
-
-@dataclass(frozen=True)
-class NormFilter(_PowerFilter):
-    """p(λ) = (1 - λ/‖L_s‖)^ψ, the paper's second: zero at the graph's own highest frequency.
-
-    A graph without edges has ‖L_s‖ = 0 and nothing to smooth; its features stay as they are. A `norm` that is given is
-    used instead of the graph's own: the filter of one graph, applied to a larger one.
+    Filtering fills a sparse table. For products with a few vectors the filter can work on the vectors instead:
+    X̄ v = P (X v) and X̄ᵀ u = Xᵀ (P u), because P = Q p(Λ) Qᵀ is symmetric. `dtype` is the type of the features; all
+    products are computed in float64.
     """
 
-    psi: int
-    norm: float | None = None
+    features: Sparse
+    transposed: Sparse
+    filter_block: BlockFilter
+    dtype: np.dtype[Any]
 
-    def __post_init__(self) -> None:
-        check_count("psi", self.psi, least=0)
-        if self.norm is not None:
-            check_between("norm", self.norm, 0.0, 2.0)
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the table."""
+        n, m = self.features.shape
+        return int(n), int(m)
 
-    def fixed_on(self, graph: Graph) -> NormFilter:
-        """Give the filter with this graph's norm."""
-        return self if self.norm is not None else NormFilter(self.psi, min(laplacian_norm(graph), 2.0))
+    def __len__(self) -> int:
+        return self.shape[0]
 
-    def response(self, eigenvalues: FloatArray, *, norm: float = 2.0) -> FloatArray:
-        """Give (1 - λ/‖L_s‖)^ψ."""
-        return (1 - eigenvalues / norm) ** self.psi if norm > 0 else np.ones_like(eigenvalues)
+    def times(self, vectors: FloatArray) -> FloatArray:
+        """Return X̄ times one or several vectors."""
+        return np.asarray(self.filter_block(self.features @ vectors), dtype=np.float64)
 
-    def _cutoff(self, graph: Graph) -> float:
-        return laplacian_norm(graph) if self.norm is None else self.norm
+    def normal(self, vector: FloatArray) -> FloatArray:
+        """Return X̄ᵀ X̄ times a vector."""
+        return np.asarray(self.transposed @ self.filter_block(self.times(vector)), dtype=np.float64)
+
+    def to_dense(self) -> AnyFloatArray:
+        """Return the filtered table."""
+        return filter_columns(self.filter_block, self.features, np.float64)
+
+
+def filter_for_projection(
+    chosen: Filter, graph: Graph, features: Features, n_components: int, *, n_threads: int | None = None
+) -> AnyFloatArray | FilteredOperator:
+    """Filter checked features, as a table or as an operator: the cheaper way to `n_components` singular vectors."""
+    if sparse.issparse(features) and _operator_is_cheaper(chosen, graph, features, n_components):
+        table = sparse.csr_array(features, dtype=np.float64)
+        filter_block = chosen.prepare(graph, np.float64)
+        return FilteredOperator(table, sparse.csr_array(table.T), filter_block, np.dtype(features.dtype))
+    return filter_columns(chosen.prepare(graph, features.dtype), features, features.dtype, n_threads=n_threads)
+
+
+def _operator_is_cheaper(chosen: Filter, graph: Graph, features: Sparse, q: int) -> bool:
+    """Compare the Lanczos iterations on the operator with filtering all columns and decomposing the table."""
+    n, m = features.shape
+    if chosen.degree is None or not q < min(n, m) // 2:
+        return False
+    entries = chosen.degree * (graph.adjacency.nnz + n)
+    iterations = 30 + 3 * q
+    operator = iterations * 2 * (_PRODUCT * (features.nnz + entries) + _CALL * (chosen.degree + 1))
+    table = _WIDE_PRODUCT * features.dtype.itemsize * m * entries + _DENSE * n * m * min(n, m, _SPECTRUM * q)
+    return bool(operator < table)

@@ -1,4 +1,4 @@
-"""An undirected weighted graph that has been checked: whatever holds one need not check again."""
+"""Undirected graphs and the features of their nodes, checked once so that later code can rely on them."""
 
 from __future__ import annotations
 
@@ -10,24 +10,35 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from kcagc._types import FloatArray, IntArray, Sparse
-from kcagc.errors import DataError
-from kcagc.graph.ids import NodeIds, one_kind
-from kcagc.graph.matrices import canonical_csr, entry_at, numbers
+from kcagc._types import Features, FloatArray, IntArray, Sparse
+from kcagc.errors import DataError, ParameterError
+from kcagc.graph.ids import NodeIds, canonical_csr, entry_at, float_type, numbers, one_kind
 from kcagc.parameters import check_choice, check_count, check_weights
 
 Symmetrise = Literal["max", "mean", "sum"]
 Repeats = Literal["same", "sum"]
 
-_LISTED = 5  # how many offending places an error names before it only counts
+_LISTED = 5  # entries that an error names; further ones are counted
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """An undirected graph: a symmetric CSR `adjacency` of non-negative finite weights, and optional node `ids`.
+    """An undirected weighted graph.
 
-    Make one with `Graph.from_matrix` or `Graph.from_edges`; both check what they are given and say what is wrong
-    where. Self loops that are given are kept (the Laplacian adds one more to every node).
+    Build one with `from_matrix` or `from_edges`: both check their input. Self loops in the input are kept; the
+    Laplacian adds one more to every node.
+
+    Attributes
+    ----------
+    adjacency : scipy.sparse.csr_array of shape (n_nodes, n_nodes)
+        Symmetric matrix of finite, non-negative weights.
+    ids : NodeIds or None, default=None
+        The name of each node, in row order.
+
+    Examples
+    --------
+    >>> Graph.from_edges([0, 1], [1, 2])
+    Graph(3 nodes, 2 edges)
     """
 
     adjacency: Sparse
@@ -41,10 +52,25 @@ class Graph:
         ids: Iterable[Any] | None = None,
         symmetrise: Symmetrise | None = None,
     ) -> Graph:
-        """Check a matrix of edge weights.
+        """Build a graph from a matrix of edge weights.
 
-        An asymmetric matrix is refused, because a directed graph has no Laplacian of the kind used here; with
-        `symmetrise` each pair of weights w(i, j), w(j, i) becomes its "max", "mean" or "sum".
+        Parameters
+        ----------
+        adjacency : array-like or sparse matrix of shape (n_nodes, n_nodes)
+            Finite, non-negative weights.
+        ids : iterable of int or str, default=None
+            The name of each node, in row order.
+        symmetrise : {"max", "mean", "sum"}, default=None
+            How to combine the weights of (i, j) and (j, i). None rejects an asymmetric matrix.
+
+        Returns
+        -------
+        Graph
+
+        Raises
+        ------
+        DataError
+            If the matrix is not square, not symmetric, or has an unusable weight.
         """
         matrix = canonical_csr(numbers(adjacency, "adjacency")).copy()
         rows, columns = matrix.shape
@@ -69,18 +95,37 @@ class Graph:
         ids: Iterable[Any] | None = None,
         repeats: Repeats = "same",
     ) -> Graph:
-        """Build the graph from a list of undirected edges, in either direction or both.
+        """Build a graph from a list of undirected edges.
 
-        Without `ids`, ends are node numbers 0..n_nodes-1; with `ids` they are looked up there. An edge that is listed
-        again (in either direction) with the same weight counts once; with another weight it is refused, unless
-        `repeats="sum"` says that weights add up.
+        Parameters
+        ----------
+        sources, targets : iterable of int or str
+            The two ends of each edge: entries of `ids`, or node numbers from 0 where `ids` is None.
+        weights : array-like of shape (n_edges,), default=None
+            The weight of each edge. None means 1.
+        n_nodes : int, default=None
+            The number of nodes. None takes it from `ids` or from the largest node number.
+        ids : iterable of int or str, default=None
+            The name of each node, in row order.
+        repeats : {"same", "sum"}, default="same"
+            What to do with an edge that is listed again, in either direction. "same" counts it once and rejects a
+            different weight; "sum" adds the weights.
+
+        Returns
+        -------
+        Graph
+
+        Raises
+        ------
+        DataError
+            If an end is unknown, a weight is unusable, or repeated edges disagree.
         """
         check_count("n_nodes", n_nodes, optional=True)
         known = _ids_for(ids, n_nodes)
         source, target = _edge_ends(sources, targets, known, n_nodes)
         n = len(known) if known is not None else n_nodes if n_nodes is not None else _implied(source, target)
         if n == 0:
-            raise DataError("edges: the graph has no nodes; give n_nodes or ids")
+            raise DataError("edges: the graph has no nodes; pass n_nodes or ids")
         weight = _edge_weights(weights, len(source))
         low, high, weight = _combine_repeats(np.minimum(source, target), np.maximum(source, target), weight, repeats)
         loop = low == high
@@ -105,22 +150,22 @@ class Graph:
 
     @property
     def n_nodes(self) -> int:
-        """How many nodes there are, isolated ones included."""
+        """The number of nodes, including isolated ones."""
         return int(self.adjacency.shape[0])
 
     @property
     def n_edges(self) -> int:
-        """How many undirected edges there are; self loops are counted in `n_self_loops`."""
+        """The number of undirected edges, without self loops."""
         return (int(self.adjacency.nnz) - self.n_self_loops) // 2
 
     @property
     def n_self_loops(self) -> int:
-        """How many nodes have an edge to themselves."""
+        """The number of nodes with an edge to themselves."""
         return int(np.count_nonzero(self.adjacency.diagonal()))
 
     @property
     def n_isolated(self) -> int:
-        """How many nodes have no edge to another node."""
+        """The number of nodes without an edge to another node."""
         others = np.diff(self.adjacency.indptr) - (self.adjacency.diagonal() != 0)
         return int(np.count_nonzero(others == 0))
 
@@ -129,8 +174,123 @@ class Graph:
 
 
 def as_graph(adjacency: Graph | Sparse | ArrayLike) -> Graph:
-    """Take a `Graph` as it is, and check anything else as a matrix."""
+    """Return a `Graph` unchanged; build one from any other matrix."""
     return adjacency if isinstance(adjacency, Graph) else Graph.from_matrix(adjacency)
+
+
+@dataclass(frozen=True, eq=False)
+class AttributedGraph:
+    """A graph with the features of its nodes.
+
+    Attributes
+    ----------
+    graph : Graph
+        The checked graph.
+    features : ndarray or scipy.sparse.csr_array of shape (n_nodes, n_features)
+        The checked features; row i belongs to node i.
+
+    Examples
+    --------
+    >>> data = AttributedGraph.build([[0, 1], [1, 0]], [[0.5], [1.5]])
+    >>> data.features.shape
+    (2, 1)
+    """
+
+    graph: Graph
+    features: Features
+
+    @classmethod
+    def build(
+        cls,
+        adjacency: Graph | Sparse | ArrayLike,
+        features: Features,
+        *,
+        ids: Iterable[Any] | None = None,
+        feature_ids: Iterable[Any] | None = None,
+        symmetrise: Symmetrise | None = None,
+    ) -> AttributedGraph:
+        """Check a graph and its features.
+
+        Parameters
+        ----------
+        adjacency : Graph, array-like or sparse matrix of shape (n_nodes, n_nodes)
+            The graph, or its edge weights.
+        features : array-like or sparse matrix of shape (n_nodes, n_features)
+            One row for each node.
+        ids : iterable of int or str, default=None
+            The name of each node, where `adjacency` is a matrix.
+        feature_ids : iterable of int or str, default=None
+            The node of each row of `features`. None means that rows are in the order of the nodes.
+        symmetrise : {"max", "mean", "sum"}, default=None
+            See `Graph.from_matrix`.
+
+        Returns
+        -------
+        AttributedGraph
+
+        Raises
+        ------
+        DataError
+            If the graph or the features are unusable, or their nodes differ.
+        ParameterError
+            If `ids` or `symmetrise` is given together with a `Graph`.
+        """
+        if not isinstance(adjacency, Graph):
+            graph = Graph.from_matrix(adjacency, ids=ids, symmetrise=symmetrise)
+        elif ids is None and symmetrise is None:
+            graph = adjacency
+        else:
+            raise ParameterError("ids, symmetrise: not allowed with a Graph; pass them to Graph.from_matrix")
+        checked = check_features(features, n_nodes=graph.n_nodes)
+        if feature_ids is not None:
+            if graph.ids is None:
+                raise DataError("features: rows have ids, but the graph has none; build the graph with ids")
+            checked = checked[graph.ids.alignment(feature_ids, where="features")]
+        return cls(graph, checked)
+
+
+def check_features(features: Features, *, n_nodes: int | None = None, where: str = "features") -> Features:
+    """Return features as a float CSR array or a C-contiguous float ndarray.
+
+    Dense features of the right type are not copied.
+
+    Parameters
+    ----------
+    features : array-like or sparse matrix of shape (n_nodes, n_features)
+        Real, finite numbers. float32 stays float32; any other type becomes float64.
+    n_nodes : int, default=None
+        The number of rows to require. None accepts any number.
+    where : str, default="features"
+        The name of the table in error messages.
+
+    Returns
+    -------
+    ndarray or scipy.sparse.csr_array of shape (n_nodes, n_features)
+
+    Raises
+    ------
+    DataError
+        If the table has the wrong number of rows, no columns, or a value that is not a finite number.
+
+    Examples
+    --------
+    >>> check_features([[1, 2]]).dtype
+    dtype('float64')
+    """
+    given = numbers(features, where)
+    if sparse.issparse(given):
+        checked = canonical_csr(given)
+        values = checked.data
+    else:
+        checked = values = np.ascontiguousarray(given, dtype=float_type(given.dtype))
+    if n_nodes is not None and checked.shape[0] != n_nodes:
+        raise DataError(f"{where}: {checked.shape[0]} rows, but the graph has {n_nodes} nodes")
+    if checked.shape[1] == 0:
+        raise DataError(f"{where}: there are no columns")
+    if not np.isfinite(values).all():
+        row, column = entry_at(checked, int(np.flatnonzero(~np.isfinite(values))[0]))
+        raise DataError(f"{where}: the value in row {row}, column {column} is {checked[row, column]}")
+    return checked
 
 
 def _ids_for(ids: Iterable[Any] | None, n_nodes: int | None) -> NodeIds | None:
@@ -164,16 +324,13 @@ def _symmetrised(matrix: Sparse, how: Symmetrise) -> Sparse:
             result = sparse.csr_array(matrix + other)
         if how == "mean":
             result /= 2
-        _check_weights(result)  # a sum of finite weights can be infinite
+        _check_weights(result)  # the sum of finite weights can be infinite
     result.sort_indices()
     return result
 
 
 def _symmetric(matrix: Sparse) -> Sparse:
-    """Refuse an asymmetric matrix; weights that differ in their last bits alone are made equal.
-
-    Two programs that add up the same edge in different orders differ by that much.
-    """
+    """Raise `DataError` for an asymmetric matrix; make weights equal that differ by rounding only."""
     difference = sparse.coo_array(matrix - matrix.T)
     if difference.nnz == 0:
         return matrix
@@ -185,7 +342,7 @@ def _symmetric(matrix: Sparse) -> Sparse:
         raise DataError(
             f"adjacency: must be symmetric, but weight ({row[at]}, {column[at]}) is {one[at]:g} and "
             f"({column[at]}, {row[at]}) is {other[at]:g} (pairs that differ: {int(wrong.sum()) // 2}); "
-            'Graph.from_matrix(adjacency, symmetrise="max") makes it so, as do "mean" and "sum"'
+            'use Graph.from_matrix(adjacency, symmetrise="max"), or "mean" or "sum"'
         )
     return _symmetrised(matrix, "mean")
 
@@ -206,24 +363,24 @@ def _node_numbers(values: Iterable[Any], where: str, n_nodes: int | None) -> Int
     array = one_kind(values, where)
     if isinstance(array, list):
         raise DataError(
-            f"{where}: row 0 is {array[0]!r}, and without ids nodes are numbered from 0; "
-            "give ids, such as sorted({*sources, *targets})"
+            f"{where}: row 0 is {array[0]!r}, but without ids nodes are numbered from 0; "
+            "pass ids, such as sorted({*sources, *targets})"
         )
     wrong = array < 0 if n_nodes is None else (array < 0) | (array >= n_nodes)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
-        limit = "" if n_nodes is None else f", and nodes are 0 to {n_nodes - 1}"
+        limit = "" if n_nodes is None else f", but nodes are 0 to {n_nodes - 1}"
         raise DataError(f"{where}: row {row} is {array[row]}{limit}")
     return array
 
 
 def _implied(*ends: IntArray) -> int:
-    """Take the number of nodes from the largest number used, unless that looks like an id rather than a count."""
+    """Return the largest node number plus one; raise `DataError` if that number looks like an id."""
     largest = max((int(end.max()) for end in ends if end.size), default=-1)
     if largest > max(1_000_000, 1000 * len(ends[0])):
         raise DataError(
             f"edges: the largest node number is {largest} for {len(ends[0])} edges; "
-            "if these are ids, give ids, and if there are so many nodes, give n_nodes"
+            "if these are ids, pass ids; if the graph has that many nodes, pass n_nodes"
         )
     return largest + 1
 
@@ -240,7 +397,7 @@ def _edge_weights(weights: ArrayLike | None, n_edges: int) -> FloatArray:
 def _combine_repeats(
     low: IntArray, high: IntArray, weight: FloatArray, repeats: Repeats
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """Keep each undirected edge once."""
+    """Return each undirected edge once."""
     check_choice("repeats", repeats, get_args(Repeats))
     order = np.lexsort((high, low))
     first = np.ones(len(order), dtype=bool)
@@ -252,7 +409,7 @@ def _combine_repeats(
     if repeats == "sum":
         with np.errstate(over="ignore"):
             combined = np.add.reduceat(sorted_weight, starts)
-        check_weights(combined, len(starts), "edges, added up")
+        check_weights(combined, len(starts), "edges, summed")
     else:
         combined = sorted_weight[starts]
         differs = sorted_weight != np.repeat(combined, np.diff(np.append(starts, len(order))))

@@ -1,4 +1,4 @@
-"""Node ids: what organisations call a node, and the row it stands for."""
+"""Checks of what users pass in: node ids (the names of nodes, and the row of each) and matrices."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
-from kcagc._types import IntArray
+from kcagc._types import FloatArray, IntArray, Labels, Sparse
 from kcagc.errors import DataError
 from kcagc.text import quoted
 
@@ -17,13 +18,19 @@ _LARGEST = np.iinfo(np.int64).max
 
 
 class NodeIds:
-    """Distinct node ids in row order; all are whole numbers or all are strings, never a mixture."""
+    """Distinct node ids in row order, either all integers or all strings.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_nodes,) or list of str
+        The ids; integers are an int64 array, strings a list.
+    """
 
     def __init__(self, values: IntArray | list[str], *, where: str) -> None:
-        """Take ids of one kind, as `NodeIds.of` makes them; `where` opens the message of an error."""
+        """Store ids of one type, as `one_kind` returns them; error messages begin with `where`."""
         self.values = values
         if isinstance(values, list):
-            # A dictionary, because an array of strings would be as wide as the longest of them.
+            # A dictionary: every entry of a string array would take the space of the longest string.
             self._row: dict[str, int] = {}
             for row, value in enumerate(values):
                 first = self._row.setdefault(value, row)
@@ -39,7 +46,7 @@ class NodeIds:
 
     @classmethod
     def of(cls, values: Iterable[Any], *, where: str) -> NodeIds:
-        """Check ids: no repeats, none missing, all of one kind."""
+        """Build node ids from any iterable; raise `DataError` for repeated, missing or mixed ids."""
         return cls(one_kind(values, where), where=where)
 
     def __len__(self) -> int:
@@ -47,7 +54,7 @@ class NodeIds:
 
     @property
     def kind(self) -> str:
-        """Say in words what the ids are."""
+        """The type of the ids in words: "numbers" or "strings"."""
         return _kind(self.values)
 
     @classmethod
@@ -137,7 +144,7 @@ class NodeIds:
 
 
 def one_kind(values: Iterable[Any], where: str) -> IntArray | list[str]:
-    """Give int64 or strings; refuse missing ids, fractions and mixtures, which would match by accident or never."""
+    """Return ids as int64 or strings; raise `DataError` for missing ids, fractions and mixtures."""
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise DataError(f"{where}: ids must be one column, but have shape {values.shape}")
@@ -179,3 +186,63 @@ def _kind(values: NDArray[Any] | list[str]) -> str:
 
 def _repeated(value: Any, first: int, second: int, where: str) -> DataError:
     return DataError(f"{where}: id {quoted(value)} appears twice, in rows {first} and {second}")
+
+
+def numbers(given: Sparse | ArrayLike, where: str) -> Any:
+    """Return a two-dimensional array or sparse matrix of real numbers; raise `DataError` for anything else."""
+    if sparse.issparse(given):
+        matrix: Any = given
+        if hasattr(matrix, "check_format"):
+            try:  # SciPy does not check its indices, and a wrong one would read foreign memory
+                matrix.check_format(full_check=True)
+            except ValueError as error:
+                raise DataError(f"{where}: the sparse matrix is damaged ({error})") from error
+    else:
+        if isinstance(given, np.ma.MaskedArray) and np.ma.getmaskarray(given).any():
+            raise DataError(f"{where}: some values are masked; fill them in or remove their rows")
+        try:
+            matrix = np.asarray(given)
+        except ValueError as error:
+            raise DataError(f"{where}: not a matrix ({error})") from error
+    if matrix.dtype.kind not in "biuf":
+        raise DataError(f"{where}: values must be real numbers, but their type is {matrix.dtype}")
+    if matrix.ndim != 2:
+        raise DataError(f"{where}: must have two dimensions, but has {matrix.ndim}")
+    return matrix
+
+
+def float_type(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
+    """Return float32 for float32, and float64 for every other type."""
+    return np.float32 if dtype == np.float32 else np.float64
+
+
+def canonical_csr(matrix: Any) -> Sparse:
+    """Return a CSR array of floats with sorted indices and repeated entries added up.
+
+    The caller's matrix is not changed; a matrix already in this form is not copied.
+    """
+    # Convert to floats first: sums of repeated entries of a small integer type would wrap around.
+    result = sparse.csr_array(matrix.astype(float_type(matrix.dtype), copy=False))
+    if not result.has_canonical_format:
+        result = result.copy()
+        result.sum_duplicates()
+    return result
+
+
+def entry_at(matrix: Any, place: int) -> tuple[int, int]:
+    """Return row and column of entry number `place` of a CSR matrix or of a flattened dense one."""
+    if sparse.issparse(matrix):
+        return int(np.searchsorted(matrix.indptr, place, side="right")) - 1, int(matrix.indices[place])
+    row, column = divmod(place, matrix.shape[1])
+    return row, column
+
+
+def membership(labels: Labels, n_clusters: int, weights: FloatArray | None = None) -> Sparse:
+    """Return the n × k matrix with the weight of row i (default 1) in the column of its cluster.
+
+    Its transpose times a table adds the rows of each cluster in row order, for any number of threads.
+    """
+    n = len(labels)
+    return sparse.csr_array(
+        (np.ones(n) if weights is None else weights, labels, np.arange(n + 1)), shape=(n, n_clusters)
+    )

@@ -13,8 +13,7 @@ from kcagc.errors import DataError, ParameterError
 from kcagc.foreign.frames import frame_ids, frame_rows, is_frame, without
 from kcagc.foreign.graphs import graph_of, is_geometric
 from kcagc.foreign.tensors import plain
-from kcagc.graph.attributed import AttributedGraph
-from kcagc.graph.graph import Graph
+from kcagc.graph.graph import AttributedGraph, Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.secagg.fixed_point import MAX_PARTIES
 

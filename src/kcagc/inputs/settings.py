@@ -7,8 +7,8 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from kcagc.cluster.projection import Scaling
-from kcagc.cluster.seeding import random_from
+from kcagc.cluster.kmeans import random_from
+from kcagc.cluster.local import Scaling
 from kcagc.errors import ParameterError
 from kcagc.graph.filters import Filter, HalfFilter, NormFilter
 from kcagc.parameters import check_between, check_choice, check_count

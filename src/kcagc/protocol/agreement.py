@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from kcagc.cluster.projection import Scaling
+from kcagc.cluster.local import Scaling
 from kcagc.errors import AgreementError, ParameterError, PeerError
 from kcagc.parameters import check_choice, check_count
 from kcagc.secagg.fixed_point import MAX_PARTIES

@@ -1,7 +1,7 @@
 """What the receiver of a sum makes of it, on whole numbers alone: who wins, who ties, who wins by nine, what to draw.
 
 Sums that differ by less than rounding can make them differ count as equal. Which of several equal columns wins is for
-those to decide who know what the columns are: the lowest cluster number, as in `kcagc.cluster.rules`.
+those to decide who know what the columns are: the lowest cluster number, as in `kcagc.cluster.lloyd`.
 """
 
 from __future__ import annotations

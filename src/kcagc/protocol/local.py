@@ -8,21 +8,17 @@ from it, and another vector under the same mask would give away both.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import msgspec
 import numpy as np
 from scipy import sparse
 
 from kcagc._types import AnyFloatArray, Features, FloatArray, IntArray, Sparse
-from kcagc.cluster.kmeans import kmeans
-from kcagc.cluster.projection import Projection, Scaling, fit_projection
-from kcagc.cluster.seeding import local_search, plus_plus
+from kcagc.cluster.kmeans import fit_kmeans, local_search, plus_plus
+from kcagc.cluster.local import Projection, Scaling, fit_projection
 from kcagc.errors import DataError, ParameterError
-from kcagc.graph.attributed import AttributedGraph
-from kcagc.graph.filters import Filter, HalfFilter, NormFilter
-from kcagc.graph.graph import Graph
-from kcagc.graph.smoothed import Smoothed, smoothed
+from kcagc.graph.filters import Filter, FilteredOperator, StoredFilter, filter_for_projection
+from kcagc.graph.graph import AttributedGraph, Graph
 from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.arrays import Stored, restore, store
 from kcagc.protocol.seeds import random_for
@@ -63,33 +59,6 @@ class PartyData:
             raise ParameterError(f"{name}: filter: {self.filter!r}, but {agreed} is agreed on")
 
 
-class KeptFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The filter of a fit, for new nodes: its order and, where it has one, the cutoff on the fitted graph."""
-
-    kind: Literal["half", "norm", "other"]
-    psi: int = 0
-    norm: float = 0.0
-
-    @classmethod
-    def of(cls, data: PartyData) -> KeptFilter:
-        """Note what a party filters with."""
-        if isinstance(data.filter, NormFilter):
-            fixed = data.filter.fixed_on(data.graph)
-            return cls("norm", fixed.psi, fixed.norm or 0.0)
-        return cls("half", data.filter.psi) if isinstance(data.filter, HalfFilter) else cls("other")
-
-    def filtered(self, data: PartyData) -> AnyFloatArray:
-        """Smooth a table along its graph (Protocol 1, lines 1 to 3), as the fit did."""
-        return self._chosen(data).apply(data.graph, data.features)
-
-    def smoothed(self, data: PartyData, n_components: int) -> AnyFloatArray | Smoothed:
-        """Do the same for a projection, without writing the table out where that costs more."""
-        return smoothed(self._chosen(data), data.graph, data.features, n_components)
-
-    def _chosen(self, data: PartyData) -> Filter:
-        return {"half": HalfFilter(self.psi), "norm": NormFilter(self.psi, self.norm)}.get(self.kind, data.filter)
-
-
 class Embedder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How filtered rows become points: kept after a fit, and never fitted again, so that new rows land beside old."""
 
@@ -100,7 +69,7 @@ class Embedder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     divisor: float
 
     @classmethod
-    def fit(cls, filtered: AnyFloatArray | Smoothed, parameters: Parameters) -> Embedder:
+    def fit(cls, filtered: AnyFloatArray | FilteredOperator, parameters: Parameters) -> Embedder:
         """Find the projection, and what to divide by."""
         projection = fit_projection(filtered, parameters.n_components)
         scaling, divisor = parameters.scaling, 1.0
@@ -112,7 +81,7 @@ class Embedder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             divisor = float(np.abs(projection.transform(filtered, "US")).max()) or 1.0
         return cls(store(projection.basis), store(projection.singular_values), projection.noise_floor, scaling, divisor)
 
-    def rows(self, filtered: AnyFloatArray | Smoothed) -> FloatArray:
+    def rows(self, filtered: AnyFloatArray | FilteredOperator) -> FloatArray:
         """Project rows with the kept basis."""
         projection = Projection(restore(self.basis), restore(self.singular_values), self.noise_floor)
         return projection.transform(filtered, self.scaling) / self.divisor
@@ -125,7 +94,7 @@ class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     empty where starts are found otherwise.
     """
 
-    filter: KeptFilter
+    filter: StoredFilter
     embedder: Embedder
     stored_rows: Stored
     stored_labels: Stored
@@ -150,8 +119,8 @@ def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalRe
     Where a table has fewer distinct rows than local clusters are asked for, each distinct row is a cluster. For the
     basic method the party proposes starts: nodes that lie far apart in its own rows (Protocol 2, line 6).
     """
-    kept = KeptFilter.of(data)
-    filtered = kept.smoothed(data, parameters.n_components)
+    stored = data.filter.fixed_on(data.graph).stored()
+    filtered = filter_for_projection(stored.restore(data.filter), data.graph, data.features, parameters.n_components)
     embedder = Embedder.fit(filtered, parameters)
     rows = embedder.rows(filtered)
     del filtered
@@ -164,10 +133,10 @@ def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalRe
             proposals = [_proposal(rows, parameters.n_clusters, [seed, start]) for start in range(parameters.n_init)]
             starts = np.stack(proposals)
     else:
-        found = kmeans(rows, parameters.n_local_clusters, n_init=LOCAL_STARTS, random_state=seed, fewer=True)
+        found = fit_kmeans(rows, parameters.n_local_clusters, n_init=LOCAL_STARTS, random_state=seed, fewer=True)
         labels, n_clusters = found.labels, len(found.centers)
         whole = found.inertia <= _NO_DISTANCE * len(rows)
-    return LocalResult(kept, embedder, store(rows), store(labels), n_clusters, whole, store(starts))
+    return LocalResult(stored, embedder, store(rows), store(labels), n_clusters, whole, store(starts))
 
 
 def _proposal(rows: FloatArray, k: int, seed: list[int]) -> IntArray:

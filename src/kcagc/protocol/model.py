@@ -10,9 +10,10 @@ import numpy as np
 from kcagc._types import FloatArray, IntArray
 from kcagc.cluster.lloyd import weighted_means
 from kcagc.errors import DataError
+from kcagc.graph.filters import StoredFilter
 from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.arrays import Stored, restore, store
-from kcagc.protocol.local import Embedder, KeptFilter, LocalResult
+from kcagc.protocol.local import Embedder, LocalResult
 
 
 class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -22,7 +23,7 @@ class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     party: str
     parameters: Parameters
     n_nodes: int
-    filter: KeptFilter
+    filter: StoredFilter
     embedder: Embedder
     clusters: tuple[int, ...]
     stored_centers: Stored

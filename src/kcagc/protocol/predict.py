@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from kcagc._types import FloatArray, IntArray
+from kcagc._types import AnyFloatArray, FloatArray, IntArray
 from kcagc.errors import DataError, ParameterError
 from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.arrays import Stored, restore, store
@@ -58,9 +58,13 @@ async def predict_party(membership: PartyContext, data: PartyData, model: PartyM
 
     await party.begin()
     await progress("filtering and projecting own features")
+
+    def filtered() -> AnyFloatArray:
+        return model.filter.restore(data.filter).apply(data.graph, data.features)
+
     local = await stored_result(
         "rows to predict",
-        lambda: msgspec.msgpack.encode(store(model.embedder.rows(model.filter.filtered(data)[nodes]))),
+        lambda: msgspec.msgpack.encode(store(model.embedder.rows(filtered()[nodes]))),
     )
     rows = restore(msgspec.msgpack.decode(local, type=Stored))
     await party.confirm(data, subject=np.asarray(nodes, dtype="<i8").tobytes())

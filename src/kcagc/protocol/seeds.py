@@ -50,7 +50,7 @@ def _spread(columns: IntArray, sizes: IntArray, k: int, random: RandomState) -> 
 
 
 def _exchanged(columns: IntArray, sizes: IntArray, chosen: list[int], n_swaps: int, random: RandomState) -> list[int]:
-    """Exchange one chosen cell for a drawn one wherever that lowers the cost (as `kcagc.cluster.seeding` does)."""
+    """Exchange one chosen cell for a drawn one wherever that lowers the cost (as `kcagc.cluster.kmeans` does)."""
     # Differences to a chosen cell, and below them its place: the least is the nearest, of equals the first.
     away = np.stack([_differences(columns, cell) for cell in chosen]).astype(np.uint32) << _PLACE_BITS
     away |= np.arange(len(chosen), dtype=np.uint32)[:, None]

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kcagc._types import FloatArray, IntArray
-from kcagc.cluster.distances import ROUNDING, distance_blocks
+from kcagc.cluster.lloyd import ROUNDING, distance_blocks
 from kcagc.errors import DataError
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kcagc._types import FloatArray, IntArray
 from kcagc.graph.graph import Graph
-from kcagc.partition import membership
+from kcagc.graph.ids import membership
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,9 @@ import numpy as np
 from scipy import sparse
 
 from kcagc._types import Features, FloatArray, IntArray
-from kcagc.cluster.distances import blocks_of
+from kcagc.cluster.lloyd import blocks_of
 from kcagc.errors import DataError
-from kcagc.partition import membership
+from kcagc.graph.ids import membership
 
 TOP = 8  # columns that are named for a cluster
 _MOSTLY_ZERO = 0.5  # share of non-zero cells below which a column's presence tells more than its mean
