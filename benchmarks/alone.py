@@ -21,7 +21,7 @@ from experiments.paper.configurations import order_of
 from kcagc.baselines import AGC
 from kcagc.cluster import fit_kmeans, fit_projection
 from kcagc.datasets import generate, load
-from kcagc.deploy.sections import SessionSettings
+from kcagc.deploy.config import SessionSettings
 from kcagc.files import read_party
 from kcagc.graph import Graph, HalfFilter
 from kcagc.inputs import filter_of, parameters_of

@@ -21,14 +21,14 @@ from kcagc.runtime.journal import Journal
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    return made(tmp_path_factory.mktemp("roles"))
+    return made(tmp_path_factory.mktemp("participants"))
 
 
 @pytest.fixture
 def folders(written, tmp_path):
     root = written["alice"].parent.parent
-    shutil.copytree(root, tmp_path / "roles")
-    return {name: tmp_path / "roles" / path.relative_to(root) for name, path in written.items()}
+    shutil.copytree(root, tmp_path / "participants")
+    return {name: tmp_path / "participants" / path.relative_to(root) for name, path in written.items()}
 
 
 def check(path, *options):
@@ -59,7 +59,7 @@ def spoil(path, name):
         (folder / "ca.pem").write_text("no certificate")
     elif name == "policy":
         edit(path, r"^aggregator = .*", 'aggregator = "party"')
-        edit(path, r'^\[\[roles\]\]\nname = "coordinator"\n.*\n.*\n.*\n', "")
+        edit(path, r'^\[\[participants\]\]\nname = "coordinator"\n.*\n.*\n.*\n', "")
     elif name == "journal":
         (folder / "state").mkdir()
         (folder / "state" / "fit.sqlite").write_bytes(b"no journal at all" * 100)
@@ -68,7 +68,7 @@ def spoil(path, name):
 
 
 WRONG = [
-    ("identity", 2, "private/identity.pem: is not the key whose public half is listed for alice under roles"),
+    ("identity", 2, "private/identity.pem: its public half is not the identity that .* lists for alice"),
     ("certificate", 2, "ca.pem: holds no certificate"),
     ("policy", 4, '"labelled-sums"'),
     ("journal", 12, "state/fit.sqlite: the journal cannot be read"),

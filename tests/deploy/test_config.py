@@ -43,11 +43,11 @@ def refusal(path, look=None):
 @pytest.mark.parametrize(
     ("pattern", "replacement", "place", "words"),
     [
-        (r"^psi = 1", "pssi = 1", "session", "no setting called 'pssi'; there are n_clusters, "),
-        (r"^\[waiting\]", "[wating]", "", "no section called 'wating'; there are me, session, "),
-        (r"^psi = 1", 'psi = "1"', "session.psi", "must be a whole number, not text"),
-        (r"^psi = 1", "psi = 1.5", "session.psi", "must be a whole number, not a number"),
-        (r"^psi = 1", "psi = true", "session.psi", "must be a whole number, not true or false"),
+        (r"^psi = 1", "pssi = 1", "session", "no setting 'pssi'; there are n_clusters, "),
+        (r"^\[limits\]", "[limit]", "", "no section 'limit'; there are me, session, "),
+        (r"^psi = 1", 'psi = "1"', "session.psi", 'must be a whole number, not "1"'),
+        (r"^psi = 1", "psi = 1.5", "session.psi", "must be a whole number, not 1.5"),
+        (r"^psi = 1", "psi = true", "session.psi", "must be a whole number, not true"),
         (r"^psi = 1", "psi = -1", "psi", "0 or more, not -1"),
         (r"^n_clusters = 3\n", "", "session", "'n_clusters' is missing"),
         (r"^n_clusters = 3", "n_clusters = 0", "n_clusters", "1 or more, not 0"),
@@ -61,7 +61,7 @@ def refusal(path, look=None):
         (r"^# virtual_nodes.*", 'virtual_nodes = "all"', "session.virtual_nodes", '"cell" or "local", not'),
         (r"^# seeding.*", 'seeding = "any"', "session.seeding", '"common" or "d2", not'),
         (r"^# graph = \"shared.*", 'graph = "none"', "session.graph", '"shared" or "own", not'),
-        (r"^aggregator = .*", 'aggregator = "bob"', "session.aggregator", '"coordinator" or "party", not \'bob\''),
+        (r"^aggregator = .*", 'aggregator = "bob"', "session.aggregator", '"coordinator" or "party", not "bob"'),
         (r"^aggregator = .*", 'aggregator = "party"', "roles", "there must be 0 coordinator"),
         (r"^# unit.*", "unit = 0.0", "unit", "positive"),
         (r"^# unit.*", "unit = inf", "unit", "not inf"),
@@ -72,22 +72,27 @@ def refusal(path, look=None):
         (r"(?s)^\[session\].*?(?=^\[)", "", "", "'session' is missing"),
         (r"(?s)^\[me\].*?(?=^\[)", "", "", "'me' is missing"),
         (r"(?s)^\[network\].*?(?=^\[)", "", "", "'network' is missing"),
-        (r"(?s)^\[\[roles\]\].*(?=\[network\])", "", "", "'roles' is missing"),
-        (r'^(\[me\]\nname = )"alice"', r'\1"alica"', "me.name", "'alica' is not among the roles"),
+        (r"(?s)^\[\[participants\]\].*(?=\[network\])", "", "", "'participants' is missing"),
+        (r'^(\[me\]\nname = )"alice"', r'\1"alica"', "me.name", "'alica' is not among the participants"),
         (r'(?<=\[me\]\n)name = "alice"\n', "", "me", "'name' is missing"),
         (r'^name = "bob"', 'name = "carol"', "roles", "two roles have the same name, 'carol'"),
-        (r'^role = "party"', 'role = "Party"', "roles[0].role", '"party" or "coordinator", not'),
-        (r'^(name = "bob"\nrole = "party"\nidentity = )"\w+"', r'\1"xyz"', "roles: bob: identity", "hexadecimal"),
+        (r'^role = "party"', 'role = "Party"', "participants[0].role", '"party" or "coordinator", not'),
+        (
+            r'^(name = "bob"\nrole = "party"\nidentity = )"\w+"',
+            r'\1"xyz"',
+            "participants: bob: identity",
+            "hexadecimal",
+        ),
         (r'^(name = "bob"\nrole = "party"\nidentity = )"\w+"', r'\1"abcd"', "roles: bob", "is no identity key"),
-        (r'^(tls_name = )"bob.*"', r'\1""', "roles: bob: tls_name", "is empty"),
-        (r"^tls_name = .*\n", "", "roles[0]", "'tls_name' is missing"),
+        (r'^(tls_name = )"bob.*"', r'\1""', "participants: bob: tls_name", "is empty"),
+        (r"^tls_name = .*\n", "", "participants[0]", "'tls_name' is missing"),
         (r"(?s)^\[data\].*?(?=^\[)", "", "", "a party needs a section [data]"),
         (r"^features = .*", "", "data", "'features' is missing"),
-        (r"^features = ", "feature = ", "data", "no setting called 'feature'; there are features, graph, "),
-        (r"^# columns.age.*", 'columns.age = { mising = "mean" }', "data.columns.age", "no setting called 'mising'"),
+        (r"^features = ", "feature = ", "data", "no setting 'feature'; there are features, graph, "),
+        (r"^# columns.age.*", 'columns.age = { mising = "mean" }', "data.columns.age", "no setting 'mising'"),
         (r"^# columns.age.*", 'columns.age = { missing = "men" }', "data.columns.age.missing", '"mean", "median"'),
-        (r"^# columns.age.*", 'columns.age = "mean"', "data.columns.age", "must be a section, not text"),
-        (r"^# columns.age.*", 'columns."a b" = { scale = 1 }', "data.columns.a b.scale", "must be text"),
+        (r"^# columns.age.*", 'columns.age = "mean"', "data.columns.age", "must be a section, not"),
+        (r"^# columns.age.*", 'columns."a b" = { scale = 1 }', "data.columns.a b.scale", '"standard", "minmax"'),
         (r"^# columns.age.*", "columns.age = { max_levels = 5 }", "data.columns.age: max_levels", "categorical"),
         (
             r"^# columns.city.*",
@@ -101,9 +106,9 @@ def refusal(path, look=None):
             "data.default: missing",
             "no mean",
         ),
-        (r"^# default = .*", 'default = { sale = "none" }', "data.default", "no setting called 'sale'; there are kind"),
-        (r"^# \[predict\]", '[predict]\nfeatures = "a"\ngraph = "b"\ndefault = {}', "predict", "called 'default'"),
-        (r"^address = .*", "", "network.address", "is missing; it is HOST:PORT"),
+        (r"^# default = .*", 'default = { sale = "none" }', "data.default", "no setting 'sale'; there are kind"),
+        (r"^# \[predict\]", '[predict]\nfeatures = "a"\ngraph = "b"\ndefault = {}', "predict", "no setting 'default'"),
+        (r"^address = .*", "", "network.address", "is missing; write HOST:PORT"),
         (r"^address = .*", 'address = "localhost"', "network.address", "write host:port"),
         (r"^address = .*", 'address = "https://localhost:1"', "network.address", "write host:port"),
         (r"^address = .*", 'address = "localhost:0"', "network.address", "write host:port"),
@@ -112,10 +117,10 @@ def refusal(path, look=None):
         (r"^accept = .*", 'accept = ["everything"]', "policy.accept", "names are two-party-sum, labelled-sums, "),
         (r"^folder = .*", "folder = 3", "output.folder", "must be text"),
         (r'^labels = "labels.csv"', 'labels = "labels.xlsx"', "output.labels", "ends in .csv or .parquet"),
-        (r"^missing = 600", 'missing = "10m"', "waiting.missing", "must be a number, not text"),
-        (r"^missing = 600", "missing = -1", "waiting.missing", "above 0"),
-        (r"^silent = 3600", "silent = nan", "waiting.silent", "above 0"),
-        (r"^# largest_message.*", "largest_message = 0", "waiting.largest_message", "above 0"),
+        (r"^peer_timeout = 600", 'peer_timeout = "10m"', "limits.peer_timeout", 'must be a number, not "10m"'),
+        (r"^peer_timeout = 600", "peer_timeout = -1", "limits.peer_timeout", "above 0"),
+        (r"^message_timeout = 3600", "message_timeout = nan", "limits.message_timeout", "above 0"),
+        (r"^# max_message_bytes.*", "max_message_bytes = 0", "limits.max_message_bytes", "above 0"),
         (r"^# random_state.*", "random_state = -1", "me.random_state", "from 0 to 2^32 - 1"),
         (r"^# random_state.*", "random_state = 4294967296", "me.random_state", "from 0 to 2^32 - 1"),
         (r"^psi = 1", "psi = ", "not a TOML file", "line"),
@@ -131,10 +136,10 @@ def test_a_wrong_setting_is_named_with_what_would_do(folders, pattern, replaceme
 
 def test_the_settings_of_a_coordinator_are_checked_as_well(folders):
     edit(folders["coordinator"], r"^\[output\]", '[data]\nfeatures = "a.csv"\ngraph = "b.csv"\n[output]')
-    assert refusal(folders["coordinator"]) == "a coordinator has no [data]"
+    assert refusal(folders["coordinator"]) == "a coordinator has no section [data]"
     edit(folders["coordinator"], r"^\[data\][^\[]*", "")
     edit(folders["coordinator"], r"^listen = .*", "")
-    assert refusal(folders["coordinator"]) == "network.listen: is missing; it is HOST:PORT"
+    assert refusal(folders["coordinator"]) == "network.listen: is missing; write HOST:PORT"
     edit(folders["coordinator"], r"^\[network\]", '[network]\nlisten = "7443"')
     assert refusal(folders["coordinator"]).startswith("network.listen: '7443' is not an address")
     edit(folders["coordinator"], r"^listen.*", 'listen = "127.0.0.1:0"')
@@ -143,12 +148,24 @@ def test_the_settings_of_a_coordinator_are_checked_as_well(folders):
 
 def test_more_parties_than_sums_can_hide_are_refused(folders):
     more = "".join(
-        f'[[roles]]\nname = "p{number}"\nrole = "party"\nidentity = "{Identity.generate().public.hex()}"\n'
+        f'[[participants]]\nname = "p{number}"\nrole = "party"\nidentity = "{Identity.generate().public.hex()}"\n'
         f'tls_name = "p{number}.internal"\n'
         for number in range(14)
     )
-    edit(folders["alice"], r'^\[\[roles\]\]\nname = "coordinator"', f'{more}\n[[roles]]\nname = "coordinator"')
+    edit(
+        folders["alice"],
+        r'^\[\[participants\]\]\nname = "coordinator"',
+        f'{more}\n[[participants]]\nname = "coordinator"',
+    )
     assert refusal(folders["alice"]) == "roles: 17 data parties; there must be 2 to 16"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("[[roles]]\nname = 'a'\n", "[[participants]]"), ("[waiting]\nmissing = 5\n", "[limits]")]
+)
+def test_a_section_of_earlier_versions_is_refused_with_its_new_name(folders, old, new):
+    folders["alice"].write_text(old + folders["alice"].read_text())
+    assert new in refusal(folders["alice"])
 
 
 def test_what_is_no_text_or_no_file_is_said(folders, tmp_path):
@@ -162,7 +179,7 @@ def test_a_key_or_certificate_of_somebody_else_is_refused(folders):
     alice, bob = folders["alice"], folders["bob"].parent
     shutil.copy(bob / "private" / "identity.pem", alice.parent / "private")
     said = refusal(alice, Config.identity)
-    assert "private/identity.pem: is not the key whose public half is listed for alice under roles" in said
+    assert "private/identity.pem: its public half is not the identity that [[participants]] lists for alice" in said
     (alice.parent / "private" / "identity.pem").write_text("no key")
     assert "private/identity.pem: cannot be used as an identity key" in refusal(alice, Config.identity)
     (alice.parent / "private" / "identity.pem").unlink()
@@ -171,7 +188,9 @@ def test_a_key_or_certificate_of_somebody_else_is_refused(folders):
     assert "tls-key.pem: does not belong to the certificate in" in refusal(alice, Config.credentials)
     shutil.copy(bob / "private" / "tls-key.pem", alice.parent / "private")
     said = refusal(alice, Config.credentials)
-    assert said.endswith("is for bob.kcagc.internal, but the roles list alice.kcagc.internal for alice")
+    assert said.endswith(
+        "is for bob.kcagc.internal, but [[participants]] lists the tls_name alice.kcagc.internal for alice"
+    )
 
 
 def test_names_in_certificates_and_keys_are_compared_without_case(folders):
@@ -213,7 +232,7 @@ OPTIONS = [  # option, variable, place in the document, two values and what beco
     ("--graph", "KCAGC_GRAPH", ("data", "graph"), "one.csv", "two.csv", True),
     ("--output", "KCAGC_OUTPUT", ("output", "folder"), "one", "two", True),
     ("--state", "KCAGC_STATE", ("output", "state"), "one", "two", True),
-    ("--missing", "KCAGC_MISSING", ("waiting", "missing"), 11.0, 22.0, False),
+    ("--peer-timeout", "KCAGC_PEER_TIMEOUT", ("limits", "peer_timeout"), 11.0, 22.0, False),
     ("--random-state", "KCAGC_RANDOM_STATE", ("me", "random_state"), 11, 22, False),
 ]
 
@@ -308,7 +327,7 @@ def test_every_option_of_the_commands_is_looked_at_here():
 
 
 @pytest.mark.parametrize(
-    "option", [["--missing", "soon"], ["--random-state", "x"], ["--missing", "-5"], ["--address", "x"]]
+    "option", [["--peer-timeout", "soon"], ["--random-state", "x"], ["--peer-timeout", "-5"], ["--address", "x"]]
 )
 def test_a_wrong_option_is_a_wrong_setting(folders, option):
     done = CliRunner().invoke(cli, ["party", "--config", str(folders["alice"]), *option])

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from deploy.collaboration import edit, made
 from kcagc.cli.main import cli
-from kcagc.deploy import sections as structs
+from kcagc.deploy import config as structs
 from kcagc.deploy.config import Config
 from kcagc.deploy.folders import Plan
 from kcagc.errors import ParameterError
@@ -102,7 +102,7 @@ def test_init_says_the_command_of_every_role(tmp_path):
 def test_a_party_that_sums_is_the_last_of_the_roles(tmp_path):
     assert init(tmp_path / "trial", "--parties", "ann,bob,cid", "--aggregator", "bob").exit_code == 0
     loaded = Config.load(tmp_path / "trial" / "bob" / "kcagc.toml")
-    assert [one.name for one in loaded.document.roles] == ["ann", "cid", "bob"]
+    assert [one.name for one in loaded.document.participants] == ["ann", "cid", "bob"]
     assert loaded.listens
     assert loaded.parameters().aggregator == "party"
 
@@ -125,9 +125,9 @@ def test_every_default_in_a_comment_is_the_default(tmp_path, n_parties):
     path = made(tmp_path, [f"p{number}" for number in range(n_parties)], n_clusters=7, data=False)["p0"]
     text = path.read_text()
     document, parameters = Config.load(path).document, Config.load(path).parameters()
-    listed = {section: commented_settings(text, section) for section in ("session", "output", "waiting")}
+    listed = {section: commented_settings(text, section) for section in ("session", "output", "limits")}
     assert len(listed["session"]) >= 12
-    assert listed["waiting"].keys() == {"largest_message"}
+    assert listed["limits"].keys() == {"max_message_bytes"}
     for section, lines in listed.items():
         for name, line in lines.items():
             path.write_text(text.replace(line, line.removeprefix("# ")))
@@ -138,7 +138,7 @@ def test_every_default_in_a_comment_is_the_default(tmp_path, n_parties):
                 assert changed.document == document, line
 
 
-@pytest.mark.parametrize("section", ["session", "output", "waiting", "data", "me"])
+@pytest.mark.parametrize("section", ["session", "output", "limits", "data", "me"])
 def test_every_setting_that_a_line_has_without_comment_is_the_default_or_has_none(tmp_path, section):
     """Where the template sets what has a default, it sets that, but for what `kcagc init` was asked."""
     path = made(tmp_path, data=False)["alice"]
@@ -151,8 +151,9 @@ def test_every_setting_that_a_line_has_without_comment_is_the_default_or_has_non
 
 
 @pytest.mark.parametrize(("section", "struct"), [
-    ("me", structs.Me), ("session", structs.SessionSettings), ("roles", structs.RoleEntry), ("data", structs.Data),
-    ("policy", structs.PolicySection), ("output", structs.Output), ("waiting", structs.WaitingSection),
+    ("me", structs.MeSection), ("session", structs.SessionSettings), ("participants", structs.ParticipantEntry),
+    ("data", structs.DataSection), ("policy", structs.PolicySection), ("output", structs.OutputSection),
+    ("limits", structs.LimitsSection),
 ])  # fmt: skip
 def test_every_setting_that_exists_is_in_the_file_that_init_writes(tmp_path, section, struct):
     text = made(tmp_path, data=False)["alice"].read_text()
@@ -165,7 +166,7 @@ def test_every_setting_that_exists_is_in_the_file_that_init_writes(tmp_path, sec
 def test_every_setting_of_the_network_is_in_the_file_of_those_whom_it_concerns(tmp_path):
     configs = made(tmp_path, data=False)
     found = {name: set(tomllib.loads(configs[name].read_text())["network"]) for name in ("alice", "coordinator")}
-    known = {field.name for field in msgspec.structs.fields(structs.Network)}
+    known = {field.name for field in msgspec.structs.fields(structs.NetworkSection)}
     assert found["alice"] | found["coordinator"] == known
     assert found["alice"] ^ found["coordinator"] == {"address", "listen"}
 
@@ -173,7 +174,7 @@ def test_every_setting_of_the_network_is_in_the_file_of_those_whom_it_concerns(t
 def test_a_coordinator_has_nothing_of_data_in_its_file(tmp_path):
     configs = made(tmp_path, data=False)
     content = tomllib.loads(configs["coordinator"].read_text())
-    assert content.keys() == {"me", "session", "roles", "network", "output", "waiting"}
+    assert content.keys() == {"me", "session", "participants", "network", "output", "limits"}
     assert "labels" not in content["output"]
     assert not (configs["coordinator"].parent / "data").exists()
 

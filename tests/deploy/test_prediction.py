@@ -192,7 +192,7 @@ def test_asked_again_with_other_settings_a_finished_run_is_not_taken_for_one_wit
     assert told in str(done.exception)
 
 
-def test_asked_again_a_finished_prediction_is_reported(runs, capfd):
+def test_asked_again_a_finished_prediction_is_reported(runs):
     from click.testing import CliRunner
 
     from kcagc.cli.main import cli
@@ -205,5 +205,5 @@ def test_asked_again_a_finished_prediction_is_reported(runs, capfd):
     done = CliRunner().invoke(cli, [*arguments, "--json"])
     assert done.exit_code == 0
     assert json.loads(done.stdout) == runs[2]["coordinator"]
-    assert "this run has finished already" in capfd.readouterr().err
+    assert "this run has finished already" in done.stderr
     assert page.exists()  # as after a process that was killed before it wrote it

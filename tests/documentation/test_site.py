@@ -129,7 +129,7 @@ def test_the_settings_of_a_role_are_all_listed(site):
     page = _text(site / "reference" / "configuration.html")
     for section in msgspec.structs.fields(Document):
         assert f"[{section.name}]" in page
-    for name in ("n_local_clusters", "id_column", "tls_name", "largest_message"):
+    for name in ("n_local_clusters", "id_column", "tls_name", "max_message_bytes"):
         assert name in page
 
 

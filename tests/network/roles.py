@@ -112,7 +112,7 @@ class Collaboration:
     root: Path
     fork_server: ForkServer
     parties: tuple[str, ...] = ("a", "b", "c")
-    waiting: str = "missing = 25\nsilent = 25"
+    limits: str = "peer_timeout = 25\nmessage_timeout = 25"
     port: int = 0
     roles: list[Role] = field(default_factory=list)
 
@@ -129,7 +129,7 @@ class Collaboration:
             self.certify(name)
             self.edit(name, r"# random_state = 0", "random_state = 0")
             self.edit(name, r"# n_init = 10", "n_init = 2")
-            self.edit(name, r"(?s)missing = 600.*?\n.*?\n", self.waiting + "\n")
+            self.edit(name, r"(?s)peer_timeout = 600.*?\n.*?\n", self.limits + "\n")
         for name in plan.parties:
             table = random.normal(scale=2, size=(3, 3))[groups] + random.normal(size=(NODES, 3))
             rows = [f"{who},{','.join(f'{value:.3f}' for value in row)}" for who, row in zip(names, table, strict=True)]

@@ -19,7 +19,7 @@ class Forged(Client):
 @pytest.fixture
 def siege(fork_server, tmp_path):
     """An aggregator and one of two parties; the other is held up on the way."""
-    roles = Collaboration(tmp_path, fork_server, ("a", "b"), waiting="missing = 200\nsilent = 200")
+    roles = Collaboration(tmp_path, fork_server, ("a", "b"), limits="peer_timeout = 200\nmessage_timeout = 200")
     try:
         aggregator = roles.start_aggregator()
         b = roles.start("b")
@@ -43,7 +43,7 @@ def test_a_certificate_in_the_name_of_a_party_does_not_let_anybody_relay_its_wor
 
     since = len(aggregator.log.splitlines())
     with Aggregator(roles, passing_on) as between:
-        party = roles.start("a", "--new-session", "--missing", "1", port=between.port)
+        party = roles.start("a", "--new-session", "--peer-timeout", "1", port=between.port)
         assert party.ends() == 10
         heard = between.heard
     assert told

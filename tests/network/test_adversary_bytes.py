@@ -20,7 +20,7 @@ CROWD = 200
 def siege(fork_server, tmp_path_factory):
     """An aggregator with one of two parties; the other comes when all enemies have been there."""
     roles = Collaboration(
-        tmp_path_factory.mktemp("siege"), fork_server, ("a", "b"), waiting="missing = 200\nsilent = 200"
+        tmp_path_factory.mktemp("siege"), fork_server, ("a", "b"), limits="peer_timeout = 200\nmessage_timeout = 200"
     )
     try:
         aggregator = roles.start_aggregator()

@@ -106,7 +106,7 @@ def stage(collaborate):
 def siege(fork_server, tmp_path_factory):
     """A stage that one enemy after the other has tried to spoil when at last the real a comes."""
     roles = Collaboration(
-        tmp_path_factory.mktemp("siege"), fork_server, ("a", "b"), waiting="missing = 200\nsilent = 200"
+        tmp_path_factory.mktemp("siege"), fork_server, ("a", "b"), limits="peer_timeout = 200\nmessage_timeout = 200"
     )
     try:
         stage = awaiting_a(roles)

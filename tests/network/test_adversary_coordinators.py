@@ -100,7 +100,7 @@ def run_against(roles, answer, **how):
     """Let a come to the enemy; give it, when it has ended, and what the enemy heard."""
     with Aggregator(roles, answer, **how) as enemy:
         changed = {"kcagc.runtime.stream_handshake._SECONDS": 0.6}
-        party = roles.start("a", "--new-session", "--missing", "0.8", port=enemy.port, patches=changed)
+        party = roles.start("a", "--new-session", "--peer-timeout", "0.8", port=enemy.port, patches=changed)
         party.ends()
         return party, enemy.heard
 

@@ -15,7 +15,9 @@ from network.roles import AGGREGATOR, PATIENCE, Collaboration, assert_one_line
 @pytest.fixture(scope="module")
 def siege(fork_server, tmp_path_factory):
     """An aggregator and two of three parties; c comes in many wrong ways, and at last in the right one."""
-    roles = Collaboration(tmp_path_factory.mktemp("siege"), fork_server, waiting="missing = 200\nsilent = 200")
+    roles = Collaboration(
+        tmp_path_factory.mktemp("siege"), fork_server, limits="peer_timeout = 200\nmessage_timeout = 200"
+    )
     try:
         # Under load a living process may take its time to say so.
         aggregator = roles.start_aggregator(patches={"kcagc.runtime.server._ALIVE_WITHIN": 20.0})
@@ -142,7 +144,7 @@ def test_another_version_of_the_link_is_named(siege, c):
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(64), b""], ids=["http", "zeros", "none"])
 def test_a_server_of_another_kind_is_recognised(siege, c, answer):
     with Shop(answer) as shop:
-        party = c.start("c", "--missing", "1", port=shop.port)
+        party = c.start("c", "--peer-timeout", "1", port=shop.port)
         code = party.ends()
     if answer:
         assert code == 11

@@ -23,7 +23,7 @@ AT_ONCE = {"kcagc.runtime.runner._SAY_AFTER": 0.1}
 
 def test_who_is_missing_is_named_and_at_last_not_waited_for(collaborate):
     roles = collaborate()
-    aggregator = roles.start_aggregator("--missing", "2", patches=AT_ONCE)
+    aggregator = roles.start_aggregator("--peer-timeout", "2", patches=AT_ONCE)
     parties = [roles.start(name, patches=AT_ONCE) for name in "ab"]
     for role in (aggregator, *parties):
         role.wait_for_line("waiting for c$")
@@ -50,7 +50,7 @@ def test_a_party_waits_for_an_aggregator_that_comes_later(collaborate):
 
 def test_a_party_does_not_wait_for_ever(collaborate):
     roles = collaborate("a", "b")
-    party = roles.start("a", "--missing", "0.5", port=9)
+    party = roles.start("a", "--peer-timeout", "0.5", port=9)
     assert party.ends() == 10
     assert_one_line(party, "^kcagc: coordinator: not connected for")
 
@@ -183,7 +183,7 @@ def drawn_by(roles, name, folder):
 @pytest.mark.parametrize("end", ["well", "badly"])
 def test_the_secrets_of_a_session_are_erased_when_it_ends(collaborate, tmp_path, end):
     roles = collaborate()
-    aggregator = roles.start_aggregator(*([] if end == "well" else ["--missing", "2"]))
+    aggregator = roles.start_aggregator(*([] if end == "well" else ["--peer-timeout", "2"]))
     parties = roles.start_parties("a", "b")
     for name in "ab":
         aggregator.wait_for_line(f"{name} is connected")

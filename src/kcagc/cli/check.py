@@ -32,7 +32,9 @@ def check(config: Path, model: Path | None, offline: bool, as_json: bool, **give
     task = RoleRun(own) if model is None else RoleRun.predict(own, model)
     console, findings = terminal.out(), []
     if not as_json:
-        console.print(f"[bold]{escape(own.me)}[/], {own.role} of {', '.join(s.name for s in own.document.roles)}")
+        console.print(
+            f"[bold]{escape(own.me)}[/], {own.role} of {', '.join(s.name for s in own.document.participants)}"
+        )
     for finding in look(task, reach=not offline):
         findings.append(finding)
         if not as_json:

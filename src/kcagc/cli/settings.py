@@ -24,8 +24,11 @@ _OPTIONS = {
     "random_state": click.option(
         "--random-state", type=int, envvar="KCAGC_RANDOM_STATE", help="For tests: the same labels again."
     ),
-    "missing": click.option(
-        "--missing", type=float, envvar="KCAGC_MISSING", help="Seconds to wait for who is not there."
+    "peer_timeout": click.option(
+        "--peer-timeout",
+        type=float,
+        envvar="KCAGC_PEER_TIMEOUT",
+        help="Seconds to wait for a participant that is not connected.",
     ),
     "model": click.option(
         "--model", type=FILE, required=True, envvar="KCAGC_MODEL", help="What the fit left: model.kcagc."
@@ -43,11 +46,11 @@ _PLACES = {
     "output": "output.folder",
     "state": "output.state",
     "random_state": "me.random_state",
-    "missing": "waiting.missing",
+    "peer_timeout": "limits.peer_timeout",
 }
 _PATHS = ("output", "state", "features", "graph")
-WITHOUT_DATA = ("config", "listen", "output", "state", "random_state", "missing")
-WITH_DATA = ("config", "address", "listen", "features", "graph", "output", "state", "random_state", "missing")
+WITHOUT_DATA = ("config", "listen", "output", "state", "random_state", "peer_timeout")
+WITH_DATA = ("config", "address", "listen", "features", "graph", "output", "state", "random_state", "peer_timeout")
 
 
 def options(*names: str) -> Callable[[Any], Any]:

@@ -1,40 +1,175 @@
-"""The configuration of one role: read, checked, and turned into what a run is made of."""
+"""The configuration file of one role: its sections, how they are read, and the checks that need no other file."""
 
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from kcagc.deploy.sections import Document
-from kcagc.deploy.wording import said
+from kcagc.cluster.local import Scaling
 from kcagc.disclosure import Policy
 from kcagc.errors import ParameterError
 from kcagc.files.labels import check_labels_path
 from kcagc.inputs import parameters_of
 from kcagc.net.address import split_address
 from kcagc.net.tls import Credentials
-from kcagc.protocol.agreement import Agreement, Parameters, Participant, RoleName
+from kcagc.protocol.agreement import (
+    AggregatorKind,
+    Agreement,
+    GraphSharing,
+    Parameters,
+    Participant,
+    RoleName,
+    Seeding,
+    VirtualNodes,
+)
 from kcagc.protocol.plan import check_enough_cells
 from kcagc.runtime.journal import LARGEST
 from kcagc.runtime.runner import Waiting
 from kcagc.secagg.identity import Identity
-from kcagc.tables.rules import ColumnRule
+from kcagc.tables.rules import ColumnRule, TableRules
+from kcagc.text import quoted
+
+_RENAMED = {
+    "roles": "[[participants]]",
+    "waiting": "[limits], with peer_timeout, message_timeout and max_message_bytes",
+}
+_EXPECTED = {
+    int: "a whole number",
+    float: "a number",
+    str: 'text in quotes ("...")',
+    bool: "true or false",
+    list: "a list in brackets ([...])",
+}
+
+
+class _Section(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A section of the file; an unknown setting is an error, because it would have no effect."""
+
+
+class MeSection(_Section):
+    """This role."""
+
+    name: str
+    identity: str  # file
+    random_state: int | None = None
+
+
+class SessionSettings(_Section):
+    """What all roles must set alike. The names are those of the estimator."""
+
+    n_clusters: int
+    n_local_clusters: int | str | None = None
+    method: str = "auto"
+    psi: int = 5
+    filter: str = "half"
+    n_components: int | None = None
+    scaling: Scaling = "unit"
+    unit: float = 1.0
+    virtual_nodes: VirtualNodes = "cell"
+    seeding: Seeding = "common"
+    fan_in: int = 4
+    aggregator: AggregatorKind = "coordinator"
+    max_iter: int = 100
+    n_init: int = 10
+    graph: GraphSharing = "shared"
+
+
+class ParticipantEntry(_Section):
+    """One participant, as all others know it."""
+
+    name: str
+    role: RoleName
+    identity: str  # public key, in hexadecimal digits
+    tls_name: str  # the name in its certificate
+
+
+class NetworkSection(_Section):
+    """The address of the aggregator, and the TLS files of this role."""
+
+    ca: str
+    certificate: str
+    key: str
+    address: str = ""  # of the aggregator, for all other roles
+    listen: str = ""  # for the aggregator itself
+
+
+class NewDataSection(_Section):
+    """A party's table and the shared graph: the files and the names of their columns."""
+
+    features: str
+    graph: str
+    id_column: str | None = None
+    feature_ids: str | None = None
+    source: str = "source"
+    target: str = "target"
+    weight: str | None = None
+    graph_ids: str | None = None
+    node_list: str | None = None
+
+
+class DataSection(NewDataSection):
+    """The files of a fit, and the party's own rules for its columns; a prediction uses the rules of the fit."""
+
+    default: ColumnRule = ColumnRule()
+    columns: dict[str, ColumnRule] = {}
+
+    def rules(self) -> TableRules:
+        """Return the rules of all columns."""
+        return TableRules(self.default, self.columns)
+
+
+class PolicySection(_Section):
+    """The risks that this organisation accepts, by name."""
+
+    accept: list[str] = []
+
+
+class OutputSection(_Section):
+    """The folders of the results and of the journal."""
+
+    folder: str = "result"
+    labels: str = "labels.csv"
+    state: str = "state"
+
+
+class LimitsSection(_Section):
+    """Time limits in seconds, and the largest message in bytes."""
+
+    peer_timeout: float = 600.0
+    message_timeout: float = 3600.0
+    max_message_bytes: int = 1 << 28
+
+
+class Document(_Section):
+    """The whole file."""
+
+    me: MeSection
+    session: SessionSettings
+    participants: list[ParticipantEntry]
+    network: NetworkSection
+    data: DataSection | None = None
+    predict: NewDataSection | None = None
+    policy: PolicySection = msgspec.field(default_factory=PolicySection)
+    output: OutputSection = msgspec.field(default_factory=OutputSection)
+    limits: LimitsSection = msgspec.field(default_factory=LimitsSection)
 
 
 @dataclass(frozen=True, eq=False)
 class Config:
-    """A configuration that was read and makes sense; paths in it are relative to its file."""
+    """A configuration that was read and checked; its paths are relative to its file."""
 
     path: Path
     document: Document
 
     @classmethod
     def load(cls, path: Path, changes: dict[str, Any] | None = None) -> Config:
-        """Read a file; `changes` (from options and the environment) take the place of what it says, by dotted name."""
+        """Read a file; `changes`, by dotted name, come from options and the environment and override it."""
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
@@ -42,38 +177,39 @@ class Config:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ParameterError(f"{path}: not a TOML file: {error}") from error
         for name, value in (changes or {}).items():
-            if value is not None:
-                _put(content, name, value)
-        _check_columns(path, content)
-        try:
-            document = msgspec.convert(content, type=Document)
-        except msgspec.ValidationError as error:
-            raise ParameterError(f"{path}: {said(str(error))}") from error
-        config = cls(path, document)
+            section, _, key = name.partition(".")
+            inner = content.setdefault(section, {}) if value is not None else None
+            if isinstance(inner, dict):
+                inner[key] = value
+        if problem := find_problem(content, Document):
+            raise ParameterError(f"{path}: {problem}")
+        config = cls(path, msgspec.convert(content, type=Document))
         config.check()
         return config
 
     def check(self) -> None:
-        """Refuse what makes no session; nothing is read but the file itself and the identity key."""
+        """Raise an error if this configuration cannot make a session; read no other file."""
         document = self.document
         try:
             self.agreement().check()
             check_enough_cells(self.agreement())
-            self._check_accepted()
-            if self.me not in [one.name for one in document.roles]:
-                raise ParameterError(f"me.name: {self.me!r} is not among the roles")
+            self._check_policy()
+            if self.me not in [one.name for one in document.participants]:
+                raise ParameterError(f"me.name: {self.me!r} is not among the participants")
             if (document.data is None) == (self.role == "party"):
-                told = "a party needs a section [data]" if self.role == "party" else "a coordinator has no [data]"
-                raise ParameterError(told)
+                needed = "a party needs a section [data]"
+                raise ParameterError(needed if self.role == "party" else "a coordinator has no section [data]")
             self._check_address("listen" if self.listens else "address")
-            for one in document.roles:
+            for one in document.participants:
                 if not one.tls_name:
-                    raise ParameterError(f"roles: {one.name}: tls_name: is empty; it is the name in its certificate")
-            for name in ("missing", "silent", "largest_message"):
-                if not getattr(document.waiting, name) > 0:
-                    raise ParameterError(f"waiting.{name}: must be above 0")
-            if document.waiting.largest_message > LARGEST:
-                raise ParameterError(f"waiting.largest_message: must be at most {LARGEST:,} bytes")
+                    raise ParameterError(
+                        f"participants: {one.name}: tls_name: is empty; enter the name in its certificate"
+                    )
+            for name in ("peer_timeout", "message_timeout", "max_message_bytes"):
+                if not getattr(document.limits, name) > 0:
+                    raise ParameterError(f"limits.{name}: must be above 0")
+            if document.limits.max_message_bytes > LARGEST:
+                raise ParameterError(f"limits.max_message_bytes: must be at most {LARGEST:,} bytes")
             self._check_labels()
             if document.data is not None:
                 document.data.rules().checked("data.")
@@ -82,17 +218,17 @@ class Config:
         except ParameterError as error:
             raise ParameterError(f"{self.path}: {error}") from error
 
-    def _check_accepted(self) -> None:
+    def _check_policy(self) -> None:
         try:
             self.policy()
         except ParameterError as error:
             raise ParameterError(f"policy.{error}") from error
 
-    def _check_address(self, wanted: str) -> None:
-        where = getattr(self.document.network, wanted)
-        if not where:
-            raise ParameterError(f"network.{wanted}: is missing; it is HOST:PORT")
-        split_address(where, f"network.{wanted}", any_port=self.listens)
+    def _check_address(self, name: str) -> None:
+        address = getattr(self.document.network, name)
+        if not address:
+            raise ParameterError(f"network.{name}: is missing; write HOST:PORT")
+        split_address(address, f"network.{name}", any_port=self.listens)
 
     def _check_labels(self) -> None:
         if self.role == "party":
@@ -108,30 +244,30 @@ class Config:
 
     @property
     def role(self) -> RoleName:
-        """What this role is."""
-        return next(one.role for one in self.document.roles if one.name == self.me)
+        """The kind of this role: "party" or "coordinator"."""
+        return next(one.role for one in self.document.participants if one.name == self.me)
 
     @property
     def listens(self) -> bool:
-        """Whether this role is the aggregator."""
-        return self.document.roles[-1].name == self.me
+        """Whether this role is the aggregator, to which all others connect."""
+        return self.document.participants[-1].name == self.me
 
     def parameters(self) -> Parameters:
-        """Give the parameters of a fit."""
+        """Return the parameters of a fit."""
         settings = self.document.session
-        parties = sum(one.role == "party" for one in self.document.roles)
+        parties = sum(one.role == "party" for one in self.document.participants)
         return parameters_of(settings, parties, settings.graph == "shared")
 
     def agreement(self, parameters: Parameters | None = None) -> Agreement:
-        """Give what all roles must agree on."""
-        seats = []
-        for one in self.document.roles:
+        """Return what all roles must agree on."""
+        participants = []
+        for one in self.document.participants:
             try:
                 key = bytes.fromhex(one.identity)
             except ValueError as error:
-                raise ParameterError(f"roles: {one.name}: identity: is no hexadecimal number") from error
-            seats.append(Participant(one.name, one.role, key))
-        return Agreement(participants=tuple(seats), parameters=parameters or self.parameters())
+                raise ParameterError(f"participants: {one.name}: identity: is not a hexadecimal number") from error
+            participants.append(Participant(one.name, one.role, key))
+        return Agreement(participants=tuple(participants), parameters=parameters or self.parameters())
 
     def identity(self) -> Identity:
         """Read this role's identity key."""
@@ -142,13 +278,15 @@ class Config:
             raise ParameterError(f"{path}: {error.strerror or error}") from error
         except (ValueError, TypeError) as error:
             raise ParameterError(f"{path}: cannot be used as an identity key: {error}") from error
-        pinned = next(one.identity for one in self.document.roles if one.name == self.me)
+        pinned = next(one.identity for one in self.document.participants if one.name == self.me)
         if identity.public.hex() != pinned.lower():
-            raise ParameterError(f"{path}: is not the key whose public half is listed for {self.me} under roles")
+            raise ParameterError(
+                f"{path}: its public half is not the identity that [[participants]] lists for {self.me}"
+            )
         return identity
 
     def credentials(self) -> Credentials:
-        """Read and check this role's certificate, key and authority."""
+        """Read and check this role's certificate, key and authorities."""
         network = self.document.network
         credentials = Credentials.load(
             self.file(network.ca),
@@ -161,43 +299,87 @@ class Config:
         wanted = self.tls_names()[self.me].lower()
         if wanted not in {name.lower() for name in credentials.names}:
             raise ParameterError(
-                f"{credentials.certificate_file}: is for {', '.join(sorted(credentials.names))}, but the roles list "
-                f"{wanted} for {self.me}"
+                f"{credentials.certificate_file}: is for {', '.join(sorted(credentials.names))}, but [[participants]] "
+                f"lists the tls_name {wanted} for {self.me}"
             )
         return credentials
 
     def tls_names(self) -> dict[str, str]:
-        """Give the name that each role's certificate must have."""
-        return {one.name: one.tls_name.lower() for one in self.document.roles}
+        """Return the name that each role's certificate must have."""
+        return {one.name: one.tls_name.lower() for one in self.document.participants}
 
     def policy(self) -> Policy:
-        """Give what the operator accepts."""
+        """Return the policy of this organisation."""
         return Policy(self.document.policy.accept)
 
     def waiting(self) -> Waiting:
-        """Give how long to wait."""
-        limits = self.document.waiting
-        return Waiting(limits.missing, limits.silent, limits.largest_message)
+        """Return the limits of this role."""
+        limits = self.document.limits
+        return Waiting(limits.peer_timeout, limits.message_timeout, limits.max_message_bytes)
 
     def file(self, name: str) -> Path:
-        """Give a file that the configuration names, relative to where the configuration is."""
+        """Return the path of a file that the configuration names."""
         return self.path.parent / Path(name).expanduser()
 
 
-def _put(content: dict[str, Any], name: str, value: Any) -> None:
-    section, _, key = name.partition(".")
-    inner = content.setdefault(section, {})
-    if isinstance(inner, dict):
-        inner[key] = value
+def find_problem(value: Any, kind: Any, where: str = "") -> str | None:
+    """Return what is wrong in a part of the file, with its place; None if that part can be read as `kind`.
 
-
-def _check_columns(path: Path, content: dict[str, Any]) -> None:
-    """Look at the rules of columns one by one: an error about all of them would not say which column it means."""
-    data = content.get("data")
-    columns = data.get("columns") if isinstance(data, dict) else None
-    for name, rule in (columns if isinstance(columns, dict) else {}).items():
+    Structures are walked field by field, so that the place and the expected type are known here.
+    """
+    before = f"{where}: " if where else ""
+    if get_origin(kind) in (Union, UnionType) and NoneType in get_args(kind) and len(get_args(kind)) == 2:
+        kind = next(one for one in get_args(kind) if one is not NoneType)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        if not isinstance(value, dict):
+            return f"{before}must be a section, not {_toml(value)}"
+        return _section_problem(value, kind, where)
+    if get_origin(kind) is list and isinstance(value, list):
+        parts = [(f"{where}[{number}]", one) for number, one in enumerate(value)]
+    elif get_origin(kind) is dict and isinstance(value, dict):
+        parts = [(f"{where}.{name}", one) for name, one in value.items()]
+    else:
         try:
-            msgspec.convert(rule, type=ColumnRule)
-        except msgspec.ValidationError as error:
-            told = said(str(error), root=ColumnRule, inside=f"data.columns.{name}")
-            raise ParameterError(f"{path}: {told}") from error
+            msgspec.convert(value, type=kind)
+        except msgspec.ValidationError:
+            return f"{before}must be {_expected(kind)}, not {_toml(value)}"
+        return None
+    found = (find_problem(one, get_args(kind)[-1], place) for place, one in parts)
+    return next((problem for problem in found if problem), None)
+
+
+def _section_problem(value: dict[str, Any], kind: type[msgspec.Struct], where: str) -> str | None:
+    before = f"{where}: " if where else ""
+    hints = get_type_hints(kind, include_extras=True)
+    for name in value:
+        if not where and name in _RENAMED:
+            return f"the section {name!r} of earlier versions is now {_RENAMED[name]}"
+        if name not in hints:
+            return f"{before}there is no {'setting' if where else 'section'} {name!r}; there are {', '.join(hints)}"
+    for field in msgspec.structs.fields(kind):
+        if field.name in value:
+            problem = find_problem(value[field.name], hints[field.name], f"{where}.{field.name}".lstrip("."))
+            if problem:
+                return problem
+        elif field.required:
+            return f"{before}{field.name!r} is missing"
+    return None
+
+
+def _expected(kind: Any) -> str:
+    """Describe the values that a setting may have."""
+    if get_origin(kind) in (Union, UnionType):
+        return " or ".join(_expected(one) for one in get_args(kind) if one is not NoneType)
+    if get_origin(kind) is Literal:
+        *some, last = (_toml(one) for one in get_args(kind))
+        return f"{', '.join(some)} or {last}" if some else last
+    return _EXPECTED.get(get_origin(kind) or kind, "a section")
+
+
+def _toml(value: Any) -> str:
+    """Return a value as it stands in the file; only the kind of a section or a list."""
+    if isinstance(value, dict):
+        return "a section"
+    if isinstance(value, list):
+        return "a list"
+    return quoted(value) if not isinstance(value, str | bool) else json.dumps(value, ensure_ascii=False)

@@ -155,7 +155,7 @@ aggregator = "{aggregator}"
 
 def _roster(plan: Plan, public: dict[str, str]) -> str:
     entries = "\n".join(
-        f'''[[roles]]
+        f'''[[participants]]
 name = "{name}"
 role = "{"party" if name in plan.parties else "coordinator"}"
 identity = "{public[name]}"
@@ -252,8 +252,8 @@ state = "state"
 
 
 def _waiting() -> str:
-    return """[waiting]
-missing = 600                # seconds to wait for somebody who is not connected
-silent = 3600                # seconds to wait for the next message of somebody who is
-# largest_message = 268435456  # bytes; the basic method on many nodes needs more, at most 900 million
+    return """[limits]
+peer_timeout = 600           # seconds to wait for a participant that is not connected
+message_timeout = 3600       # seconds to wait for the next message of a connected participant
+# max_message_bytes = 268435456  # the basic method on many nodes needs more, at most 900 million
 """

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kcagc.deploy.config import Config
-from kcagc.deploy.sections import Data, NewData
+from kcagc.deploy.config import Config, DataSection, NewDataSection
 from kcagc.errors import DataError
 from kcagc.files.party import PartyFiles, read_party
 from kcagc.inputs import filter_of
@@ -44,10 +43,10 @@ class PartyInput:
         return {**nodes, **made, **({} if self.rules is None else {"rules": self.rules.as_dict()})}
 
 
-def read_input(config: Config, section: NewData, kept: KeptTable | None = None) -> PartyInput:
+def read_input(config: Config, section: NewDataSection, kept: KeptTable | None = None) -> PartyInput:
     """Read the files of a section; `kept` is how the table of a fit became numbers, for a prediction."""
     settings = config.document.session
-    rules = section.rules() if isinstance(section, Data) else TableRules()
+    rules = section.rules() if isinstance(section, DataSection) else TableRules()
 
     def where(name: str | None) -> Path | None:
         return None if name is None else config.file(name)

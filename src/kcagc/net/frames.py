@@ -143,7 +143,7 @@ class Assembly:
             if part.length > self._longest:
                 raise PeerError(
                     f"announced a message of {part.length:,} bytes; at most {self._longest:,} are "
-                    "allowed (waiting.largest_message)",
+                    "allowed (limits.max_message_bytes)",
                     peer=self._sender,
                 )
             self._number, self._length, self._data = part.number, part.length, bytearray()
