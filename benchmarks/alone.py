@@ -21,12 +21,11 @@ from experiments.paper.configurations import order_of
 from kcagc.baselines import AGC
 from kcagc.cluster import fit_kmeans, fit_projection
 from kcagc.datasets import generate, load
-from kcagc.deploy.config import SessionSettings
 from kcagc.files import read_party
 from kcagc.graph import Graph, HalfFilter
-from kcagc.inputs import filter_of, parameters_of
 from kcagc.metrics import accuracy
 from kcagc.protocol.local import PartyData, compute_local
+from kcagc.protocol.parameters import RunSettings
 
 
 def call(asked: dict[str, Any]) -> int:
@@ -64,9 +63,9 @@ def local_work_of_files(features: str, graph: str, n_parties: int, settings: dic
 
 def _local(graph: Graph, table: Any, n_parties: int, settings: dict[str, Any]) -> float:
     known = {name: value for name, value in settings.items() if name not in ("accept", "random_state")}
-    session = SessionSettings(**known)
-    parameters = parameters_of(session, n_parties, True)
-    data = PartyData.build("alone", graph, table, filter_of(session.filter, session.psi))
+    session = RunSettings.read(known)
+    parameters = session.resolve(n_parties)
+    data = PartyData.build("alone", graph, table, session.graph_filter())
     gc.collect()
     begin = time.perf_counter()
     compute_local(data, parameters, 0)

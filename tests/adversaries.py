@@ -24,11 +24,12 @@ from kcagc.graph.graph import Graph
 from kcagc.net.memory import MemoryNetwork
 from kcagc.protocol import messages, party
 from kcagc.protocol.aggregator import aggregator_of_party, coordinator
-from kcagc.protocol.agreement import Agreement, Parameters, Participant
+from kcagc.protocol.agreement import Agreement, Participant
 from kcagc.protocol.effects import combine_halves
 from kcagc.protocol.fit import fit_party
 from kcagc.protocol.handshake import begin, graph_digest, ids_digest, ids_kind
 from kcagc.protocol.local import PartyData, compute_local, encode_local
+from kcagc.protocol.parameters import Parameters, RunSettings
 from kcagc.protocol.party import PartyContext
 from kcagc.protocol.predict import predict_parameters, predict_party
 from kcagc.runtime import in_process
@@ -49,6 +50,7 @@ Enemy = Callable[[str, str, bytes], list[tuple[str, str, bytes]]]
 
 def parameters(**changes: Any) -> Parameters:
     chosen: dict[str, Any] = {
+        "method": "cells",
         "n_clusters": 3,
         "n_local_clusters": 0 if changes.get("method") == "basic" else 3,
         "filter": repr(FILTER),
@@ -56,7 +58,7 @@ def parameters(**changes: Any) -> Parameters:
         "n_init": 3,
         "max_iter": 20,
     }
-    return Parameters(**(chosen | changes))
+    return msgspec.structs.replace(RunSettings(n_clusters=3, fan_in=2).resolve(3), **(chosen | changes))
 
 
 def party_names(count: int) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 from scipy import sparse
 
@@ -11,10 +12,10 @@ from kcagc.cluster.lloyd import weighted_means
 from kcagc.disclosure import RISKS, Ledger, Policy
 from kcagc.graph import Graph, HalfFilter
 from kcagc.protocol import fit
-from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.answers import TIE
 from kcagc.protocol.joint_kmeans import refilled
 from kcagc.protocol.local import PartyData
+from kcagc.protocol.parameters import RunSettings
 from kcagc.secagg.fixed_point import ONE
 from kcagc.simulation import simulate_fit
 
@@ -22,11 +23,11 @@ EVERYTHING = Policy(RISKS)
 
 
 def parameters(**changes):
-    chosen = {"method": "kcagc", "n_clusters": 3, "n_local_clusters": 3, "filter": "HalfFilter(psi=1)"}
+    chosen = {"method": "cells", "n_clusters": 3, "n_local_clusters": 3, "filter": "HalfFilter(psi=1)"}
     chosen |= {"n_components": 3, "n_init": 2, "max_iter": 30, "graph": "shared"} | changes
     if chosen["method"] == "basic":
         chosen["n_local_clusters"] = 0
-    return Parameters(**chosen)
+    return msgspec.structs.replace(RunSettings(n_clusters=3, fan_in=2).resolve(3), **chosen)
 
 
 def random_parties(seed, n_parties, n_nodes=30, widths=(1, 4)):

@@ -19,7 +19,6 @@ from kcagc.datasets import load, split_columns
 from kcagc.disclosure import RISKS
 from kcagc.errors import DataError, ParameterError, PolicyError
 from kcagc.graph import AttributedGraph, ChebyshevFilter, Graph, HalfFilter
-from kcagc.inputs import local_clusters
 from kcagc.metrics import accuracy
 from kcagc.protocol.model import PartyModel
 from kcagc.tables import TablePreprocessor
@@ -343,20 +342,6 @@ def test_graphs_and_tables_of_other_libraries_give_the_same_labels():
     np.testing.assert_array_equal(model.fit(data, adjacency=data[0]).labels_, expected)
     frames = [polars.DataFrame(table) for table in dense]
     np.testing.assert_array_equal(model.fit(frames, adjacency=graph).labels_, expected)
-
-
-@pytest.mark.parametrize(
-    ("asked", "n_parties", "found"),
-    [(None, 2, 10), (None, 3, 10), (None, 4, 5), ("k", 2, 5), ("3k", 2, 15), ("12", 2, 12), (7, 9, 7)],
-)
-def test_local_clusters_are_a_number_or_a_multiple(asked, n_parties, found):
-    assert local_clusters(asked, 5, n_parties) == found
-
-
-@pytest.mark.parametrize("asked", ["2x", "k2", "", "-1k", 1, 1.5, True, "1", "0k"])
-def test_other_numbers_of_local_clusters_are_refused(asked):
-    with pytest.raises(ParameterError, match="n_local_clusters"):
-        local_clusters(asked, 5, 2)
 
 
 def test_predicting_training_nodes_of_a_converged_basic_fit_gives_their_labels():

@@ -143,7 +143,7 @@ def test_files_that_are_something_else_are_refused_in_words(tmp_path, content):
         KCAGC.load(path)
     other = msgspec.msgpack.decode(content) | {"format": "kcagc model 2"}
     path.write_bytes(msgspec.msgpack.encode(other))
-    with pytest.raises(DataError, match=r"m: is written as 'kcagc model 2', and KCAGC.load reads 'kcagc estimator 1'"):
+    with pytest.raises(DataError, match=r"m: is written as 'kcagc model 2', and KCAGC.load reads 'kcagc estimator 2'"):
         KCAGC.load(path)
 
 

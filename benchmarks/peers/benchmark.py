@@ -18,8 +18,8 @@ from experiments.paper.store import Book
 from experiments.paper.tables import NOTHING, table
 
 SECONDS, MEGABYTES = 0.76, 2.0
-_OURS = (("basic", 2), ("kcagc", 2), ("basic", 3), ("kcagc", 3))
-_TITLES = {"basic": "kcagc, basic (Protocol 2)", "kcagc": "kcagc, cells (Protocol 3)"}
+_OURS = (("basic", 2), ("cells", 2), ("basic", 3), ("cells", 3))
+_TITLES = {"basic": "kcagc, basic (Protocol 2)", "cells": "kcagc, cells (Protocol 3)"}
 
 
 def cells(options: Options) -> list[Config]:

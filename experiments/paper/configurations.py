@@ -46,7 +46,7 @@ def fit(cell: Config, **changes: Any) -> Result:
     data = dataset(cell["dataset"])
     chosen = {"method": "basic"} if cell["method"] == "basic" else {"n_local_clusters": cell["local"]}
     if cell["method"] not in ("basic", "kcagc"):  # "kcagc" leaves the choice between cells and their tree to L
-        chosen["method"] = {"flat": "kcagc", "tree": "tree"}[cell["method"]]
+        chosen["method"] = {"flat": "cells", "tree": "tree"}[cell["method"]]
     model = estimator(cell["configuration"], data, seed=cell["seed"], **(chosen | changes))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a run that stops before it converges is what the paper's Q means

@@ -23,7 +23,7 @@ DEALT = "columns dealt at random"
 VARIANTS: dict[str, dict[str, Any]] = {
     "nothing else (`KCAGC.paper`)": {},
     "to convergence": {"max_iter": 100},
-    "flat cells instead of a tree": {"method": "kcagc"},
+    "flat cells instead of a tree": {"method": "cells"},
     "a tree of fan-in 4": {"fan_in": 4},
     "D² seeding": {"seeding": "d2"},
     "virtual nodes at the means of local clusters": {"virtual_nodes": "local"},

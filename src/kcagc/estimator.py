@@ -20,11 +20,11 @@ from kcagc.files.opening import PathLike
 from kcagc.graph.filters import Filter
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
-from kcagc.inputs import bring, check_tables, filter_of, graphs_of, parameters_of, seeds_of, wanted_rows
+from kcagc.inputs import bring, check_tables, graphs_of, wanted_rows
 from kcagc.persistence import load_estimator, save_estimator
-from kcagc.protocol.agreement import AggregatorKind, Method, Parameters, Seeding, VirtualNodes
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit import MergeReport
+from kcagc.protocol.parameters import PARAMETERS, AggregatorKind, Seeding, VirtualNodes, draw_seeds, settings_of
 from kcagc.protocol.predict import predict_parameters
 from kcagc.secagg.groups import TWO_PARTY_SUM
 from kcagc.simulation import simulate_fit, simulate_predict
@@ -40,8 +40,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
     - `n_clusters`: k, the clusters to find.
     - `n_local_clusters`: clusters that each party finds alone first: a number, or a multiple of k such as "2k"; None
       is "2k" for up to three parties and "k" for more.
-    - `method`: "kcagc" (cells of local clusters, Protocol 3), "basic" (every node, Protocol 2), "tree" (cells merged
-      `fan_in` at a time), or "auto": "kcagc" for up to three parties, "tree" for more.
+    - `method`: "cells" (cells of local clusters, Protocol 3), "basic" (every node, Protocol 2), "tree" (cells merged
+      `fan_in` at a time), or "auto": "cells" for up to three parties, "tree" for more.
     - `psi`, `filter`: the order of the graph filter, and which: "half" for (1-λ/2)^ψ, "norm" for (1-λ/‖L‖)^ψ, or a
       `Filter` of your own.
     - `n_components`: singular vectors that each party projects on; None: k.
@@ -73,20 +73,20 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self,
         *,
         n_clusters: int,
-        n_local_clusters: int | str | None = None,
-        method: Method | str = "auto",
-        psi: int = 5,
-        filter: str | Filter = "half",  # noqa: A002 - the word the paper uses
-        n_components: int | None = None,
-        scaling: Scaling = "unit",
-        unit: float = 1.0,
-        virtual_nodes: VirtualNodes = "cell",
-        seeding: Seeding = "common",
-        fan_in: int = 4,
-        aggregator: AggregatorKind = "coordinator",
+        n_local_clusters: int | str | None = PARAMETERS["n_local_clusters"].default,
+        method: str = PARAMETERS["method"].default,
+        psi: int = PARAMETERS["psi"].default,
+        filter: str | Filter = PARAMETERS["filter"].default,  # noqa: A002 - the word the paper uses
+        n_components: int | None = PARAMETERS["n_components"].default,
+        scaling: Scaling = PARAMETERS["scaling"].default,
+        unit: float = PARAMETERS["unit"].default,
+        virtual_nodes: VirtualNodes = PARAMETERS["virtual_nodes"].default,
+        seeding: Seeding = PARAMETERS["seeding"].default,
+        fan_in: int = PARAMETERS["fan_in"].default,
+        aggregator: AggregatorKind = PARAMETERS["aggregator"].default,
         accept: Iterable[str] = (),
-        max_iter: int = 100,
-        n_init: int = 10,
+        max_iter: int = PARAMETERS["max_iter"].default,
+        n_init: int = PARAMETERS["n_init"].default,
         random_state: Any = None,
         callbacks: Callback | Iterable[Callback] = (),
         transformers: Any = None,
@@ -141,9 +141,9 @@ class KCAGC(ClusterMixin, BaseEstimator):
         check_tables(X, y, adjacency)
         graphs, shared = graphs_of(adjacency, len(X))
         policy = self._policy()
-        parameters = self._parameters(len(X), shared)
-        parameters.check()
-        filter_ = filter_of(self.filter, self.psi)
+        self._check()
+        settings, filter_ = settings_of(self, "shared" if shared else "own")
+        parameters = settings.resolve(len(X), filter_)
         names = [f"party-{number}" for number in range(1, len(X) + 1)]
         brought = bring(
             names,
@@ -154,10 +154,10 @@ class KCAGC(ClusterMixin, BaseEstimator):
             nodes=self.nodes,
             transformers=self.transformers,
         )
-        if self.n_clusters > brought.graph.n_nodes:
-            raise DataError(f"n_clusters: {self.n_clusters} clusters asked of {brought.graph.n_nodes} nodes")
+        if parameters.n_clusters > brought.graph.n_nodes:
+            raise DataError(f"n_clusters: {parameters.n_clusters} clusters asked of {brought.graph.n_nodes} nodes")
         # One seed for all parties, so that the order in which they are listed changes nothing.
-        seed, aggregator_seed = seeds_of(self.random_state)
+        seed, aggregator_seed = draw_seeds(self.random_state)
         ledger = Ledger()
         results = simulate_fit(
             parameters,
@@ -257,13 +257,13 @@ class KCAGC(ClusterMixin, BaseEstimator):
         tags.no_validation = True
         return tags
 
-    def _parameters(self, n_parties: int, shared: bool) -> Parameters:
+    def _check(self) -> None:
+        """Raise `ParameterError` for an invalid parameter that is not one of the run."""
         if self.id_column is not None and not isinstance(self.id_column, str):
             raise ParameterError(f"id_column: must be the name of a column, not {self.id_column!r}")
         callbacks = self._callbacks()
         if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
             raise ParameterError(f"callbacks: must be a function or a list of functions, not {self.callbacks!r}")
-        return parameters_of(self, n_parties, shared)
 
     def _warn(self) -> None:
         """Say what a user would want to know although the run went through."""

@@ -22,7 +22,7 @@ from kcagc.protocol.fit import MergeReport
 from kcagc.protocol.model import PartyModel
 from kcagc.tables import KeptTable, TablePreprocessor, TableRules
 
-FORMAT = "kcagc estimator 1"
+FORMAT = "kcagc estimator 2"
 
 # What a fit leaves in plain numbers, to be saved as it is.
 _FIGURES = (

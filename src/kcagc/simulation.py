@@ -9,11 +9,12 @@ from typing import Any
 from kcagc._types import IntArray
 from kcagc.disclosure import Ledger, Policy
 from kcagc.protocol.aggregator import aggregator_of_party, coordinator
-from kcagc.protocol.agreement import Agreement, Parameters, Participant
+from kcagc.protocol.agreement import Agreement, Participant
 from kcagc.protocol.effects import Role, combine_halves
 from kcagc.protocol.fit import FitResult, fit_party
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.model import PartyModel
+from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.party import PartyContext
 from kcagc.protocol.predict import PredictResult, predict_party
 from kcagc.runtime.driver import Driver, Watcher

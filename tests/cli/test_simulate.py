@@ -40,14 +40,14 @@ def test_a_simulation_says_what_was_found_and_who_learned_what():
 
 def test_a_simulation_for_scripts():
     result = simulated("--local-clusters", "1k", "--starts", "1")
-    assert (result["parties"], result["method"], result["local_clusters"]) == (3, "kcagc", 5)
+    assert (result["parties"], result["method"], result["local_clusters"]) == (3, "cells", 5)
     assert result["secure_sums"] == result["rounds"] * result["cells"] * 5
     assert result["accuracy"] == result["runs"][0]["accuracy"] > 75
     assert result["bytes"] == sum(result["bytes_by_role"].values())
     assert result["seconds"] > 0
 
 
-@pytest.mark.parametrize(("parties", "method"), [(2, "kcagc"), (4, "tree"), (16, "tree")])
+@pytest.mark.parametrize(("parties", "method"), [(2, "cells"), (4, "tree"), (16, "tree")])
 def test_any_number_of_parties(parties, method):
     result = simulated("--parties", str(parties), "--local-clusters", "k", "--starts", "2")
     assert (result["parties"], result["method"]) == (parties, method)

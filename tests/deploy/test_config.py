@@ -10,7 +10,7 @@ from kcagc.cli import roles
 from kcagc.cli.main import cli
 from kcagc.deploy.config import Config
 from kcagc.errors import ParameterError
-from kcagc.protocol.agreement import Parameters
+from kcagc.protocol.parameters import Parameters, RunSettings
 from kcagc.secagg.identity import Identity
 
 
@@ -43,32 +43,32 @@ def refusal(path, look=None):
 @pytest.mark.parametrize(
     ("pattern", "replacement", "place", "words"),
     [
-        (r"^psi = 1", "pssi = 1", "session", "no setting 'pssi'; there are n_clusters, "),
+        (r"^psi = 1", "pssi = 1", "session.pssi", "there is no such setting; the settings are n_clusters, "),
         (r"^\[limits\]", "[limit]", "", "no section 'limit'; there are me, session, "),
-        (r"^psi = 1", 'psi = "1"', "session.psi", 'must be a whole number, not "1"'),
-        (r"^psi = 1", "psi = 1.5", "session.psi", "must be a whole number, not 1.5"),
-        (r"^psi = 1", "psi = true", "session.psi", "must be a whole number, not true"),
-        (r"^psi = 1", "psi = -1", "psi", "0 or more, not -1"),
-        (r"^n_clusters = 3\n", "", "session", "'n_clusters' is missing"),
-        (r"^n_clusters = 3", "n_clusters = 0", "n_clusters", "1 or more, not 0"),
+        (r"^psi = 1", 'psi = "1"', "session.psi", "must be a whole number, 0 or more, not '1'"),
+        (r"^psi = 1", "psi = 1.5", "session.psi", "must be a whole number, 0 or more, not 1.5"),
+        (r"^psi = 1", "psi = true", "session.psi", "must be a whole number, 0 or more, not True"),
+        (r"^psi = 1", "psi = -1", "session.psi", "0 or more, not -1"),
+        (r"^n_clusters = 3\n", "", "session.n_clusters", "is missing"),
+        (r"^n_clusters = 3", "n_clusters = 0", "session.n_clusters", "1 or more, not 0"),
         (r"^n_clusters = 3", "n_clusters = 9\nn_local_clusters = 2", "n_local_clusters", "at most 8 intersections"),
-        (r"^# n_local_clusters.*", "n_local_clusters = 1.5", "session.n_local_clusters", "whole number or text"),
-        (r"^# n_local_clusters.*", 'n_local_clusters = "2x"', "n_local_clusters", "such as \"2k\", not '2x'"),
-        (r"^# n_local_clusters.*", "n_local_clusters = 1", "n_local_clusters", "2 or more"),
-        (r"^# method.*", 'method = "magic"', "method", "must be 'auto', 'kcagc', 'basic' or 'tree', not 'magic'"),
-        (r"^# filter.*", 'filter = "full"', "filter", "must be 'half' or 'norm', not 'full'"),
-        (r"^# scaling.*", 'scaling = "S"', "session.scaling", '"unit", "U"'),
-        (r"^# virtual_nodes.*", 'virtual_nodes = "all"', "session.virtual_nodes", '"cell" or "local", not'),
-        (r"^# seeding.*", 'seeding = "any"', "session.seeding", '"common" or "d2", not'),
-        (r"^# graph = \"shared.*", 'graph = "none"', "session.graph", '"shared" or "own", not'),
-        (r"^aggregator = .*", 'aggregator = "bob"', "session.aggregator", '"coordinator" or "party", not "bob"'),
+        (r"^# n_local_clusters.*", "n_local_clusters = 1.5", "session.n_local_clusters", "or a multiple of k"),
+        (r"^# n_local_clusters.*", 'n_local_clusters = "2x"', "session.n_local_clusters", "such as \"2k\", not '2x'"),
+        (r"^# n_local_clusters.*", "n_local_clusters = 1", "session.n_local_clusters", "2 or more"),
+        (r"^# method.*", 'method = "magic"', "session.method", "'auto', 'cells', 'basic' or 'tree', not 'magic'"),
+        (r"^# filter.*", 'filter = "full"', "session.filter", "must be 'half' or 'norm', not 'full'"),
+        (r"^# scaling.*", 'scaling = "S"', "session.scaling", "'unit', 'U'"),
+        (r"^# virtual_nodes.*", 'virtual_nodes = "all"', "session.virtual_nodes", "'cell' or 'local', not"),
+        (r"^# seeding.*", 'seeding = "any"', "session.seeding", "'common' or 'd2', not"),
+        (r"^# graph = \"shared.*", 'graph = "none"', "session.graph", "'shared' or 'own', not"),
+        (r"^aggregator = .*", 'aggregator = "bob"', "session.aggregator", "'coordinator' or 'party', not 'bob'"),
         (r"^aggregator = .*", 'aggregator = "party"', "roles", "there must be 0 coordinator"),
-        (r"^# unit.*", "unit = 0.0", "unit", "positive"),
-        (r"^# unit.*", "unit = inf", "unit", "not inf"),
-        (r"^# fan_in.*", "fan_in = 1", "fan_in", "2 or more, not 1"),
-        (r"^# n_components.*", "n_components = 0", "n_components", "1 or more, not 0"),
-        (r"^# max_iter.*", "max_iter = 0", "max_iter", "1 or more"),
-        (r"^# n_init.*", "n_init = 0", "n_init", "1 or more"),
+        (r"^# unit.*", "unit = 0.0", "session.unit", "positive"),
+        (r"^# unit.*", "unit = inf", "session.unit", "not inf"),
+        (r"^# fan_in.*", "fan_in = 1", "session.fan_in", "2 or more, not 1"),
+        (r"^# n_components.*", "n_components = 0", "session.n_components", "1 or more, not 0"),
+        (r"^# max_iter.*", "max_iter = 0", "session.max_iter", "1 or more"),
+        (r"^# n_init.*", "n_init = 0", "session.n_init", "1 or more"),
         (r"(?s)^\[session\].*?(?=^\[)", "", "", "'session' is missing"),
         (r"(?s)^\[me\].*?(?=^\[)", "", "", "'me' is missing"),
         (r"(?s)^\[network\].*?(?=^\[)", "", "", "'network' is missing"),
@@ -210,11 +210,9 @@ def test_all_roles_read_the_same_agreement_from_different_files(folders):
 
 @pytest.mark.parametrize("n_parties", [2, 3, 4, 16])
 def test_what_is_left_out_is_what_the_estimator_takes(tmp_path, n_parties):
-    from kcagc import KCAGC
-
     configs = made(tmp_path, [f"p{number}" for number in range(n_parties)], data=False)
     found = Config.load(configs["p0"]).parameters()
-    assert found == KCAGC(n_clusters=3, psi=1)._parameters(n_parties, True)
+    assert found == RunSettings(n_clusters=3, psi=1).resolve(n_parties)
     assert isinstance(found, Parameters)
 
 

@@ -151,7 +151,7 @@ def test_every_setting_that_a_line_has_without_comment_is_the_default_or_has_non
 
 
 @pytest.mark.parametrize(("section", "struct"), [
-    ("me", structs.MeSection), ("session", structs.SessionSettings), ("participants", structs.ParticipantEntry),
+    ("me", structs.MeSection), ("session", structs.RunSettings), ("participants", structs.ParticipantEntry),
     ("data", structs.DataSection), ("policy", structs.PolicySection), ("output", structs.OutputSection),
     ("limits", structs.LimitsSection),
 ])  # fmt: skip

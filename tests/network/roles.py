@@ -17,8 +17,8 @@ from kcagc.deploy.folders import Plan, tls_name, write_folders
 from kcagc.deploy.run import RoleRun
 from kcagc.disclosure import Ledger, Policy
 from kcagc.files.atomic import PRIVATE, write_bytes
-from kcagc.inputs import seeds_of
 from kcagc.net.trial_authority import trial_authority
+from kcagc.protocol.parameters import draw_seeds
 from kcagc.secagg.identity import Identity
 from kcagc.simulation import simulate_fit
 
@@ -203,7 +203,7 @@ class Collaboration:
         """Return the labels that the same roles compute in one process."""
         tasks = {name: self.task(name) for name in self.parties}
         one = tasks[self.parties[0]]
-        seed, aggregator_seed = seeds_of(0)
+        seed, aggregator_seed = draw_seeds(0)
         results = simulate_fit(
             one.agreement.parameters,
             {name: task.data for name, task in tasks.items()},

@@ -12,10 +12,10 @@ from typing import Any
 
 from collaborations import EVERYTHING
 from kcagc.disclosure import Ledger
-from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.fit import FitResult, fit_party
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import Answer, RelayedMessages, decode
+from kcagc.protocol.parameters import Parameters
 from kcagc.runtime.driver import Driver
 from kcagc.simulation import Cast
 

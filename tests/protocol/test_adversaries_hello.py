@@ -27,7 +27,7 @@ from adversaries import (
 from kcagc.errors import AbortedError, AgreementError, DataError, KcagcError, ParameterError, PeerError
 from kcagc.graph.filters import HalfFilter
 from kcagc.graph.graph import Graph
-from kcagc.protocol.agreement import Parameters, Participant, compare
+from kcagc.protocol.agreement import Participant, compare
 from kcagc.protocol.handshake import begin, check_hello, own_hello
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import (
@@ -42,6 +42,7 @@ from kcagc.protocol.messages import (
     encode,
     kind_of,
 )
+from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.party import Party
 from kcagc.secagg.encryption import unseal
 from kcagc.secagg.framing import framed
@@ -707,7 +708,7 @@ def test_a_seed_of_another_length_is_the_senders_fault(seed):
     ended_by(lying("party-1", "confirmation", lambda _, one: but(seed=seed)(one)), PeerError, "seed", liar="party-1")
 
 
-@pytest.mark.parametrize("method", ["kcagc", "basic"])
+@pytest.mark.parametrize("method", ["cells", "basic"])
 def test_the_largest_seed_is_a_seed_like_any_other(method):
     """The first party itself goes on with another, so that the sums do not open; but nobody stumbles."""
     outcome = lying("party-1", "confirmation", lambda _, one: but(seed=b"\xff" * 8)(one), method=method)
@@ -780,7 +781,7 @@ def test_a_party_that_tells_others_different_labels_is_found_out_before_the_end(
     assert not outcome.labels
 
 
-@pytest.mark.parametrize("method", ["kcagc", "basic"])
+@pytest.mark.parametrize("method", ["cells", "basic"])
 def test_results_are_compared_and_not_only_what_led_there(method):
     """Party-2 was given another key of the orders: it is told the same as the others, and reads other labels in it."""
 

@@ -33,26 +33,26 @@ TWO, LABELLED, LOCAL = "two-party-sum", "labelled-sums", "local-means"
 
 # Which names a run needs: (parties, parameters, names). Written by hand from the paper's protocols.
 NEEDS = [
-    *[(count, {"method": method}, set()) for count in (2, 3, 4, 5) for method in ("kcagc", "tree", "basic")],
-    (2, {"method": "kcagc", "aggregator": "party"}, {TWO, LABELLED}),
+    *[(count, {"method": method}, set()) for count in (2, 3, 4, 5) for method in ("cells", "tree", "basic")],
+    (2, {"method": "cells", "aggregator": "party"}, {TWO, LABELLED}),
     (2, {"method": "tree", "aggregator": "party"}, {TWO, LABELLED}),
     (2, {"method": "basic", "aggregator": "party"}, {TWO, LABELLED}),
-    (3, {"method": "kcagc", "aggregator": "party"}, {LABELLED}),
+    (3, {"method": "cells", "aggregator": "party"}, {LABELLED}),
     (3, {"method": "tree", "aggregator": "party"}, {LABELLED}),
     (3, {"method": "basic", "aggregator": "party"}, {LABELLED}),
-    (4, {"method": "kcagc", "aggregator": "party"}, {LABELLED}),
+    (4, {"method": "cells", "aggregator": "party"}, {LABELLED}),
     (4, {"method": "tree", "aggregator": "party"}, {TWO, LABELLED}),  # the third and the last party sum alone
     (4, {"method": "tree", "fan_in": 3, "aggregator": "party"}, {LABELLED}),
     (4, {"method": "basic", "aggregator": "party"}, {LABELLED}),
-    (5, {"method": "kcagc", "aggregator": "party"}, {LABELLED}),
+    (5, {"method": "cells", "aggregator": "party"}, {LABELLED}),
     (5, {"method": "tree", "aggregator": "party"}, {LABELLED}),
     (5, {"method": "tree", "fan_in": 3, "aggregator": "party"}, {TWO, LABELLED}),
     (5, {"method": "basic", "aggregator": "party"}, {LABELLED}),
-    (3, {"method": "kcagc", "seeding": "d2"}, set()),
-    (3, {"method": "kcagc", "virtual_nodes": "local"}, set()),
+    (3, {"method": "cells", "seeding": "d2"}, set()),
+    (3, {"method": "cells", "virtual_nodes": "local"}, set()),
     (4, {"method": "tree", "virtual_nodes": "local"}, set()),
     (3, {"method": "basic", "virtual_nodes": "local"}, set()),
-    (3, {"method": "kcagc", "virtual_nodes": "local", "aggregator": "party"}, {LABELLED, LOCAL}),
+    (3, {"method": "cells", "virtual_nodes": "local", "aggregator": "party"}, {LABELLED, LOCAL}),
     (2, {"virtual_nodes": "local", "seeding": "d2", "aggregator": "party"}, {TWO, LABELLED, LOCAL}),
 ]
 PREDICTION_NEEDS = [
@@ -171,7 +171,7 @@ def test_a_label_hides_one_content_only_and_the_second_does_not_leave():
 
 
 @pytest.mark.parametrize("mode", ["coordinator", "party"])
-@pytest.mark.parametrize("method", ["kcagc", "basic"])
+@pytest.mark.parametrize("method", ["cells", "basic"])
 def test_a_party_that_begins_again_with_other_data_and_the_same_keys_sends_nothing_under_old_masks(method, mode):
     stage = Stage(parameters(method=method, aggregator=mode, n_init=1))
     store = Writing()
@@ -191,7 +191,7 @@ def test_a_party_that_begins_again_with_other_data_and_the_same_keys_sends_nothi
 
 
 @pytest.mark.parametrize("mode", ["coordinator", "party"])
-@pytest.mark.parametrize("method", ["kcagc", "basic", "tree"])
+@pytest.mark.parametrize("method", ["cells", "basic", "tree"])
 def test_no_label_is_used_twice_in_a_run_by_one_party(method, mode):
     stage = Stage(parameters(method=method, aggregator=mode), 4)
     for name in stage.parties:
@@ -299,7 +299,7 @@ def test_all_others_hear_which_role_failed(who, mode):
 
 
 @pytest.mark.parametrize("mode", ["coordinator", "party"])
-@pytest.mark.parametrize("method", ["kcagc", "basic"])
+@pytest.mark.parametrize("method", ["cells", "basic"])
 def test_a_value_out_of_bounds_names_its_party_at_home_and_stays_there(method, mode):
     stage = Stage(parameters(scaling="US", method=method, aggregator=mode))
     large = PartyData.build("party-2", data_of(3)["party-2"].graph, tables(3)[2] * 1234.5, FILTER)

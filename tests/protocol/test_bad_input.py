@@ -14,7 +14,6 @@ from kcagc.disclosure import Ledger
 from kcagc.errors import DataError, KcagcError, ParameterError, PolicyError
 from kcagc.estimator import KCAGC
 from kcagc.graph.graph import Graph
-from kcagc.inputs import local_clusters
 
 SMALL = {"n_clusters": 3, "psi": 2, "n_init": 2, "max_iter": 5, "random_state": 0}
 
@@ -81,7 +80,7 @@ def test_a_table_of_words_is_refused():
     assert not refused(DataError, "^party-3: features", features, adjacency)
 
 
-@pytest.mark.parametrize("method", ["kcagc", "basic", "tree"])
+@pytest.mark.parametrize("method", ["cells", "basic", "tree"])
 def test_more_clusters_than_nodes_are_refused(method):
     adjacency, features = given()
     changes = {"n_clusters": 37, "method": method}
@@ -118,11 +117,6 @@ def test_a_number_of_local_clusters_that_means_nothing_is_refused(wrong):
 def test_digits_that_are_not_decimal_are_refused_like_any_other_text(wrong):
     adjacency, features = given()
     assert not refused(ParameterError, "^n_local_clusters: ", features, adjacency, n_local_clusters=wrong)
-
-
-@pytest.mark.parametrize(("text", "number"), [("k", 3), ("2k", 6), (" 3k ", 9), ("10k", 30), ("7", 7), (5, 5)])
-def test_multiples_of_k_are_read(text, number):
-    assert local_clusters(text, 3, 3) == number
 
 
 @pytest.mark.parametrize(
@@ -200,7 +194,7 @@ def test_a_party_without_columns_is_named(party, stored):
     assert not refused(DataError, rf"^party-{party + 1}: features: there are no columns", features, adjacency)
 
 
-@pytest.mark.parametrize("method", ["kcagc", "basic", "tree"])
+@pytest.mark.parametrize("method", ["cells", "basic", "tree"])
 @pytest.mark.parametrize("stored", [np.asarray, sparse.csr_array])
 def test_a_table_of_zeros_is_refused_and_its_party_named(method, stored):
     adjacency, features = given()
@@ -208,7 +202,7 @@ def test_a_table_of_zeros_is_refused_and_its_party_named(method, stored):
     refused(DataError, "^party-2: features: ", features, adjacency, method=method)
 
 
-@pytest.mark.parametrize("method", ["kcagc", "basic", "tree"])
+@pytest.mark.parametrize("method", ["cells", "basic", "tree"])
 def test_some_rows_of_zeros_are_allowed(method):
     _, features = given()
     features[0][5] = 0
@@ -218,7 +212,7 @@ def test_some_rows_of_zeros_are_allowed(method):
     assert np.isfinite(fitted.models_["party-1"].centers).all()
 
 
-@pytest.mark.parametrize("method", ["kcagc", "basic", "tree"])
+@pytest.mark.parametrize("method", ["cells", "basic", "tree"])
 @pytest.mark.parametrize("scaling", ["unit", "U", "US"])
 def test_a_table_of_one_column_is_allowed(method, scaling):
     adjacency, features = given()
@@ -227,7 +221,7 @@ def test_a_table_of_one_column_is_allowed(method, scaling):
     assert fitted.labels_.shape == (36,)
 
 
-@pytest.mark.parametrize("method", ["kcagc", "basic"])
+@pytest.mark.parametrize("method", ["cells", "basic"])
 def test_every_party_may_hold_one_column(method):
     adjacency, features = given()
     fitted = model(method=method).fit([table[:, :1] for table in features], adjacency=adjacency)
@@ -261,7 +255,7 @@ def test_fewer_than_two_tables_are_refused(count):
     assert not refused(DataError, f"^X: {count} tables; there must be 2 to 16", features[:count], adjacency)
 
 
-@pytest.mark.parametrize("method", ["kcagc", "basic", "tree"])
+@pytest.mark.parametrize("method", ["cells", "basic", "tree"])
 def test_seventeen_parties_are_refused(method):
     adjacency, features = given()
     tables17 = [features[number % 3] for number in range(17)]

@@ -48,7 +48,7 @@ def check_two(run, results):
 
 
 @aggregators
-@pytest.mark.parametrize("method", ["kcagc", "basic"])
+@pytest.mark.parametrize("method", ["cells", "basic"])
 @pytest.mark.parametrize("max_iter", [1, 2, 30])
 @pytest.mark.parametrize("n_init", [1, 10])
 def test_two_parties_know_their_labels_after_four_delays_and_two_a_round(n_init, max_iter, method, aggregator):
@@ -74,7 +74,7 @@ def test_whatever_the_data_two_parties_wait_for_no_more_than_that(aggregator, se
         assert agree_with_the_clock(run, results) == 4
 
 
-@pytest.mark.parametrize("method", ["kcagc", "basic"])
+@pytest.mark.parametrize("method", ["cells", "basic"])
 def test_restarts_take_no_longer_than_the_longest_of_them(method):
     """One sum a round serves all starts: ten of them end when the last of the ten does, or sooner."""
     for seed in range(4):

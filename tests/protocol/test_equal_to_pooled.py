@@ -63,7 +63,7 @@ def test_every_merge_of_a_tree_equals_weighted_kmeans_on_its_pooled_cells(seed, 
 
 
 @few
-@given(seed=seeds, method=st.sampled_from(["basic", "kcagc", "tree"]))
+@given(seed=seeds, method=st.sampled_from(["basic", "cells", "tree"]))
 def test_coordinator_and_party_give_the_same_labels(seed, method):
     data = random_parties(seed, 4)
     neutral = run_fit(parameters(method=method), data, seed=seed)["party-1"].labels
@@ -72,7 +72,7 @@ def test_coordinator_and_party_give_the_same_labels(seed, method):
 
 
 @few
-@given(seed=seeds, method=st.sampled_from(["basic", "kcagc"]), order=st.permutations(range(4)))
+@given(seed=seeds, method=st.sampled_from(["basic", "cells"]), order=st.permutations(range(4)))
 def test_the_order_of_parties_changes_nothing(seed, method, order):
     data = random_parties(seed, 4)
     chosen = parameters(method=method, n_init=3)
@@ -83,7 +83,7 @@ def test_the_order_of_parties_changes_nothing(seed, method, order):
 
 
 @few
-@given(seed=seeds, method=st.sampled_from(["basic", "kcagc", "tree"]), interleaving=st.data(), party=st.booleans())
+@given(seed=seeds, method=st.sampled_from(["basic", "cells", "tree"]), interleaving=st.data(), party=st.booleans())
 def test_labels_do_not_depend_on_the_interleaving_of_messages(seed, method, interleaving, party):
     data = random_parties(seed, 5, n_nodes=20)
     chosen = parameters(method=method, aggregator="party" if party else "coordinator", fan_in=2, max_iter=5)
@@ -97,7 +97,7 @@ def test_labels_do_not_depend_on_the_interleaving_of_messages(seed, method, inte
     )
 
 
-@pytest.mark.parametrize("method", ["basic", "kcagc"])
+@pytest.mark.parametrize("method", ["basic", "cells"])
 @pytest.mark.parametrize("aggregator", ["coordinator", "party"])
 def test_ties_go_to_the_lowest_cluster_for_every_aggregator(method, aggregator):
     """Rows on a grid: many equal distances, in an order that the coordinator does not see."""

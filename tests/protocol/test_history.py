@@ -21,7 +21,7 @@ ROUNDING = 2 * TIE / ONE
 @given(
     seed=seeds,
     n_parties=st.integers(2, 4),
-    method=st.sampled_from(["kcagc", "basic", "tree"]),
+    method=st.sampled_from(["cells", "basic", "tree"]),
     n_init=st.integers(1, 5),
 )
 def test_every_iteration_has_an_entry_and_nothing_moves_in_the_last_of_a_run_that_converged(
@@ -39,7 +39,7 @@ def test_every_iteration_has_an_entry_and_nothing_moves_in_the_last_of_a_run_tha
 
 
 @few
-@given(seed=seeds, n_parties=st.integers(2, 4), method=st.sampled_from(["kcagc", "basic"]))
+@given(seed=seeds, n_parties=st.integers(2, 4), method=st.sampled_from(["cells", "basic"]))
 def test_costs_do_not_rise_and_end_at_what_the_pooled_rows_cost(seed, n_parties, method):
     data = random_parties(seed, n_parties)
     emptied = []
@@ -68,7 +68,7 @@ def test_costs_do_not_rise_and_end_at_what_the_pooled_rows_cost(seed, n_parties,
 
 
 @few
-@given(seed=seeds, method=st.sampled_from(["kcagc", "basic", "tree"]))
+@given(seed=seeds, method=st.sampled_from(["cells", "basic", "tree"]))
 def test_all_parties_have_the_same_history(seed, method):
     results = run_fit(parameters(method=method), random_parties(seed, 4), seed=seed)
     by_group = {}

@@ -51,7 +51,7 @@ def test_one_left_over_moves_up():
 
 
 def test_flat_and_basic_have_one_group_of_all():
-    for method in ("kcagc", "basic"):
+    for method in ("cells", "basic"):
         ((merge,),) = layers(agreement(6, method=method))
         assert merge.group.members == agreement(6).parties
 

@@ -19,11 +19,11 @@ from kcagc.simulation import Cast
 
 MODES = [
     {"method": "basic"},
-    {"method": "kcagc"},
+    {"method": "cells"},
     {"method": "tree", "fan_in": 2},
-    {"method": "kcagc", "aggregator": "party"},
+    {"method": "cells", "aggregator": "party"},
     {"method": "tree", "fan_in": 2, "aggregator": "party"},
-    {"method": "kcagc", "seeding": "d2"},
+    {"method": "cells", "seeding": "d2"},
 ]
 
 
@@ -190,6 +190,6 @@ def test_two_sessions_have_no_masked_bytes_in_common():
             payload for one in stations for batch in one.outbox for _, payload in batch if b"masked" in payload[:20]
         ]
 
-    first, second = (masked_bytes(Play({"method": "kcagc"})) for _ in range(2))
+    first, second = (masked_bytes(Play({"method": "cells"})) for _ in range(2))
     assert first
     assert not set(first) & set(second)

@@ -30,11 +30,11 @@ from kcagc.runtime.session import open_session
 from kcagc.simulation import Cast
 
 MODES = [
-    {"method": "kcagc"},
+    {"method": "cells"},
     {"method": "basic"},
     {"method": "tree", "fan_in": 2},
-    {"method": "kcagc", "aggregator": "party"},
-    {"method": "kcagc", "aggregator": "party", "seeding": "d2"},
+    {"method": "cells", "aggregator": "party"},
+    {"method": "cells", "aggregator": "party", "seeding": "d2"},
 ]
 
 
@@ -163,7 +163,7 @@ def test_crashes_at_random_moments_change_nothing(runs, mode):
 
 
 def test_a_crash_after_every_single_message_changes_nothing(runs):
-    mode = {"method": "kcagc"}
+    mode = {"method": "cells"}
     undisturbed = runs(mode).play()
     labels = runs(mode, 1).play(crash_rate=1.0)
     for name, found in labels.items():
@@ -196,7 +196,7 @@ def test_a_role_killed_where_messages_leave_in_the_middle_of_a_step_goes_on(runs
 
 
 def test_data_are_compared_while_a_party_computes(runs):
-    run, seen = runs({"method": "kcagc"}), {}
+    run, seen = runs({"method": "cells"}), {}
 
     def note(name):
         (letters,) = run.roles[name].letters.values()
@@ -212,7 +212,7 @@ def test_data_are_compared_while_a_party_computes(runs):
 
 
 def test_a_party_that_sums_lets_the_others_go_on_before_it_computes(runs):
-    run, seen = runs({"method": "kcagc", "aggregator": "party"}), []
+    run, seen = runs({"method": "cells", "aggregator": "party"}), []
     role = run.roles[run.aggregator]
 
     def note():
@@ -227,7 +227,7 @@ def test_a_party_that_sums_lets_the_others_go_on_before_it_computes(runs):
 
 
 def test_a_hub_keeps_no_masked_vector(runs):
-    run = runs({"method": "kcagc"})
+    run = runs({"method": "cells"})
     run.play()
     kept = [one.payload for one in run.journals[run.aggregator].incoming() if one.payload is not None]
     assert kept
@@ -239,14 +239,14 @@ def test_a_hub_keeps_no_masked_vector(runs):
 def test_the_ledger_of_a_run_that_crashed_is_that_of_one_that_did_not(runs):
     ledgers = []
     for crash_rate in (0.0, 0.3):
-        run = runs({"method": "kcagc"}, 3)
+        run = runs({"method": "cells"}, 3)
         run.play(crash_rate)
         ledgers.append({name: [entry for _, entry in journal.ledger()] for name, journal in run.journals.items()})
     assert ledgers[0] == ledgers[1]
 
 
 def test_an_abort_ends_a_role_that_waits_for_somebody_else(runs):
-    run = runs({"method": "kcagc"})
+    run = runs({"method": "cells"})
     while not run.received:
         run.step()
     run.roles["party-3"].fail(OwnTroubleError("full disk"))
@@ -263,7 +263,7 @@ class OwnTroubleError(ValueError):
 
 
 def test_two_different_messages_under_one_number_end_the_run_as_misbehaviour(runs):
-    run = runs({"method": "kcagc"})
+    run = runs({"method": "cells"})
     while not run.received:
         run.step()
     run.roles[run.aggregator].take_in("party-1", 1, encode(Finished("1.1")))
@@ -274,7 +274,7 @@ def test_two_different_messages_under_one_number_end_the_run_as_misbehaviour(run
 
 
 def test_a_journal_with_other_data_sends_nothing(runs):
-    run = runs({"method": "kcagc"})
+    run = runs({"method": "cells"})
     while not run.received:
         run.step()
     journal = run.journals["party-1"]
@@ -288,7 +288,7 @@ def test_a_journal_with_other_data_sends_nothing(runs):
 
 
 def test_what_is_early_is_known_from_the_ledger(runs):
-    run = runs({"method": "kcagc"})
+    run = runs({"method": "cells"})
     assert all(role.early() for role in run.roles.values())
     run.play()
     assert not any(role.early() for role in run.roles.values())
@@ -299,7 +299,7 @@ def stages_of(role):
 
 
 def test_local_clusters_are_early_and_vectors_are_not(runs):
-    run = runs({"method": "kcagc"})
+    run = runs({"method": "cells"})
     role = run.roles["party-1"]
     while "labels 1.1" not in stages_of(role):
         run.step()
@@ -314,7 +314,7 @@ def test_local_clusters_are_early_and_vectors_are_not(runs):
 
 
 def test_who_has_heard_a_vector_is_no_longer_early_though_it_said_nothing(runs):
-    run = runs({"method": "kcagc"})
+    run = runs({"method": "cells"})
     while not run.received:
         run.step()
     ((sender, _, _),) = run.received
@@ -345,7 +345,7 @@ def test_a_session_that_begins_anew_tells_the_same_local_clusters(runs, monkeypa
         return box
 
     monkeypatch.setattr(protocol_party, "seal", noted)
-    first, second = runs({"method": "kcagc"}, 1), runs({"method": "kcagc"}, 2)
+    first, second = runs({"method": "cells"}, 1), runs({"method": "cells"}, 2)
     for run in (first, second):
         run.play()
     half = len(told) // 2
@@ -397,8 +397,8 @@ class FullDisk(Journal):
 @pytest.mark.parametrize("victim", ["party-2", "coordinator"])
 @pytest.mark.parametrize("commits", range(4))
 def test_a_role_whose_journal_fails_does_nothing_more_and_goes_on_when_there_is_room_again(runs, victim, commits):
-    undisturbed = runs({"method": "kcagc"}).play()
-    run = runs({"method": "kcagc"}, 5)
+    undisturbed = runs({"method": "cells"}).play()
+    run = runs({"method": "cells"}, 5)
     while not run.received:
         run.step()
     role, journal = run.roles[victim], run.journals[victim]
@@ -424,7 +424,7 @@ def test_a_role_whose_journal_fails_does_nothing_more_and_goes_on_when_there_is_
 
 @pytest.mark.parametrize("victim", ["party-1", "coordinator"])
 def test_a_role_that_dies_while_it_fails_begins_anew_when_it_comes_back(runs, victim):
-    run = runs({"method": "kcagc"})
+    run = runs({"method": "cells"})
     while not run.received:
         run.step()
     run.roles[victim].fail(OwnTroubleError("trouble"))

@@ -17,9 +17,11 @@ from kcagc.analysis.restricted import Restricted, restricted
 from kcagc.analysis.verdict import joint_verdict
 from kcagc.analysis.words import aligned, spread
 from kcagc.errors import DataError, ParameterError
+from kcagc.graph.filters import Filter
 from kcagc.graph.graph import Graph
-from kcagc.inputs import Settings, bring, check_tables, filter_of, graphs_of, parameters_of, seeds_of
+from kcagc.inputs import bring, check_tables, graphs_of
 from kcagc.protocol.local import PartyData
+from kcagc.protocol.parameters import draw_seeds, settings_of
 from kcagc.text import count, number, percent
 
 
@@ -74,7 +76,7 @@ class Diagnosis:
 
 
 def diagnose(
-    model: Settings,
+    model: Any,
     X: Sequence[Any],
     target: ArrayLike | None = None,
     *,
@@ -105,14 +107,14 @@ def diagnose(
     check_constant("enough", enough)
     say = progress or (lambda _: None)
     graphs, shared = graphs_of(adjacency, len(X))
-    parameters = parameters_of(model, len(X), shared)
-    parameters.check()
+    settings, graph_filter = settings_of(model, "shared" if shared else "own")
+    parameters = settings.resolve(len(X), graph_filter)
     called = _names(names, len(X))
     given = _one_each("local_labels", local_labels, called)
-    data = _data(model, X, graphs, called)
+    data = _data(model, X, graphs, called, graph_filter)
     n_nodes = data[called[0]].graph.n_nodes
     wanted = Clusters.of(_target(model, target), n_nodes, "target")
-    seed, _ = seeds_of(getattr(model, "random_state", None))
+    seed, _ = draw_seeds(getattr(model, "random_state", None))
     own: dict[str, Around] = {}
     parties: dict[str, PartyDiagnosis] = {}
     for name in called:
@@ -146,13 +148,15 @@ def _one_each(what: str, given: Sequence[ArrayLike] | None, names: list[str]) ->
     return dict(zip(names, given, strict=True))
 
 
-def _data(model: Settings, X: Sequence[Any], graphs: list[Graph], names: list[str]) -> dict[str, PartyData]:
+def _data(
+    model: Any, X: Sequence[Any], graphs: list[Graph], names: list[str], graph_filter: Filter
+) -> dict[str, PartyData]:
     """Make rows of the tables as the model does."""
     asked = {name: getattr(model, name) for name in ("id_column", "nodes", "transformers") if hasattr(model, name)}
-    return bring(names, graphs, X, filter_of(model.filter, model.psi), **asked).data
+    return bring(names, graphs, X, graph_filter, **asked).data
 
 
-def _target(model: Settings, target: ArrayLike | None) -> ArrayLike:
+def _target(model: Any, target: ArrayLike | None) -> ArrayLike:
     if target is not None:
         return target
     found: ArrayLike | None = getattr(model, "labels_", None)

@@ -16,8 +16,8 @@ from kcagc.analysis.verdict import party_verdict
 from kcagc.analysis.words import aligned, spread
 from kcagc.errors import DataError, ParameterError
 from kcagc.parameters import check_between
-from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.local import PartyData, compute_local
+from kcagc.protocol.parameters import Parameters
 from kcagc.text import number, percent
 
 HEADINGS = ("", "clusters", "|X-C|", "Delta", "c", "limited by", "1-bad", "1-good")
@@ -95,7 +95,7 @@ def own_clusters(
         return Around.of(_rows(name, data, parameters), given)
     if parameters.method == "basic":
         raise ParameterError(
-            'method: "basic" makes no local clusters, which is what Theorem 1 is about; diagnose "kcagc" or "tree"'
+            'method: "basic" makes no local clusters, which is what Theorem 1 is about; diagnose "cells" or "tree"'
         )
     try:
         local = compute_local(data, parameters, seed)

@@ -130,7 +130,7 @@ def _party(path: Path, labels: Path | None, enough: float, seed: int | None) -> 
     from kcagc.deploy.config import Config
     from kcagc.deploy.run import RoleRun
     from kcagc.errors import ParameterError
-    from kcagc.inputs import seeds_of
+    from kcagc.protocol.parameters import draw_seeds
 
     config = Config.load(path)
     if config.role != "party":
@@ -148,7 +148,7 @@ def _party(path: Path, labels: Path | None, enough: float, seed: int | None) -> 
         step("filtering, projecting and clustering")
         # The seed of the run where the configuration fixes one, so that its own clusters are the same.
         fixed = config.document.me.random_state
-        drawn, _ = seeds_of(seed if seed is not None else fixed or 0)
+        drawn, _ = draw_seeds(seed if seed is not None else fixed or 0)
         found = diagnose_party(config.me, data, task.agreement.parameters, target, seed=drawn, enough=enough)
     return {"config": str(path), "seen_by": "own clusters" if labels is None else str(labels)}, found
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 @click.option("--local-clusters", metavar="N|Mk", help='Clusters of each party alone: a number, or "2k".')
 @click.option(
     "--method",
-    type=click.Choice(["auto", "kcagc", "basic", "tree"]),
+    type=click.Choice(["auto", "cells", "basic", "tree"]),
     default="auto",
     show_default=True,
-    help="kcagc for up to 3 parties, tree for more.",
+    help="cells for up to 3 parties, tree for more.",
 )
 @click.option("--psi", type=click.IntRange(min=0), help="Order of the graph filter  [default: the paper's].")
 @click.option(

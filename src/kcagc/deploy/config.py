@@ -11,23 +11,13 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from kcagc.cluster.local import Scaling
 from kcagc.disclosure import Policy
 from kcagc.errors import ParameterError
 from kcagc.files.labels import check_labels_path
-from kcagc.inputs import parameters_of
 from kcagc.net.address import split_address
 from kcagc.net.tls import Credentials
-from kcagc.protocol.agreement import (
-    AggregatorKind,
-    Agreement,
-    GraphSharing,
-    Parameters,
-    Participant,
-    RoleName,
-    Seeding,
-    VirtualNodes,
-)
+from kcagc.protocol.agreement import Agreement, Participant, RoleName
+from kcagc.protocol.parameters import Parameters, RunSettings
 from kcagc.protocol.plan import check_enough_cells
 from kcagc.runtime.journal import LARGEST
 from kcagc.runtime.runner import Waiting
@@ -58,26 +48,6 @@ class MeSection(_Section):
     name: str
     identity: str  # file
     random_state: int | None = None
-
-
-class SessionSettings(_Section):
-    """What all roles must set alike. The names are those of the estimator."""
-
-    n_clusters: int
-    n_local_clusters: int | str | None = None
-    method: str = "auto"
-    psi: int = 5
-    filter: str = "half"
-    n_components: int | None = None
-    scaling: Scaling = "unit"
-    unit: float = 1.0
-    virtual_nodes: VirtualNodes = "cell"
-    seeding: Seeding = "common"
-    fan_in: int = 4
-    aggregator: AggregatorKind = "coordinator"
-    max_iter: int = 100
-    n_init: int = 10
-    graph: GraphSharing = "shared"
 
 
 class ParticipantEntry(_Section):
@@ -150,7 +120,7 @@ class Document(_Section):
     """The whole file."""
 
     me: MeSection
-    session: SessionSettings
+    session: RunSettings
     participants: list[ParticipantEntry]
     network: NetworkSection
     data: DataSection | None = None
@@ -256,7 +226,7 @@ class Config:
         """Return the parameters of a fit."""
         settings = self.document.session
         parties = sum(one.role == "party" for one in self.document.participants)
-        return parameters_of(settings, parties, settings.graph == "shared")
+        return settings.resolve(parties)
 
     def agreement(self, parameters: Parameters | None = None) -> Agreement:
         """Return what all roles must agree on."""
@@ -333,7 +303,7 @@ def find_problem(value: Any, kind: Any, where: str = "") -> str | None:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         if not isinstance(value, dict):
             return f"{before}must be a section, not {_toml(value)}"
-        return _section_problem(value, kind, where)
+        return _session_problem(value, where) if kind is RunSettings else _section_problem(value, kind, where)
     if get_origin(kind) is list and isinstance(value, list):
         parts = [(f"{where}[{number}]", one) for number, one in enumerate(value)]
     elif get_origin(kind) is dict and isinstance(value, dict):
@@ -346,6 +316,14 @@ def find_problem(value: Any, kind: Any, where: str = "") -> str | None:
         return None
     found = (find_problem(one, get_args(kind)[-1], place) for place, one in parts)
     return next((problem for problem in found if problem), None)
+
+
+def _session_problem(value: dict[str, Any], where: str) -> str | None:
+    try:
+        RunSettings.read(value)
+    except ParameterError as error:
+        return f"{where}.{error}"
+    return None
 
 
 def _section_problem(value: dict[str, Any], kind: type[msgspec.Struct], where: str) -> str | None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from kcagc.errors import ParameterError
 from kcagc.files.atomic import PRIVATE, write_bytes, write_text
-from kcagc.inputs import local_clusters
 from kcagc.net.trial_authority import trial_authority
+from kcagc.protocol.parameters import RunSettings
 from kcagc.secagg.fixed_point import MAX_PARTIES
 from kcagc.secagg.identity import Identity
 
@@ -128,7 +128,7 @@ identity = "private/identity.pem"
 
 def _session(plan: Plan) -> str:
     aggregator = "coordinator" if plan.coordinator else "party"
-    local = local_clusters(None, plan.n_clusters, len(plan.parties))
+    local = RunSettings(n_clusters=plan.n_clusters).local_clusters(len(plan.parties))
     multiple = f"{local // plan.n_clusters}k".removeprefix("1")
     return f'''[session]
 # Everything in this section must be the same at all roles; a difference is found before anything is sent.
@@ -139,7 +139,7 @@ psi = {plan.psi}
 aggregator = "{aggregator}"
 # What else can be set, with its default:
 # n_local_clusters = {f'"{multiple}"':<10}# clusters of each party alone; "2k" up to 3 parties, "k" for more
-# method = "auto"              # "kcagc" up to 3 parties, "tree" beyond; or "basic": every node, many more sums
+# method = "auto"              # "cells" up to 3 parties, "tree" beyond; or "basic": every node, many more sums
 # filter = "half"              # or "norm"
 # n_components = {plan.n_clusters:<14}# singular vectors of each party; as many as clusters
 # scaling = "unit"             # or "U", "US" (divided by unit)

@@ -9,7 +9,6 @@ from typing import Any
 from kcagc.deploy.config import Config, DataSection, NewDataSection
 from kcagc.errors import DataError
 from kcagc.files.party import PartyFiles, read_party
-from kcagc.inputs import filter_of
 from kcagc.protocol.local import PartyData
 from kcagc.tables import KeptTable, TableRules, fit_table
 
@@ -71,5 +70,5 @@ def read_input(config: Config, section: NewDataSection, kept: KeptTable | None =
         if error.party:
             raise
         raise DataError(f"{config.file(section.features)}: {error}", party=config.me) from error
-    data = PartyData.build(config.me, files.graph, values, filter_of(settings.filter, settings.psi))
+    data = PartyData.build(config.me, files.graph, values, settings.graph_filter())
     return PartyInput(data, fitted, files, rules if kept is None else None)

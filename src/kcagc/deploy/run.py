@@ -24,13 +24,13 @@ from kcagc.deploy.saved_model import SavedModel
 from kcagc.disclosure import Entry
 from kcagc.errors import DataError, KcagcError, ParameterError, SessionError
 from kcagc.graph.graph import Graph
-from kcagc.inputs import seeds_of
 from kcagc.net.tls import Credentials, digest_of
 from kcagc.protocol.aggregator import aggregator_of_party, coordinator
 from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.effects import Role, combine_halves
 from kcagc.protocol.fit import FitResult, fit_party
 from kcagc.protocol.local import PartyData
+from kcagc.protocol.parameters import draw_seeds
 from kcagc.protocol.party import PartyContext
 from kcagc.protocol.predict import PredictResult, predict_party
 from kcagc.report.insights.confidence import confidence
@@ -181,7 +181,7 @@ class RoleRun:
 
         They are drawn once per process, so a session that starts again sends the same local labels.
         """
-        return seeds_of(self.config.document.me.random_state)
+        return draw_seeds(self.config.document.me.random_state)
 
     def role(self, drawn: Drawn) -> Role[Any]:
         """Return the coroutine of this role."""

@@ -13,12 +13,11 @@ from kcagc.errors import DataError, ParameterError
 from kcagc.files.atomic import PRIVATE, write_bytes
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
-from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.model import PartyModel
+from kcagc.protocol.parameters import Parameters
 from kcagc.tables.kept import KeptTable
 
-FORMAT = "kcagc model 2"
-READABLE = ("kcagc model 1", FORMAT)  # the first had no `table`
+FORMAT = "kcagc model 3"
 
 
 class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,5 +95,5 @@ class _Format(msgspec.Struct):
 
 def _check_format(content: bytes, where: str) -> None:
     found = msgspec.msgpack.decode(content, type=_Format).format
-    if found not in READABLE:
-        raise DataError(f"{where}: is written as {found!r}, and this version of kcagc reads {', '.join(READABLE)}")
+    if found != FORMAT:
+        raise DataError(f"{where}: is written as {found!r}, and this version of kcagc reads {FORMAT!r}; fit again")

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from kcagc.errors import AgreementError, PeerError
-from kcagc.protocol.agreement import Agreement, Seeding
+from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.answers import cheapest, hopeless, judge, sample
 from kcagc.protocol.channel import Channel
 from kcagc.protocol.effects import Role, load_result, progress, stored_result, together
@@ -32,6 +32,7 @@ from kcagc.protocol.messages import (
     expect,
     kind_of,
 )
+from kcagc.protocol.parameters import Seeding
 from kcagc.protocol.plan import Merge, layers
 from kcagc.secagg.fixed_point import ONE, Sums, Words
 from kcagc.secagg.identity import Identity

@@ -3,71 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 
-from kcagc.cluster.local import Scaling
 from kcagc.errors import AgreementError, ParameterError, PeerError
-from kcagc.parameters import check_choice, check_count
+from kcagc.protocol.parameters import Parameters
 from kcagc.secagg.fixed_point import MAX_PARTIES
 from kcagc.secagg.identity import sound
 
 PROTOCOL = "kcagc/2"
 
-Task = Literal["fit", "predict"]
-Method = Literal["basic", "kcagc", "tree"]
-VirtualNodes = Literal["cell", "local"]
-Seeding = Literal["common", "d2"]
-AggregatorKind = Literal["coordinator", "party"]
-GraphSharing = Literal["shared", "own"]
 RoleName = Literal["party", "coordinator"]
-
-
-class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every parameter of a run; `model` names the fit that a prediction continues."""
-
-    task: Task = "fit"
-    method: Method = "kcagc"
-    n_clusters: int
-    n_local_clusters: int = 0  # 0 for the basic method, which has none
-    filter: str
-    n_components: int
-    scaling: Scaling = "unit"
-    unit: float = 1.0
-    virtual_nodes: VirtualNodes = "cell"
-    seeding: Seeding = "common"
-    fan_in: int = 2
-    aggregator: AggregatorKind = "coordinator"
-    max_iter: int = 100
-    n_init: int = 10
-    graph: GraphSharing = "shared"
-    model: str = ""
-
-    def check(self) -> None:
-        """Refuse what means nothing, before anything is sent."""
-        for name, kinds in _CHOICES.items():
-            check_choice(name, getattr(self, name), get_args(kinds))
-        check_count("n_clusters", self.n_clusters)
-        check_count("n_components", self.n_components)
-        check_count("max_iter", self.max_iter)
-        check_count("n_init", self.n_init)
-        check_count("fan_in", self.fan_in, least=2)
-        if not (isinstance(self.unit, int | float) and 0 < self.unit < float("inf")):
-            raise ParameterError(f"unit: must be a positive number, not {self.unit!r}")
-        if self.task == "fit" and self.method != "basic":
-            check_count("n_local_clusters", self.n_local_clusters, least=2)
-
-
-_CHOICES = {
-    "task": Task,
-    "method": Method,
-    "scaling": Scaling,
-    "virtual_nodes": VirtualNodes,
-    "seeding": Seeding,
-    "aggregator": AggregatorKind,
-    "graph": GraphSharing,
-}
 
 
 class Participant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

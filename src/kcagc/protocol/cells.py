@@ -9,7 +9,7 @@ import numpy as np
 
 from kcagc._types import FloatArray, IntArray
 from kcagc.cluster.lloyd import weighted_means
-from kcagc.protocol.agreement import VirtualNodes
+from kcagc.protocol.parameters import VirtualNodes
 
 _LARGEST_CODE = 1 << 62
 _TABLE = 4  # codes in a table, for each node: below this, counting is cheaper than sorting

@@ -15,9 +15,9 @@ import numpy as np
 
 from kcagc._types import Flags, FloatArray, IntArray
 from kcagc.cluster.lloyd import weighted_means
-from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.distances import reproducible_distances
 from kcagc.protocol.effects import progress
+from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.protocol.seeds import draw, random_for
 

@@ -19,8 +19,8 @@ from kcagc.cluster.local import Projection, Scaling, fit_projection
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.filters import Filter, FilteredOperator, StoredFilter, filter_for_projection
 from kcagc.graph.graph import AttributedGraph, Graph
-from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.arrays import Stored, restore, store
+from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.seeds import random_for
 
 LOCAL_STARTS = 10

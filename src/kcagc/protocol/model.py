@@ -11,9 +11,9 @@ from kcagc._types import FloatArray, IntArray
 from kcagc.cluster.lloyd import weighted_means
 from kcagc.errors import DataError
 from kcagc.graph.filters import StoredFilter
-from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.arrays import Stored, restore, store
 from kcagc.protocol.local import Embedder, LocalResult
+from kcagc.protocol.parameters import Parameters
 
 
 class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

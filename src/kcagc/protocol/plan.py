@@ -44,7 +44,7 @@ def layers(agreement: Agreement) -> list[list[Merge]]:
     parties, aggregator, parameters = agreement.parties, agreement.aggregator, agreement.parameters
     if parameters.method == "basic" or parameters.task == "predict":
         return [[Merge(Group(parties, aggregator), tuple((party,) for party in parties), True)]]
-    fan_in = len(parties) if parameters.method == "kcagc" else parameters.fan_in
+    fan_in = len(parties) if parameters.method == "cells" else parameters.fan_in
     nodes: list[tuple[str, ...]] = [(party,) for party in parties]
     found: list[list[Merge]] = []
     while len(nodes) > 1:

@@ -14,12 +14,12 @@ import numpy as np
 
 from kcagc._types import AnyFloatArray, FloatArray, IntArray
 from kcagc.errors import DataError, ParameterError
-from kcagc.protocol.agreement import Parameters
 from kcagc.protocol.arrays import Stored, restore, store
 from kcagc.protocol.distances import reproducible_distances
 from kcagc.protocol.effects import progress, stored_result
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.model import PartyModel
+from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.party import Party, PartyContext
 from kcagc.secagg.framing import digest
 

@@ -10,7 +10,7 @@ from kcagc.text import count, number
 
 _MEANINGS = {
     "task": "fit: find clusters; predict: place new nodes in them",
-    "method": "kcagc: on cells, all at once; tree: merge by merge; basic: on every node",
+    "method": "cells: on cells, all at once; tree: merge by merge; basic: on every node",
     "n_clusters": "joint clusters that were asked for",
     "n_local_clusters": "clusters of each party alone",
     "filter": "how columns are smoothed along the graph",

@@ -166,7 +166,7 @@ class Journal:
         if len(payload) > LARGEST:
             raise SessionError(
                 f"{self.path}: a message of {len(payload):,} bytes is longer than can be sent; cluster fewer rows at "
-                'once: method = "kcagc" instead of "basic", fewer starts or fewer local clusters'
+                'once: method = "cells" instead of "basic", fewer starts or fewer local clusters'
             )
         digest = hashlib.sha256(payload).digest()
         found = self._value("SELECT digest FROM outgoing WHERE peer = ? AND number = ?", (peer, number))

@@ -1,0 +1,313 @@
+"""Parameters of a run: the only declaration of their names, types, defaults, valid values and meanings.
+
+`RunSettings` holds what an estimator, a configuration file or a command asks for. `RunSettings.resolve` makes every
+choice that was left open, and returns the `Parameters` that all roles compare and sign before anything else. Whoever
+needs a default, a list of choices or a description takes it from `PARAMETERS`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import UnionType
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from kcagc.cluster.kmeans import random_from
+from kcagc.cluster.local import Scaling
+from kcagc.errors import ParameterError
+from kcagc.graph.filters import Filter, HalfFilter, NormFilter
+
+Task = Literal["fit", "predict"]
+Method = Literal["cells", "basic", "tree"]
+VirtualNodes = Literal["cell", "local"]
+Seeding = Literal["common", "d2"]
+AggregatorKind = Literal["coordinator", "party"]
+GraphSharing = Literal["shared", "own"]
+
+FLAT_UP_TO = 3  # parties; with more, the cells of all parties together are nearly as many as the nodes
+
+_Count = Annotated[int, Meta(ge=1)]
+_Positive = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
+_Multiple = Annotated[str, Meta(pattern=r"^\s*([0-9]*k|[0-9]+)\s*$")]
+
+
+def _about(meaning: str) -> Meta:
+    return Meta(description=meaning)
+
+
+class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Settings of a fit as a user gives them; `None`, "auto" and "2k" stand for values that `resolve` computes."""
+
+    n_clusters: Annotated[_Count, _about("Number of clusters k to find.")]
+    psi: Annotated[
+        Annotated[int, Meta(ge=0)],
+        _about("Order of the graph filter: how many times each node is averaged with its neighbours."),
+    ] = 5
+    aggregator: Annotated[
+        AggregatorKind,
+        _about(
+            'Role that adds the masked vectors: a "coordinator" without data, which does not learn the labels, or the '
+            'last "party", as in the paper, which learns more.'
+        ),
+    ] = "coordinator"
+    n_local_clusters: Annotated[
+        Annotated[int, Meta(ge=2)] | _Multiple | None,
+        _about(
+            'Number of local clusters of each party: a number, or a multiple of k such as "2k". None means "2k" for up '
+            'to 3 parties and "k" for more. The basic method has none.'
+        ),
+    ] = None
+    method: Annotated[
+        Literal["auto", "cells", "basic", "tree"],
+        _about(
+            '"cells" clusters the cells of all parties (Protocol 3), "tree" merges the cells of a few parties at a '
+            'time, "basic" clusters every node (Protocol 2, many more secure sums), "auto" takes "cells" for up to 3 '
+            'parties and "tree" for more.'
+        ),
+    ] = "auto"
+    filter: Annotated[
+        Literal["half", "norm"],
+        _about('Graph filter: "half" is (1 - λ/2)^ψ, "norm" is (1 - λ/‖L‖)^ψ.'),
+    ] = "half"
+    n_components: Annotated[
+        _Count | None,
+        _about("Number of singular vectors that each party projects its columns on. None means k."),
+    ] = None
+    scaling: Annotated[
+        Scaling,
+        _about(
+            'Scaling of the projected rows: "unit" makes each row one unit long, "U" takes the left singular vectors '
+            'as in the paper, "US" multiplies them by the singular values and divides them by `unit`.'
+        ),
+    ] = "unit"
+    unit: Annotated[
+        _Positive,
+        _about('Length that rows are divided by if scaling is "US". Agree on it before you look at data.'),
+    ] = 1.0
+    virtual_nodes: Annotated[
+        VirtualNodes,
+        _about('Position of a cell: the mean of the "cell", or the mean of each party\'s "local" cluster.'),
+    ] = "cell"
+    seeding: Annotated[
+        Seeding,
+        _about(
+            'Choice of the initial centres: "common" draws them from information that all parties have, "d2" draws '
+            "them by joint distances, which takes k - 1 more rounds and discloses more."
+        ),
+    ] = "common"
+    fan_in: Annotated[
+        Annotated[int, Meta(ge=2)],
+        _about('Number of groups that one merge joins, for the method "tree".'),
+    ] = 4
+    max_iter: Annotated[_Count, _about("Maximum number of Lloyd iterations.")] = 100
+    n_init: Annotated[
+        _Count,
+        _about("Number of k-means restarts. They run at the same time, and the one with the lowest cost is kept."),
+    ] = 10
+    graph: Annotated[
+        GraphSharing,
+        _about('"shared" if all parties have the same edges, "own" if each party has its own.'),
+    ] = "shared"
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Self:
+        """Return validated settings; NumPy numbers are as good as Python's.
+
+        Raises
+        ------
+        ParameterError
+            If a name is unknown or missing, or a value is invalid. The message begins with the name.
+        """
+        for name in values:
+            if name not in PARAMETERS:
+                raise ParameterError(f"{name}: there is no such setting; the settings are {', '.join(PARAMETERS)}")
+        missing = [name for name, one in PARAMETERS.items() if one.required and name not in values]
+        if missing:
+            raise ParameterError(f"{missing[0]}: is missing; it must be {PARAMETERS[missing[0]].expected}")
+        return cls(**{name: PARAMETERS[name].check(value) for name, value in values.items()})
+
+    def graph_filter(self) -> Filter:
+        """Return the graph filter."""
+        return HalfFilter(self.psi) if self.filter == "half" else NormFilter(self.psi)
+
+    def local_clusters(self, n_parties: int) -> int:
+        """Return the number of local clusters of each party for the methods that have local clusters."""
+        asked, k = self.n_local_clusters, self.n_clusters
+        if asked is None:
+            return max(2 * k if n_parties <= FLAT_UP_TO else k, 2)
+        if isinstance(asked, str):
+            number, multiple = re.fullmatch(r"([0-9]*)(k?)", asked.strip()).groups()  # type: ignore[union-attr]
+            asked = int(number or 1) * (k if multiple else 1)
+        if asked < 2:
+            raise ParameterError(f"n_local_clusters: each party needs 2 local clusters or more, not {asked}")
+        return asked
+
+    def resolve(self, n_parties: int, graph_filter: Filter | None = None) -> Parameters:
+        """Return the parameters of a fit by `n_parties` parties; `graph_filter` replaces the filter of the settings."""
+        automatic: Method = "cells" if n_parties <= FLAT_UP_TO else "tree"
+        method = automatic if self.method == "auto" else self.method
+        return Parameters(
+            method=method,
+            n_clusters=self.n_clusters,
+            n_local_clusters=0 if method == "basic" else self.local_clusters(n_parties),
+            filter=repr(graph_filter or self.graph_filter()),
+            # k and not k̂, which Protocol 1 prints: further directions are mostly noise, and "U" gives them the same
+            # weight as the first. At k̂ = 8k the paper's figures need k of them (Cora 68, the paper 70; 53 with k̂).
+            n_components=self.n_components or self.n_clusters,
+            scaling=self.scaling,
+            unit=self.unit,
+            virtual_nodes=self.virtual_nodes,
+            seeding=self.seeding,
+            fan_in=self.fan_in,
+            aggregator=self.aggregator,
+            max_iter=self.max_iter,
+            n_init=self.n_init,
+            graph=self.graph,
+        )
+
+
+class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Parameters of one session, without anything left open: all roles hold the same, and sign them."""
+
+    task: Annotated[Task, _about('"fit" finds clusters, "predict" assigns new nodes to them.')] = "fit"
+    method: Method
+    n_clusters: _Count
+    n_local_clusters: Annotated[int, Meta(ge=0)]  # 0 for the basic method
+    filter: str
+    n_components: _Count
+    scaling: Scaling
+    unit: _Positive
+    virtual_nodes: VirtualNodes
+    seeding: Seeding
+    fan_in: Annotated[int, Meta(ge=2)]
+    aggregator: AggregatorKind
+    max_iter: _Count
+    n_init: _Count
+    graph: GraphSharing
+    model: Annotated[str, _about("Session of the fit that a prediction continues.")] = ""
+
+    def check(self) -> None:
+        """Raise `ParameterError` for a value that no session can have."""
+        for name, parameter in _RESOLVED.items():
+            parameter.check(getattr(self, name))
+        if self.task == "fit" and self.method != "basic" and self.n_local_clusters < 2:
+            raise ParameterError(f"n_local_clusters: must be a whole number, 2 or more, not {self.n_local_clusters}")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Declaration of one parameter.
+
+    Attributes
+    ----------
+    name : str
+        Name in the estimator, in the configuration file and, with dashes, on the command line.
+    type : str
+        Type as text, for example "int or None".
+    default : object
+        Default value; `msgspec.NODEFAULT` if the parameter is required.
+    choices : tuple of str
+        Valid values, if these are a fixed list; otherwise empty.
+    meaning : str
+        Description in one or two sentences.
+    expected : str
+        Valid values in words, for error messages.
+    """
+
+    name: str
+    type: str
+    default: Any
+    choices: tuple[str, ...]
+    meaning: str
+    expected: str
+    annotation: Any
+
+    @property
+    def required(self) -> bool:
+        """Whether the parameter has no default."""
+        return self.default is msgspec.NODEFAULT
+
+    def check(self, value: Any) -> Any:
+        """Return a value as plain Python data, or raise `ParameterError`."""
+        plain = value.item() if isinstance(value, np.generic) else value
+        try:
+            return msgspec.convert(plain, self.annotation)
+        except (msgspec.ValidationError, TypeError) as error:
+            raise ParameterError(f"{self.name}: must be {self.expected}, not {value!r}") from error
+
+
+def _declared(struct: type[msgspec.Struct]) -> dict[str, Parameter]:
+    """Return the parameters that the fields of a struct declare."""
+    found = {}
+    for field in msgspec.structs.fields(struct):
+        base, notes = _unannotated(field.type)
+        kinds = [_unannotated(kind) for kind in (get_args(base) if get_origin(base) in (Union, UnionType) else (base,))]
+        types = list(dict.fromkeys(_TYPES.get(kind, "str") for kind, _ in kinds))
+        expected = [_expected(kind, (*inner, *notes)) for kind, inner in kinds if kind is not type(None)]
+        found[field.name] = Parameter(
+            name=field.name,
+            type=" or ".join([", ".join(types[:-1]), types[-1]] if len(types) > 1 else types),
+            default=field.default,
+            choices=get_args(base) if get_origin(base) is Literal else (),
+            meaning=next((note.description for note in notes if note.description), ""),
+            expected=", or ".join(expected),
+            annotation=field.type,
+        )
+    return found
+
+
+_TYPES = {int: "int", float: "float", type(None): "None"}
+
+
+def _unannotated(annotation: Any) -> tuple[Any, tuple[Meta, ...]]:
+    notes = getattr(annotation, "__metadata__", ())
+    return (annotation.__origin__, notes) if notes else (annotation, ())
+
+
+def _expected(kind: Any, notes: tuple[Meta, ...]) -> str:
+    """Return the valid values of a type in words."""
+    if get_origin(kind) is Literal:
+        listed = [repr(value) for value in get_args(kind)]
+        return f"{', '.join(listed[:-1])} or {listed[-1]}"
+    if kind is int:
+        return f"a whole number, {next(note.ge for note in notes if note.ge is not None)} or more"
+    if kind is float:
+        return "a positive number"
+    return 'a multiple of k such as "2k"' if any(note.pattern for note in notes) else "text"
+
+
+PARAMETERS: dict[str, Parameter] = _declared(RunSettings)
+_RESOLVED: dict[str, Parameter] = _declared(Parameters)
+
+
+def default(name: str) -> Any:
+    """Return the default of a setting."""
+    return PARAMETERS[name].default
+
+
+def meaning(name: str) -> str:
+    """Return the description of a setting or of a parameter of a session; empty for an unknown name."""
+    found = PARAMETERS.get(name) or _RESOLVED.get(name)
+    return found.meaning if found else ""
+
+
+def settings_of(estimator: Any, graph: GraphSharing) -> tuple[RunSettings, Filter]:
+    """Return the settings and the filter of an estimator, whose `filter` may also be a `Filter`."""
+    values = {name: getattr(estimator, name) for name in PARAMETERS if name != "graph"}
+    own = values["filter"]
+    if isinstance(own, Filter):
+        del values["filter"], values["psi"]
+    settings = RunSettings.read(values | {"graph": graph})
+    return settings, own if isinstance(own, Filter) else settings.graph_filter()
+
+
+def draw_seeds(random_state: Any) -> tuple[int, int]:
+    """Return the seed of the parties' common choices and the seed of the aggregator."""
+    seed, aggregator_seed = random_from(random_state).randint(np.iinfo(np.int32).max, size=2)
+    return int(seed), int(aggregator_seed)
