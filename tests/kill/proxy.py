@@ -1,4 +1,4 @@
-"""A link that can be cut: passes bytes between the parties and the aggregator until it is told not to."""
+"""A link that tests can cut: it passes bytes between the parties and the aggregator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RESET = struct.pack("ii", 1, 0)  # linger for no time: closing sends RST
 
 
 class Link:
-    """Listens on a port of its own; `cut` resets all connections, `freeze` keeps them and passes nothing on."""
+    """A proxy on a port of its own: `cut` resets all connections, `freeze` keeps them and passes nothing."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -37,7 +37,7 @@ class Link:
         self._listener.close()
 
     def cut(self, *, reset: bool = True, stay: bool = False) -> None:
-        """End all connections, as if a cable were pulled (`reset`) or a middlebox closed them; `stay` lets none in."""
+        """End all connections, by reset or by an orderly close; with `stay`, accept no new connections."""
         with self._lock:
             self._open = not stay
             for one in list(self._pairs):
@@ -48,16 +48,16 @@ class Link:
             self._pairs.clear()
 
     def cut_after(self, n_bytes: int) -> None:
-        """Cut once this many bytes have passed, in the middle of whatever they are part of."""
+        """Cut after this many bytes, also inside a message."""
         self._cut_after = n_bytes
 
     @property
     def cut_is_due(self) -> bool:
-        """Say whether so many bytes have not passed yet."""
+        """Whether a requested cut is still to come."""
         return self._cut_after is not None
 
     def freeze(self) -> None:
-        """Pass nothing on, and say nothing of it."""
+        """Keep all connections and pass nothing."""
         self._frozen = True
 
     def restore(self) -> None:

@@ -1,4 +1,4 @@
-"""SIGKILL at every message boundary: a role that is started again goes on, and the run ends as if nothing had been."""
+"""SIGKILL at every message boundary: a restarted role continues, and the run ends as an undisturbed run."""
 
 import itertools
 import random
@@ -12,8 +12,8 @@ pytestmark = pytest.mark.timeout(1800)
 EVERY_ROLE = [(name, role) for name, scenario in SCENARIOS.items() for role in scenario.roles]
 
 
-def well_chosen(reference, scenario):
-    """Moments that differ: the first word, the local result, a box, a vector, an answer, the end."""
+def chosen_kills(reference, scenario):
+    """Return kills at different moments: opening, local result, encrypted message, vector, answer, end."""
     party, aggregator = scenario.parties[0], scenario.aggregator
     commits = {role: len(reference.of(role, "commit done")) for role in (party, aggregator)}
     parts = {role: len(reference.of(role, "part left")) for role in (party, aggregator)}
@@ -36,15 +36,15 @@ def well_chosen(reference, scenario):
     ]
 
 
-def test_roles_that_are_killed_at_well_chosen_moments_go_on(campaign):
-    kills = well_chosen(campaign.reference("coordinator"), SCENARIOS["coordinator"])
+def test_roles_killed_at_chosen_moments_continue(campaign):
+    kills = chosen_kills(campaign.reference("coordinator"), SCENARIOS["coordinator"])
     done, failed = campaign.run_all([("coordinator", kill) for kill in kills], campaign.run_with_kills)
     assert failed == []
     assert done == len(kills)
 
 
-def test_an_answer_that_was_committed_and_not_sent_is_sent_by_the_next_process(campaign):
-    """Twice, and the third process sends it; its vectors are not asked for again."""
+def test_an_answer_committed_and_not_sent_is_sent_by_the_next_process(campaign):
+    """Two processes are killed before they send it; the third sends it and requests no vectors again."""
     reference = campaign.reference("coordinator")
     first_answer = len(SCENARIOS["coordinator"].parties) * 3 + 1  # after hellos, comparisons and labels
     assert reference.of("coordinator", "part leaves")[first_answer - 1] == ("part leaves", first_answer)
@@ -52,8 +52,8 @@ def test_an_answer_that_was_committed_and_not_sent_is_sent_by_the_next_process(c
     assert campaign.run_with_kills("coordinator", kills) == 2
 
 
-def test_a_vector_that_was_not_answered_is_sent_again_in_the_same_bytes(campaign):
-    """The aggregator keeps vectors in memory only, and asks for them again when it has lost them."""
+def test_a_vector_without_an_answer_is_sent_again_with_the_same_bytes(campaign):
+    """The aggregator keeps vectors in memory only, and requests them again after a restart."""
     reference = campaign.reference("coordinator")
     with campaign.run("coordinator") as run:
         run.plans["coordinator"] = [{"kill": ("message done", 11)}]  # hellos, comparisons, labels, and two vectors
@@ -64,7 +64,7 @@ def test_a_vector_that_was_not_answered_is_sent_again_in_the_same_bytes(campaign
         assert sum(evidence.repeated(run, party) for party in run.scenario.parties) == 2
 
 
-def test_a_party_that_sums_goes_on(campaign):
+def test_a_party_that_aggregates_continues(campaign):
     kills = [{"c": [("commit done", number)]} for number in (3, 8, 12)]
     done, failed = campaign.run_all([("party aggregates", kill) for kill in kills], campaign.run_with_kills)
     assert failed == []
@@ -73,12 +73,12 @@ def test_a_party_that_sums_goes_on(campaign):
 
 @pytest.mark.kill
 @pytest.mark.parametrize(("scenario", "role"), EVERY_ROLE, ids=lambda value: value.replace(" ", "-"))
-def test_a_role_that_is_killed_at_any_boundary_goes_on(campaign, scenario, role):
-    # The tree has many merges that are alike, and six roles: its boundaries are taken in turns.
+def test_a_role_killed_at_any_boundary_continues(campaign, scenario, role):
+    # The tree has six roles and many similar merges: every third boundary is enough.
     boundaries = campaign.reference(scenario).of(role)[:: 3 if scenario == "tree" else 1]
     done, failed = campaign.run_all([(scenario, {role: [one]}) for one in boundaries], campaign.run_with_kills)
     assert failed == []
-    # How acknowledgements are gathered differs from run to run, so that the last of a kind may not come.
+    # The number of acknowledgements differs between runs, so a run may end before the last boundary of a name.
     assert done >= 0.9 * len(boundaries)
 
 
@@ -95,7 +95,7 @@ def test_two_roles_may_be_killed_in_one_run(campaign, scenario):
 
 @pytest.mark.kill
 @pytest.mark.parametrize("scenario", ["coordinator", "party aggregates", "tree"])
-def test_a_role_may_be_killed_again_and_again_also_while_it_replays(campaign, scenario):
+def test_a_role_may_be_killed_several_times_also_while_it_replays(campaign, scenario):
     reference, chance = campaign.reference(scenario), random.Random(2)  # noqa: S311
     cases = []
     for role in SCENARIOS[scenario].roles:
@@ -110,7 +110,7 @@ def test_a_role_may_be_killed_again_and_again_also_while_it_replays(campaign, sc
 
 
 @pytest.mark.kill
-def test_an_answer_is_sent_however_often_its_sending_is_prevented(campaign):
+def test_an_answer_is_sent_after_several_kills_before_its_sending(campaign):
     parts = len(campaign.reference("coordinator").of("coordinator", "part leaves"))
     cases = [
         ("coordinator", {"coordinator": [("part leaves", number), *[("part leaves", 1)] * 3]})

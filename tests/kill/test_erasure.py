@@ -1,4 +1,4 @@
-"""Whenever a role is killed at its end, what is left on its disk when it has ended after all holds no secret."""
+"""After the end of a session its journal holds no secret, also if the role is killed at any moment of the end."""
 
 import shutil
 import sqlite3
@@ -13,7 +13,7 @@ MIDDLE = ("commit done", 8)  # of any role
 
 
 def secrets_of(state, scratch):
-    """Read the secrets of a session from a copy of its journal, as a thief would."""
+    """Read the secrets of a session from a copy of its journal, as a thief could."""
     shutil.copytree(state, scratch)
     database = sqlite3.connect(scratch / "fit.sqlite")
     ((packed,),) = database.execute("SELECT value FROM facts WHERE name = 'drawn'").fetchall()
@@ -22,7 +22,7 @@ def secrets_of(state, scratch):
     return [drawn.private, drawn.shuffling]
 
 
-def left(state):
+def bytes_on_disk(state):
     return b"".join(path.read_bytes() for path in sorted(state.rglob("*")) if path.is_file())
 
 
@@ -32,19 +32,19 @@ def left(state):
     [("end done", 1), *(pytest.param(one, marks=pytest.mark.kill) for one in [None, ("end begins", 1), ("erased", 1)])],
 )
 def test_a_journal_holds_no_secret_after_the_end(campaign, role, boundary):
-    """Also where its second process is killed when all is erased, and not yet overwritten on the disk."""
+    """This includes a second process that is killed after erasing and before overwriting the disk."""
     with campaign.run("coordinator") as run:
         run.plans[role] = [{"kill": MIDDLE}]
         run.start_all()
         assert run.end_of(role) == KILLED
         state = run.folder / role / "state"
         secrets = secrets_of(state, run.folder / "scratch")
-        assert all(secret in left(state) for secret in secrets)
+        assert all(secret in bytes_on_disk(state) for secret in secrets)
         run.start(role, **({"kill": boundary} if boundary else {}))
         if boundary == ("end done", 1):
             assert run.end_of(role) == KILLED
-            assert not [secret for secret in secrets if secret in left(state)]
+            assert not [secret for secret in secrets if secret in bytes_on_disk(state)]
             run.start(role)
         run.run_to_end()
         assert run.codes[role] == [KILLED, *([KILLED] if boundary else []), 0]
-        assert not [secret for secret in secrets if secret in left(state)]
+        assert not [secret for secret in secrets if secret in bytes_on_disk(state)]

@@ -1,4 +1,4 @@
-"""The network link is cut and restored at any moment: the run goes on, and ends as if nothing had been."""
+"""The network link is cut and restored at any moment: the run continues and ends as an undisturbed run."""
 
 import asyncio
 import random
@@ -17,8 +17,8 @@ from kill.scenarios import SCENARIOS
 pytestmark = pytest.mark.timeout(600)
 
 
-def played_over_a_link(campaign, scenario, disturb, **instruments):
-    """Play a run whose parties reach the aggregator through a link, and have it disturbed."""
+def run_over_a_link(campaign, scenario, disturb, **instruments):
+    """Run a scenario whose parties reach the aggregator through a link, and disturb it; return the connections."""
     with campaign.run(scenario) as run, Link(run.port) as link:
         run.address_port = link.port
         run.start_all(**instruments)
@@ -30,28 +30,29 @@ def played_over_a_link(campaign, scenario, disturb, **instruments):
 
 
 def bytes_surely_passed(campaign, scenario):
-    """How many bytes pass differs from run to run (attempts to connect count): give what any run takes."""
+    """Return a number of bytes that every run exceeds. It differs between runs, as connection attempts count."""
     passed = []
     for _ in range(3):
-        played_over_a_link(campaign, scenario, lambda run, link: (run.run_to_end(), passed.append(link.passed)))
+        run_over_a_link(campaign, scenario, lambda run, link: (run.run_to_end(), passed.append(link.passed)))
     return round(0.85 * min(passed))
 
 
-def test_a_link_that_is_cut_in_the_middle_of_anything_is_taken_up_again(campaign):
+def test_a_run_continues_after_its_link_is_cut_inside_a_message(campaign):
     least = bytes_surely_passed(campaign, "coordinator")
     for share in (0.1, 0.5, 1.0):
         at = round(least * share)
-        assert played_over_a_link(campaign, "coordinator", lambda _, link, at=at: link.cut_after(at)) > 3
+        assert run_over_a_link(campaign, "coordinator", lambda _, link, at=at: link.cut_after(at)) > 3
 
 
-def test_a_link_that_is_lost_while_a_party_computes_is_there_again_for_its_result(campaign):
-    """The computation outlives the stream that asked for it, and what comes of it leaves by the next one."""
+def test_a_link_lost_while_a_party_computes_is_restored_for_its_result(campaign):
+    """The computation outlives the stream that requested it; the next stream carries its result."""
 
     def disturb(run, link):
-        run.wait_for("a", ("step begins", 1))  # clusters its own features now
+        run.wait_for("a", ("step begins", 1))  # it clusters its own features now
         link.cut()
 
-    assert played_over_a_link(campaign, "coordinator", disturb, slow=1.0) >= 6  # looking who is there counts, too
+    # Connections that test whether the aggregator listens count, too.
+    assert run_over_a_link(campaign, "coordinator", disturb, slow=1.0) >= 6
 
 
 @pytest.mark.kill
@@ -61,15 +62,16 @@ def test_a_link_may_be_cut_at_any_byte(campaign, scenario):
     cuts = [(round(least * number / 60),) for number in range(1, 61)]
 
     def cut(at):
-        return played_over_a_link(campaign, scenario, lambda _, link: link.cut_after(at))
+        return run_over_a_link(campaign, scenario, lambda _, link: link.cut_after(at))
 
     connections, failed = campaign.run_all(cuts, cut)
     assert failed == []
-    assert connections >= 1.8 * len(cuts) * (len(SCENARIOS[scenario].roles) - 1)  # nearly all came back nearly always
+    # Nearly all parties reconnected in nearly all runs.
+    assert connections >= 1.8 * len(cuts) * (len(SCENARIOS[scenario].roles) - 1)
 
 
 @pytest.mark.kill
-def test_a_link_may_be_cut_again_and_again(campaign):
+def test_a_link_may_be_cut_several_times(campaign):
     def unsteady(seed):
         chance = random.Random(seed)  # noqa: S311
 
@@ -78,7 +80,7 @@ def test_a_link_may_be_cut_again_and_again(campaign):
                 time.sleep(chance.uniform(0.02, 0.25))
                 link.cut(reset=chance.random() < 0.5)
 
-        return played_over_a_link(campaign, "coordinator", disturb)
+        return run_over_a_link(campaign, "coordinator", disturb)
 
     _, failed = campaign.run_all([(seed,) for seed in range(40)], unsteady)
     assert failed == []
@@ -94,13 +96,13 @@ def test_a_link_may_be_away_for_seconds(campaign, boundary):
         assert all(run.still_running(role) for role in run.scenario.roles)
         link.restore()
 
-    played_over_a_link(campaign, "coordinator", disturb)
+    run_over_a_link(campaign, "coordinator", disturb)
 
 
 @pytest.mark.kill
 @pytest.mark.parametrize("seconds", [2, 12, 35])
-def test_a_link_that_passes_nothing_on_for_a_while_delays_the_run(campaign, seconds):
-    """Shorter and longer than it takes to find out that nobody is there."""
+def test_a_frozen_link_delays_the_run(campaign, seconds):
+    """The time is shorter and longer than the time after which a connection counts as lost."""
 
     def disturb(run, link):
         run.wait_for("b", ("part left", 4))
@@ -108,7 +110,7 @@ def test_a_link_that_passes_nothing_on_for_a_while_delays_the_run(campaign, seco
         time.sleep(seconds)
         link.restore()
 
-    played_over_a_link(campaign, "coordinator", disturb)
+    run_over_a_link(campaign, "coordinator", disturb)
 
 
 @pytest.mark.kill
@@ -120,15 +122,15 @@ def test_a_role_may_be_killed_while_the_link_is_cut(campaign):
             run.kill_and_restart(role, 0.0)
             link.restore()
 
-        return played_over_a_link(campaign, "coordinator", disturb)
+        return run_over_a_link(campaign, "coordinator", disturb)
 
     roles = campaign.reference("coordinator").boundaries
     _, failed = campaign.run_all([(role, number) for role in roles for number in range(1, 8)], both)
     assert failed == []
 
 
-class Lost:
-    """A stream whose other end has gone: what had come before can still be read, and then nothing comes."""
+class LostStream:
+    """A stream whose other end is lost: earlier frames can still be read, and then nothing arrives."""
 
     def __init__(self, frames, *, then=None):
         self._frames, self._then = deque(frames), then
@@ -152,9 +154,9 @@ class Lost:
     [([], None, False), ([Ack(0), Ack(0)], None, False), ([Pong()], None, True), ([Ack(0)], Ack(0), True)],
     ids=["silence", "leftovers", "an answer", "a long message"],
 )
-def test_what_came_before_a_connection_was_lost_is_no_sign_of_life(frames, then, alive):
+def test_frames_received_before_a_connection_was_lost_are_no_sign_of_life(frames, then, alive):
     async def asked():
-        wire = Lost(frames, then=then)
+        wire = LostStream(frames, then=then)
         link = runtime_link.Link(
             wire,
             PeerQueue("b"),

@@ -1,4 +1,4 @@
-"""Ends of a stream in the hands of an enemy: they hold real certificates, and say what they like."""
+"""Adversaries at one end of a stream: they hold real certificates and send arbitrary frames."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from kcagc.runtime.stream_handshake import _unsigned
 from kcagc.secagg.link import fresh_token, opening, welcoming
 from network.roles import AGGREGATOR, PATIENCE
 
-NOTHING = (0, 0, 0)  # safe, arrived and sent of a session that has just begun
+NOTHING = (0, 0, 0)  # safe, arrived and sent of a session that has just started
 
 
-def as_bytes(said):
-    return encode_frame(said) if isinstance(said, Frame) else said
+def as_bytes(frame):
+    return encode_frame(frame) if isinstance(frame, Frame) else frame
 
 
 class Client:
-    """A stream to the aggregator with a party's certificate, and with its identity key if need be."""
+    """A stream to the aggregator with a party's certificate and, where needed, its identity key."""
 
     def __init__(self, roles, name="a", path=PATH):
         self.task = roles.task(name)
@@ -40,7 +40,7 @@ class Client:
         self._call = self._channel.stream_stream(path)(iter(self._queue.get, None), timeout=PATIENCE)
 
     def credentials_of(self, roles):
-        """Give the authority, the key and the certificate to come with."""
+        """Return the authority, the key and the certificate of the stream."""
         mine = self.task.config.credentials()
         return mine.ca, mine.key, mine.certificate
 
@@ -52,15 +52,15 @@ class Client:
         self._call.cancel()
         self._channel.close()
 
-    def say(self, *frames):
+    def send(self, *frames):
         for frame in frames:
             self._queue.put(as_bytes(frame))
 
-    def hear(self):
+    def receive(self):
         return decode_frame(next(self._call), AGGREGATOR)
 
     def opening(self, challenge, *, key=None, **changes):
-        """Give a signed opening; whatever is changed is signed as well."""
+        """Return a signed opening; the signature covers the changes."""
         agreement = self.task.agreement
         said = {
             "link": LINK,
@@ -76,14 +76,14 @@ class Client:
         return Open(**{**said, "signature": (key or self.task.identity).sign(signed)})
 
     def enter(self, **changes):
-        """Come in as the party would, and give the welcome."""
-        self.say(self.opening(self.hear(), **changes))
-        answer = self.hear()
+        """Open the stream as the party would; return the welcome."""
+        self.send(self.opening(self.receive(), **changes))
+        answer = self.receive()
         assert isinstance(answer, Welcome)
         return answer
 
-    def refused(self):
-        """Hear the stream to its end; give the reason and the words of the refusal."""
+    def rejected(self):
+        """Read the stream to its end; return the reason and the text of the rejection."""
         try:
             while True:
                 next(self._call)
@@ -99,7 +99,7 @@ class Aggregator:
 
     def __init__(self, roles, answer, *, certificate_of=AGGREGATOR):
         self.task = roles.task(AGGREGATOR)
-        self.heard = []  # frames, in any order
+        self.received = []  # frames, in any order
         self._answer = answer
         folder = roles.folder(certificate_of)
         key, certificate = (folder / "private" / "tls-key.pem").read_bytes(), (folder / "certificate.pem").read_bytes()
@@ -126,11 +126,11 @@ class Aggregator:
 
     def _kept(self, requests):
         for payload in requests:
-            self.heard.append(decode_frame(payload, "party"))
-            yield self.heard[-1]
+            self.received.append(decode_frame(payload, "party"))
+            yield self.received[-1]
 
     def welcome(self, nonce, opened, *, key=None, attempt=b"x" * 32, counts=NOTHING):
-        """Give a signed welcome."""
+        """Return a signed welcome."""
         said = Welcome(attempt, *counts, b"")
         statement = welcoming(AGGREGATOR, opening(AGGREGATOR, nonce, _unsigned(opened)), _unsigned(said))
         return msgspec.structs.replace(said, signature=(key or self.task.identity).sign(statement))
@@ -151,7 +151,7 @@ def h2_frame(kind, flags, stream, payload):
 
 
 def call_headers(path=PATH):
-    """Give the HEADERS frame that opens our stream: literals, none of them compressed."""
+    """Return the HEADERS frame that opens the stream, without compression."""
     fields = [(":method", "POST"), (":scheme", "https"), (":path", path), (":authority", "a"), ("te", "trailers")]
     fields.append(("content-type", "application/grpc"))
     packed = b"".join(
@@ -161,7 +161,7 @@ def call_headers(path=PATH):
 
 
 def tls(roles, name="a", *, certificate=True, version=None, files=None):
-    """Give an open TLS connection to the aggregator by Python's own means, or raise what comes of it."""
+    """Open a TLS connection to the aggregator with Python's ssl module."""
     folder = files or roles.folder(name)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=roles.authority.certificate_pem.decode())
@@ -179,18 +179,18 @@ def tls(roles, name="a", *, certificate=True, version=None, files=None):
 
 
 def answer_to(connection, words):
-    """Say something and give all that comes back until the other side closes."""
-    heard = b""
+    """Send bytes; return all that arrives until the other side closes."""
+    received = b""
     with closing(connection), suppress(ConnectionError, ssl.SSLError):
         connection.settimeout(PATIENCE)
         connection.sendall(words)
         while part := connection.recv(65536):
-            heard += part
-    return heard
+            received += part
+    return received
 
 
-class Shop:
-    """A server of another kind: it answers everything with the same bytes, and closes."""
+class OtherServer:
+    """A server of another protocol: it answers every request with the same bytes and closes."""
 
     def __init__(self, answer):
         self._answer, self._listener = answer, socket.create_server(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Somebody between a party and the aggregator, with certificates in both names: it passes words on in vain."""
+"""An adversary between a party and the aggregator, with certificates in both names, cannot relay their frames."""
 
 import grpc
 import pytest
@@ -9,7 +9,7 @@ from network.roles import Collaboration, assert_one_line
 
 
 class Forged(Client):
-    """A stream to the real aggregator with another certificate in a party's name, from the authority that is known."""
+    """A stream to the real aggregator with another certificate in a party's name, issued by the trusted authority."""
 
     def credentials_of(self, roles):
         certificate, key = roles.authority.issue("a.kcagc.internal", client=True)
@@ -17,8 +17,8 @@ class Forged(Client):
 
 
 @pytest.fixture
-def siege(fork_server, tmp_path):
-    """An aggregator and one of two parties; the other is held up on the way."""
+def waiting_run(fork_server, tmp_path):
+    """An aggregator and one of two parties; the adversary stops the other party."""
     roles = Collaboration(tmp_path, fork_server, ("a", "b"), limits="peer_timeout = 200\nmessage_timeout = 200")
     try:
         aggregator = roles.start_aggregator()
@@ -29,27 +29,27 @@ def siege(fork_server, tmp_path):
         roles.close()
 
 
-def test_a_certificate_in_the_name_of_a_party_does_not_let_anybody_relay_its_words(siege):
-    roles, aggregator, _ = siege
-    told = []
+def test_an_adversary_with_another_certificate_in_the_name_of_a_party_cannot_relay_its_frames(waiting_run):
+    roles, aggregator, _ = waiting_run
+    refusals = []
 
-    def passing_on(between, requests, context):
+    def relay(between, requests, context):
         with Forged(roles) as forged:
-            yield forged.hear()  # the real challenge
-            forged.say(next(requests))
-            reason, words = forged.refused()
-            told.append((reason, words))
-            context.abort(grpc.StatusCode.UNAVAILABLE, "nothing to pass on")
+            yield forged.receive()  # the real challenge
+            forged.send(next(requests))
+            reason, words = forged.rejected()
+            refusals.append((reason, words))
+            context.abort(grpc.StatusCode.UNAVAILABLE, "nothing to relay")
 
     since = len(aggregator.log.splitlines())
-    with Aggregator(roles, passing_on) as between:
+    with Aggregator(roles, relay) as between:
         party = roles.start("a", "--new-session", "--peer-timeout", "1", port=between.port)
         assert party.ends() == 10
-        heard = between.heard
-    assert told
-    assert {reason for reason, _ in told} == {"identity"}
-    assert all("speaks of another certificate than the one shown" in words for _, words in told)
-    assert heard
-    assert all(isinstance(frame, Open) and not isinstance(frame, Welcome) for frame in heard)
-    assert len(aggregator.lines("speaks of another certificate", since)) == len(told)
+        received = between.received
+    assert refusals
+    assert {reason for reason, _ in refusals} == {"identity"}
+    assert all("speaks of another certificate than the one shown" in words for _, words in refusals)
+    assert received
+    assert all(isinstance(frame, Open) and not isinstance(frame, Welcome) for frame in received)
+    assert len(aggregator.lines("speaks of another certificate", since)) == len(refusals)
     assert_one_line(party, "^kcagc: coordinator: not connected")

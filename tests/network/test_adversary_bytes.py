@@ -1,4 +1,4 @@
-"""An enemy below gRPC: plain text, garbage, half a handshake, old TLS, crowds. The aggregator goes on as if alone."""
+"""Attacks below gRPC: plain text, garbage, half a handshake, old TLS, many connections. The aggregator continues."""
 
 import socket
 import ssl
@@ -13,14 +13,17 @@ from kcagc.net.trial_authority import trial_authority
 from network.adversaries import PREFACE, SETTINGS, answer_to, call_headers, h2_frame, tls
 from network.roles import PATIENCE, Collaboration, assert_one_line
 
-CROWD = 200
+SILENT_CONNECTIONS = 200
 
 
 @pytest.fixture(scope="module")
-def siege(fork_server, tmp_path_factory):
-    """An aggregator with one of two parties; the other comes when all enemies have been there."""
+def waiting_run(fork_server, tmp_path_factory):
+    """An aggregator with one of two parties. The other party connects after all attacks, and the run succeeds."""
     roles = Collaboration(
-        tmp_path_factory.mktemp("siege"), fork_server, ("a", "b"), limits="peer_timeout = 200\nmessage_timeout = 200"
+        tmp_path_factory.mktemp("waiting_run"),
+        fork_server,
+        ("a", "b"),
+        limits="peer_timeout = 200\nmessage_timeout = 200",
     )
     try:
         aggregator = roles.start_aggregator()
@@ -49,16 +52,16 @@ PLAIN = {
 
 
 @pytest.mark.parametrize("words", PLAIN)
-def test_plain_text_is_closed_without_an_answer(siege, words):
-    roles, aggregator = siege
+def test_a_connection_without_tls_is_closed_without_an_answer(waiting_run, words):
+    roles, aggregator = waiting_run
     since = aggregator.n_lines
     assert b"HTTP/1.1 200" not in answer_to(connect(roles), PLAIN[words])
     assert aggregator.lines(".", since) == []  # not even gRPC's own lines
     assert aggregator.running
 
 
-def test_a_client_of_grpc_without_tls_gets_nothing(siege):
-    roles, aggregator = siege
+def test_a_grpc_client_without_tls_gets_no_answer(waiting_run):
+    roles, aggregator = waiting_run
     with grpc.insecure_channel(f"127.0.0.1:{roles.port}") as channel:
         call = channel.stream_stream(PATH)(iter([b"frame"]), timeout=PATIENCE)
         with pytest.raises(grpc.RpcError) as caught:
@@ -67,8 +70,8 @@ def test_a_client_of_grpc_without_tls_gets_nothing(siege):
     assert aggregator.running
 
 
-def test_a_port_scan_is_nothing_to_speak_of(siege):
-    roles, aggregator = siege
+def test_a_port_scan_leaves_no_line_in_the_log(waiting_run):
+    roles, aggregator = waiting_run
     since = aggregator.n_lines
     for _ in range(20):
         connect(roles).close()
@@ -80,7 +83,7 @@ def test_a_port_scan_is_nothing_to_speak_of(siege):
 
 
 def certificates(roles, folder):
-    """Give folders with certificates that are not to be let in, by the word that the log may use."""
+    """Write folders with certificates that must be rejected; return them by the reason in the log."""
     made = {}
     long_ago = datetime.now(UTC) - timedelta(days=100)
     for what, authority, dates in (
@@ -96,32 +99,32 @@ def certificates(roles, folder):
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_whoever_has_no_good_certificate_hears_no_word_of_http(siege, tmp_path, version):
-    roles, aggregator = siege
+def test_a_client_without_a_valid_certificate_receives_no_http(waiting_run, tmp_path, version):
+    roles, aggregator = waiting_run
     since = aggregator.n_lines
     ways = [{"certificate": False}, *({"files": files} for files in certificates(roles, tmp_path).values())]
     for way in ways:
         try:
             connection = tls(roles, version=version, **way)
-        except (ssl.SSLError, ConnectionError):  # where the server looks at the certificate before the client is done
+        except (ssl.SSLError, ConnectionError):  # the server may check the certificate before the client has finished
             continue
         assert answer_to(connection, PREFACE + SETTINGS + call_headers()) == b""
     assert aggregator.lines(".", since) == []
     assert aggregator.running
 
 
-def test_tls_1_2_is_refused_by_the_handler(siege):
-    roles, aggregator = siege
+def test_tls_1_2_is_rejected_by_the_handler(waiting_run):
+    roles, aggregator = waiting_run
     connection = tls(roles, version=ssl.TLSVersion.TLSv1_2)
     assert connection.version() == "TLSv1.2"
     with closing(connection):
         connection.sendall(PREFACE + SETTINGS + call_headers())
-        heard = b""
-        while b"TLS 1.3 is required" not in heard:
+        received = b""
+        while b"TLS 1.3 is required" not in received:
             part = connection.recv(65536)
-            assert part, heard
-            heard += part
-    assert b"challenge" not in heard
+            assert part, received
+            received += part
+    assert b"challenge" not in received
     assert_one_line(aggregator, r"refused a stream from .*speaks TLSv1.2; TLS 1.3 is required")
 
 
@@ -135,42 +138,42 @@ AFTER_TLS = {
 
 
 @pytest.mark.parametrize("words", AFTER_TLS)
-def test_a_party_that_does_not_speak_http_is_hung_up_on(siege, words):
-    roles, aggregator = siege
+def test_a_connection_that_does_not_send_http_is_closed(waiting_run, words):
+    roles, aggregator = waiting_run
     before = aggregator.memory
-    heard = answer_to(tls(roles), AFTER_TLS[words])
-    assert b"challenge" not in heard
+    received = answer_to(tls(roles), AFTER_TLS[words])
+    assert b"challenge" not in received
     assert aggregator.memory - before < 16 << 20
     assert aggregator.running
 
 
-def test_a_message_of_4_gigabytes_is_not_waited_for(siege):
-    roles, aggregator = siege
+def test_the_aggregator_does_not_wait_for_a_message_of_4_gigabytes(waiting_run):
+    roles, aggregator = waiting_run
     since, before = aggregator.n_lines, aggregator.memory
     announced = b"\0" + b"\xff" * 4 + bytes(1000)
     connection = tls(roles)
     with closing(connection):
         connection.sendall(PREFACE + SETTINGS + call_headers() + h2_frame(0, 0, 1, announced))
-        heard = b""
-        while b"larger than max" not in heard:
+        received = b""
+        while b"larger than max" not in received:
             part = connection.recv(65536)
-            assert part, heard
-            heard += part
+            assert part, received
+            received += part
     assert_one_line(aggregator, "stream from .* ended without a word", since)
     assert aggregator.memory - before < 16 << 20
 
 
-def test_a_crowd_keeps_nobody_out(fork_server, tmp_path):
-    """Connections that say nothing, before TLS, after it and on an open stream, while all parties do their work."""
+def test_many_silent_connections_do_not_stop_the_parties(fork_server, tmp_path):
+    """The connections send nothing: before TLS, after TLS, and on an open stream."""
     roles = Collaboration(tmp_path, fork_server, ("a", "b"))
     try:
         aggregator = roles.start_aggregator()
-        with ExitStack() as crowd:
-            for number in range(CROWD):
+        with ExitStack() as connections:
+            for number in range(SILENT_CONNECTIONS):
                 if number % 2:
-                    crowd.enter_context(closing(connect(roles)))
+                    connections.enter_context(closing(connect(roles)))
                 else:
-                    one = crowd.enter_context(closing(tls(roles)))
+                    one = connections.enter_context(closing(tls(roles)))
                     one.sendall(PREFACE + SETTINGS + (call_headers() if number % 4 else b""))
             roles.assert_finishes(aggregator, *roles.start_parties())
         assert "Traceback" not in aggregator.log

@@ -1,4 +1,4 @@
-"""An enemy with a party's certificate, and even with its identity key: refused in one line, and nobody else notices."""
+"""An adversary with a party's certificate, or even its identity key, is rejected; the real roles still succeed."""
 
 import msgspec
 import pytest
@@ -16,8 +16,8 @@ TERABYTE = 1 << 40
 INVISIBLE = "kcagc\x1b[2J\x1b]0;x\x07\n00:00:00 coordinator: \u202eall"
 
 
-def changed_inputs(enemy, **changes):
-    agreement = enemy.task.agreement
+def changed_inputs(adversary, **changes):
+    agreement = adversary.task.agreement
     parameters = msgspec.structs.replace(agreement.parameters, **changes)
     return msgspec.msgpack.encode(msgspec.structs.replace(agreement, parameters=parameters))
 
@@ -26,69 +26,115 @@ def with_field(frame):
     return msgspec.msgpack.encode({**msgspec.msgpack.decode(encode_frame(frame)), "more": 1})
 
 
-# What an enemy may say first, the reason it is given, and what it and the log are told.
-FIRST_WORDS = {
-    "garbage": (lambda enemy, heard: bytes(range(256)), "misbehaviour", "cannot be read"),
-    "nothing inside": (lambda enemy, heard: b"", "misbehaviour", "cannot be read"),
-    "half an opening": (lambda enemy, heard: encode_frame(enemy.opening(heard))[:-9], "misbehaviour", "cannot be read"),
-    "a field more": (lambda enemy, heard: with_field(enemy.opening(heard)), "misbehaviour", "cannot be read"),
-    "a field full of escapes": (
-        lambda enemy, heard: msgspec.msgpack.encode({"frame": "ping", INVISIBLE: 1}),
+# The first frame of the adversary, the reason of the rejection, and the text in the log.
+FIRST_FRAMES = {
+    "garbage": (lambda adversary, challenge: bytes(range(256)), "misbehaviour", "cannot be read"),
+    "nothing inside": (lambda adversary, challenge: b"", "misbehaviour", "cannot be read"),
+    "half an opening": (
+        lambda adversary, challenge: encode_frame(adversary.opening(challenge))[:-9],
         "misbehaviour",
         "cannot be read",
     ),
-    "an abyss": (lambda enemy, heard: b"\x91" * 200_000, "misbehaviour", "cannot be read"),
-    "a long name": (lambda enemy, heard: enemy.opening(heard, name="a" * 65), "misbehaviour", "cannot be read"),
-    "a welcome": (lambda enemy, heard: Welcome(b"", 0, 0, 0, b""), "misbehaviour", "another frame than an opening"),
-    "a challenge": (lambda enemy, heard: heard, "misbehaviour", "another frame than an opening"),
-    "a part": (lambda enemy, heard: Part(1, 4, 0, b"data"), "misbehaviour", "another frame than an opening"),
+    "a field more": (
+        lambda adversary, challenge: with_field(adversary.opening(challenge)),
+        "misbehaviour",
+        "cannot be read",
+    ),
+    "a field full of escapes": (
+        lambda adversary, challenge: msgspec.msgpack.encode({"frame": "ping", INVISIBLE: 1}),
+        "misbehaviour",
+        "cannot be read",
+    ),
+    "deep nesting": (lambda adversary, challenge: b"\x91" * 200_000, "misbehaviour", "cannot be read"),
+    "a long name": (
+        lambda adversary, challenge: adversary.opening(challenge, name="a" * 65),
+        "misbehaviour",
+        "cannot be read",
+    ),
+    "a welcome": (
+        lambda adversary, challenge: Welcome(b"", 0, 0, 0, b""),
+        "misbehaviour",
+        "another frame than an opening",
+    ),
+    "a challenge": (lambda adversary, challenge: challenge, "misbehaviour", "another frame than an opening"),
+    "a part": (lambda adversary, challenge: Part(1, 4, 0, b"data"), "misbehaviour", "another frame than an opening"),
     "another key": (
-        lambda enemy, heard: enemy.opening(heard, key=Identity.generate()),
+        lambda adversary, challenge: adversary.opening(challenge, key=Identity.generate()),
         "identity",
         "not signed by the identity key",
     ),
     "no signature": (
-        lambda enemy, heard: msgspec.structs.replace(enemy.opening(heard), signature=b""),
+        lambda adversary, challenge: msgspec.structs.replace(adversary.opening(challenge), signature=b""),
         "identity",
         "not signed by the identity key",
     ),
     "another nonce": (
-        lambda enemy, heard: enemy.opening(msgspec.structs.replace(heard, nonce=b"n" * 32)),
+        lambda adversary, challenge: adversary.opening(msgspec.structs.replace(challenge, nonce=b"n" * 32)),
         "identity",
         "not signed by the identity key",
     ),
-    "the name of b": (lambda enemy, heard: enemy.opening(heard, name="b"), "identity", "the certificate is for"),
+    "the name of b": (
+        lambda adversary, challenge: adversary.opening(challenge, name="b"),
+        "identity",
+        "the certificate is for",
+    ),
     "a stranger": (
-        lambda enemy, heard: enemy.opening(heard, name="z\x1b\n"),
+        lambda adversary, challenge: adversary.opening(challenge, name="z\x1b\n"),
         "identity",
         r"'z\\x1b\\n' is not a party",
     ),
-    "the aggregator": (lambda enemy, heard: enemy.opening(heard, name="coordinator"), "identity", "is not a party"),
-    "another version": (lambda enemy, heard: enemy.opening(heard, link="kcagc-link/0"), "agreement", "kcagc-link/0"),
-    "an invisible version": (lambda enemy, heard: enemy.opening(heard, link=INVISIBLE), "agreement", "speaks"),
+    "the aggregator": (
+        lambda adversary, challenge: adversary.opening(challenge, name="coordinator"),
+        "identity",
+        "is not a party",
+    ),
+    "another version": (
+        lambda adversary, challenge: adversary.opening(challenge, link="kcagc-link/0"),
+        "agreement",
+        "kcagc-link/0",
+    ),
+    "an invisible version": (
+        lambda adversary, challenge: adversary.opening(challenge, link=INVISIBLE),
+        "agreement",
+        "speaks",
+    ),
     "inputs that are none": (
-        lambda enemy, heard: enemy.opening(heard, inputs=b"\xc1"),
+        lambda adversary, challenge: adversary.opening(challenge, inputs=b"\xc1"),
         "misbehaviour",
         "cannot be read",
     ),
     "other inputs": (
-        lambda enemy, heard: enemy.opening(heard, inputs=changed_inputs(enemy, n_clusters=7)),
+        lambda adversary, challenge: adversary.opening(challenge, inputs=changed_inputs(adversary, n_clusters=7)),
         "agreement",
         "n_clusters: coordinator has 3, a has 7",
     ),
     "inputs full of escapes": (
-        lambda enemy, heard: enemy.opening(heard, inputs=changed_inputs(enemy, filter=INVISIBLE * 50)),
+        lambda adversary, challenge: adversary.opening(
+            challenge, inputs=changed_inputs(adversary, filter=INVISIBLE * 50)
+        ),
         "agreement",
         "filter: coordinator has",
     ),
-    "another session": (lambda enemy, heard: enemy.opening(heard, bound=b"b" * 32), "session", "that session is over"),
-    "messages never sent, safe": (lambda enemy, heard: enemy.opening(heard, safe=3), "session", "older copy"),
-    "messages never sent, arrived": (lambda enemy, heard: enemy.opening(heard, arrived=3), "session", "older copy"),
+    "another session": (
+        lambda adversary, challenge: adversary.opening(challenge, bound=b"b" * 32),
+        "session",
+        "that session is over",
+    ),
+    "messages never sent, safe": (
+        lambda adversary, challenge: adversary.opening(challenge, safe=3),
+        "session",
+        "older copy",
+    ),
+    "messages never sent, arrived": (
+        lambda adversary, challenge: adversary.opening(challenge, arrived=3),
+        "session",
+        "older copy",
+    ),
 }
 
 
 def awaiting_a(roles):
-    """Start an aggregator and b, which waits; a is the enemy's at first, and then itself."""
+    """Start an aggregator and b. The adversary connects as a before the real a does."""
     aggregator = roles.start_aggregator(
         patches={"kcagc.runtime.stream_handshake._SECONDS": 1.0, "kcagc.runtime.runner._LINGER": 0.5}
     )
@@ -98,27 +144,30 @@ def awaiting_a(roles):
 
 
 @pytest.fixture
-def stage(collaborate):
+def new_run(collaborate):
     return awaiting_a(collaborate("a", "b"))
 
 
 @pytest.fixture(scope="module")
-def siege(fork_server, tmp_path_factory):
-    """A stage that one enemy after the other has tried to spoil when at last the real a comes."""
+def waiting_run(fork_server, tmp_path_factory):
+    """A run that all adversaries attack, one after the other, before the real a connects."""
     roles = Collaboration(
-        tmp_path_factory.mktemp("siege"), fork_server, ("a", "b"), limits="peer_timeout = 200\nmessage_timeout = 200"
+        tmp_path_factory.mktemp("waiting_run"),
+        fork_server,
+        ("a", "b"),
+        limits="peer_timeout = 200\nmessage_timeout = 200",
     )
     try:
-        stage = awaiting_a(roles)
-        yield stage
-        assert_undisturbed(stage)
+        run = awaiting_a(roles)
+        yield run
+        assert_undisturbed(run)
     finally:
         roles.close()
 
 
-def assert_undisturbed(stage):
-    """See that the real a comes in and all end well, and that nothing but plain lines was written."""
-    roles, aggregator, b = stage
+def assert_undisturbed(run):
+    """Assert that the real a connects, all roles succeed, and the logs are printable."""
+    roles, aggregator, b = run
     roles.assert_finishes(aggregator, b, roles.start("a"))
     for role in roles.roles:
         assert "Traceback" not in role.log
@@ -129,62 +178,62 @@ def refusals(aggregator, since=0):
     return aggregator.lines("refused|without a word", since)
 
 
-@pytest.mark.parametrize("words", FIRST_WORDS)
-def test_first_words_that_are_no_opening_are_refused_in_one_line(siege, words):
-    roles, aggregator, _ = siege
+@pytest.mark.parametrize("words", FIRST_FRAMES)
+def test_a_first_frame_other_than_a_valid_opening_is_rejected_with_one_line_in_the_log(waiting_run, words):
+    roles, aggregator, _ = waiting_run
     since = aggregator.n_lines
-    say, reason, told = FIRST_WORDS[words]
-    with Client(roles) as enemy:
-        enemy.say(say(enemy, enemy.hear()))
-        given, heard = enemy.refused()
+    first_frame, reason, logged = FIRST_FRAMES[words]
+    with Client(roles) as adversary:
+        adversary.send(first_frame(adversary, adversary.receive()))
+        given, text = adversary.rejected()
     assert given == reason
-    assert_one_line(aggregator, f"refused a stream from .*{told}", since)
+    assert_one_line(aggregator, f"refused a stream from .*{logged}", since)
     assert len(refusals(aggregator, since)) == 1
-    assert len(heard) <= 2000
+    assert len(text) <= 2000
 
 
-def test_an_opening_that_was_heard_elsewhere_opens_nothing(siege):
-    roles, aggregator, _ = siege
+def test_an_opening_recorded_on_another_stream_is_rejected(waiting_run):
+    roles, aggregator, _ = waiting_run
     since = aggregator.n_lines
     with Client(roles) as first, Client(roles) as second:
-        opening = first.opening(first.hear())
-        second.hear()
-        second.say(opening)
-        assert second.refused()[0] == "identity"
+        opening = first.opening(first.receive())
+        second.receive()
+        second.send(opening)
+        assert second.rejected()[0] == "identity"
     assert_one_line(aggregator, "refused a stream from .*not signed by the identity key", since)
     assert_one_line(aggregator, "ended without a word", since)
 
 
-def test_who_says_nothing_is_sent_away(stage):
-    roles, aggregator, _ = stage
-    with Client(roles) as enemy:
-        assert enemy.refused() == ("misbehaviour", "says nothing")
+def test_a_silent_client_is_rejected(new_run):
+    roles, aggregator, _ = new_run
+    with Client(roles) as adversary:
+        assert adversary.rejected() == ("misbehaviour", "says nothing")
     assert_one_line(aggregator, "refused a stream from .*says nothing")
-    assert_undisturbed(stage)
+    assert_undisturbed(new_run)
 
 
-def test_a_message_beyond_the_limit_of_grpc_is_not_read(stage):
-    roles, aggregator, _ = stage
+def test_a_message_above_the_limit_of_grpc_is_not_read(new_run):
+    roles, aggregator, _ = new_run
     before = aggregator.memory
-    with Client(roles) as enemy:
-        enemy.hear()
-        enemy.say(bytes(64 << 20))
-        _, words = enemy.refused()
+    with Client(roles) as adversary:
+        adversary.receive()
+        adversary.send(bytes(64 << 20))
+        _, words = adversary.rejected()
     assert "larger than max" in words
     assert aggregator.memory - before < 16 << 20
     assert_one_line(aggregator, "stream from .* ended without a word")
-    assert_undisturbed(stage)
+    assert_undisturbed(new_run)
 
 
-def test_another_method_is_not_there(siege):
-    roles, _, _ = siege
-    with Client(roles, path="/kcagc.Relay/Other") as enemy:
-        assert "Method not found" in enemy.refused()[1]
+def test_the_server_has_no_other_method(waiting_run):
+    roles, _, _ = waiting_run
+    with Client(roles, path="/kcagc.Relay/Other") as adversary:
+        assert "Method not found" in adversary.rejected()[1]
 
 
-# ---- with the identity key as well: the enemy is let in, and then misbehaves
+# ---- with the identity key as well: the adversary is admitted, and then breaks the protocol
 
-LATER_WORDS = {
+LATER_FRAMES = {
     "garbage": ([b"\xc1\xff\x00"], "cannot be read"),
     "half a frame": ([encode_frame(Part(1, 4, 0, b"data"))[:-2]], "cannot be read"),
     "a field more": ([with_field(Ping())], "cannot be read"),
@@ -205,55 +254,55 @@ LATER_WORDS = {
 }
 
 
-@pytest.mark.parametrize("words", LATER_WORDS)
-def test_frames_that_no_role_sends_end_their_stream_only(siege, words):
-    roles, aggregator, _ = siege
+@pytest.mark.parametrize("words", LATER_FRAMES)
+def test_invalid_frames_end_only_the_stream_that_sent_them(waiting_run, words):
+    roles, aggregator, _ = waiting_run
     since = aggregator.n_lines
-    frames, told = LATER_WORDS[words]
-    with Client(roles) as enemy:
-        enemy.enter()
-        enemy.say(*frames)
-        assert enemy.refused()[0] == "misbehaviour"
-    assert_one_line(aggregator, f"refused a stream from .*({told})", since)
+    frames, logged = LATER_FRAMES[words]
+    with Client(roles) as adversary:
+        adversary.enter()
+        adversary.send(*frames)
+        assert adversary.rejected()[0] == "misbehaviour"
+    assert_one_line(aggregator, f"refused a stream from .*({logged})", since)
     assert len(refusals(aggregator, since)) == 1
     aggregator.wait_for_line("a is gone", since=since)
 
 
-def test_an_announcement_takes_no_memory(siege):
-    roles, aggregator, _ = siege
+def test_an_announced_length_allocates_no_memory(waiting_run):
+    roles, aggregator, _ = waiting_run
     before = aggregator.memory
-    with Client(roles) as enemy:
-        enemy.enter()
-        enemy.say(Part(1, 1 << 28, 0, b"data"), Ping())
-        while not isinstance(enemy.hear(), Pong):
+    with Client(roles) as adversary:
+        adversary.enter()
+        adversary.send(Part(1, 1 << 28, 0, b"data"), Ping())
+        while not isinstance(adversary.receive(), Pong):
             pass
         assert aggregator.memory - before < 16 << 20
 
 
-def hello_of(enemy):
-    task = enemy.task
+def hello_of(adversary):
+    task = adversary.task
     return encode(own_hello("a", task.agreement, task.identity, Secrets.fresh()))
 
 
-def test_a_replayed_message_counts_once(stage):
-    roles, aggregator, _ = stage
-    with Client(roles) as enemy:
-        enemy.enter()
-        hello = hello_of(enemy)
-        enemy.say(*parts(1, hello), *parts(1, hello), Ping())
-        while not isinstance(enemy.hear(), Pong):
+def test_a_repeated_message_counts_once(new_run):
+    roles, aggregator, _ = new_run
+    with Client(roles) as adversary:
+        adversary.enter()
+        hello = hello_of(adversary)
+        adversary.send(*parts(1, hello), *parts(1, hello), Ping())
+        while not isinstance(adversary.receive(), Pong):
             pass
     assert refusals(aggregator) == []
-    assert_undisturbed(stage)
+    assert_undisturbed(new_run)
 
 
 @pytest.mark.parametrize("second", ["another hello", "garbage"])
-def test_two_messages_under_one_number_end_the_run(stage, second):
-    roles, aggregator, b = stage
-    with Client(roles) as enemy:
-        enemy.enter()
-        enemy.say(*parts(1, hello_of(enemy)))
-        enemy.say(*parts(1, hello_of(enemy) if second == "another hello" else b"\xc1"))
+def test_two_messages_with_one_number_end_the_run(new_run, second):
+    roles, aggregator, b = new_run
+    with Client(roles) as adversary:
+        adversary.enter()
+        adversary.send(*parts(1, hello_of(adversary)))
+        adversary.send(*parts(1, hello_of(adversary) if second == "another hello" else b"\xc1"))
         assert b.ends() == 7
     assert aggregator.ends() == 6
     assert_one_line(aggregator, "kcagc: a: sent two different messages under number 1")
@@ -261,23 +310,23 @@ def test_two_messages_under_one_number_end_the_run(stage, second):
 
 
 @pytest.mark.parametrize("message", [b"", b"\xc1", b"\x91" * 100_000, encode(Finished("1.1"))], ids=len)
-def test_a_message_that_is_no_hello_begins_the_session_anew(stage, message):
-    roles, aggregator, b = stage
-    with Client(roles) as enemy:
-        enemy.enter()
-        enemy.say(*parts(1, message))
-        while not (isinstance(heard := enemy.hear(), Part) and b"abort" in heard.data):
-            pass  # it is told, too, that and why the run ends
+def test_a_first_message_other_than_a_hello_restarts_the_session(new_run, message):
+    roles, aggregator, b = new_run
+    with Client(roles) as adversary:
+        adversary.enter()
+        adversary.send(*parts(1, message))
+        while not (isinstance(frame := adversary.receive(), Part) and b"abort" in frame.data):
+            pass  # the adversary receives the reason of the abort, too
         aggregator.wait_for_line("a: sent .*; waiting for a new start")
         b.wait_for_line("a ended the run: it broke the rules, says coordinator; waiting for a new start")
-    assert_undisturbed(stage)
+    assert_undisturbed(new_run)
 
 
-def test_what_a_party_says_of_who_is_missing_is_not_believed(siege):
-    roles, aggregator, _ = siege
-    with Client(roles) as enemy:
-        enemy.enter()
-        enemy.say(Missing((INVISIBLE, "the moon")))
-        assert enemy.refused()[0] == "misbehaviour"
+def test_a_party_cannot_report_missing_parties(waiting_run):
+    roles, aggregator, _ = waiting_run
+    with Client(roles) as adversary:
+        adversary.enter()
+        adversary.send(Missing((INVISIBLE, "the moon")))
+        assert adversary.rejected()[0] == "misbehaviour"
     assert_one_line(aggregator, "refused a stream from .*who is missing")
     assert aggregator.lines("moon") == []

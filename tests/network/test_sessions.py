@@ -1,4 +1,4 @@
-"""How runs begin and end between processes: waited for, given up, interrupted, aborted, finished, and begun anew."""
+"""Start and end of runs between processes: waiting, timeouts, interrupts, aborts, success, and new sessions."""
 
 import re
 import signal
@@ -18,10 +18,10 @@ from network.roles import AGGREGATOR, PATIENCE, assert_one_line
 AT_ONCE = {"kcagc.runtime.runner._SAY_AFTER": 0.1}
 
 
-# ---- who is not there
+# ---- parties that are not connected
 
 
-def test_who_is_missing_is_named_and_at_last_not_waited_for(collaborate):
+def test_a_party_that_never_connects_is_named_and_ends_the_run_after_the_timeout(collaborate):
     roles = collaborate()
     aggregator = roles.start_aggregator("--peer-timeout", "2", patches=AT_ONCE)
     parties = [roles.start(name, patches=AT_ONCE) for name in "ab"]
@@ -34,7 +34,7 @@ def test_who_is_missing_is_named_and_at_last_not_waited_for(collaborate):
         assert_one_line(party, "^kcagc: coordinator ended the run: c: not connected for 2 seconds")
 
 
-def test_a_party_waits_for_an_aggregator_that_comes_later(collaborate):
+def test_a_party_waits_for_an_aggregator_that_starts_later(collaborate):
     roles = collaborate("a", "b")
     aggregator = roles.start_aggregator()
     port = roles.port
@@ -48,7 +48,7 @@ def test_a_party_waits_for_an_aggregator_that_comes_later(collaborate):
         assert len(party.lines("cannot reach")) == 1
 
 
-def test_a_party_does_not_wait_for_ever(collaborate):
+def test_a_party_stops_waiting_after_the_timeout(collaborate):
     roles = collaborate("a", "b")
     party = roles.start("a", "--peer-timeout", "0.5", port=9)
     assert party.ends() == 10
@@ -59,11 +59,11 @@ def test_a_party_does_not_wait_for_ever(collaborate):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_goes_on_with_the_same_command(collaborate, number):
+def test_an_interrupted_run_continues_with_the_same_command(collaborate, number):
     roles = collaborate()
     aggregator = roles.start_aggregator()
     a, b, c = roles.start_parties()
-    # c holds still in the middle of its work, so that the others wait in the middle of theirs
+    # c is stopped during its work, so that the others wait during theirs
     c.wait_for_line("filtering")
     c.signal(signal.SIGSTOP)
     a.wait_for_line("exchanging cluster numbers|filtering")
@@ -84,8 +84,7 @@ def test_an_interrupted_run_goes_on_with_the_same_command(collaborate, number):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_command_in_a_shell_ends_as_its_copy_here_does(collaborate, number):
-    """The same without the process that forks: nothing of how it ends is due to the tests."""
+def test_a_command_without_the_fork_server_ends_in_the_same_way(collaborate, number):
     roles = collaborate("a", "b")
     command = [Path(sys.executable).with_name("kcagc"), "coordinator", "--listen", "127.0.0.1:0"]
     command += ["--config", str(roles.configs[AGGREGATOR])]
@@ -96,14 +95,14 @@ def test_a_command_in_a_shell_ends_as_its_copy_here_does(collaborate, number):
     assert process.returncode == 130
 
 
-# ---- ended by one
+# ---- ended by one party
 
 
-def test_when_one_party_aborts_all_others_are_told_which_and_why(collaborate):
+def test_when_one_party_aborts_all_others_report_its_name_and_the_reason(collaborate):
     roles = collaborate()
     aggregator = roles.start_aggregator()
     a, b = roles.start_parties("a", "b")
-    # Which fails when it is called: behind the first answers, where the run is past beginning anew by itself.
+    # Fails when it is called, after the first answers: the session cannot restart by itself then.
     c = roles.start("c", patches={"kcagc.protocol.joint_kmeans.refilled": None})
     assert c.ends() == 1
     for role in (aggregator, a, b):
@@ -111,14 +110,14 @@ def test_when_one_party_aborts_all_others_are_told_which_and_why(collaborate):
         assert_one_line(role, "^kcagc: c ended the run: aborted")
 
 
-def test_a_party_with_another_graph_corrects_it_and_nobody_else_need_do_anything(collaborate):
+def test_after_a_party_corrects_its_graph_the_other_roles_continue(collaborate):
     roles = collaborate()
     edges = roles.read("c", "edges")
     roles.write("c", "edges", edges[:-1])
     aggregator = roles.start_aggregator()
-    a, b, odd = roles.start_parties()
-    assert odd.ends() == 5
-    assert_one_line(odd, "^kcagc: c and a do not have the same graph")
+    a, b, other = roles.start_parties()
+    assert other.ends() == 5
+    assert_one_line(other, "^kcagc: c and a do not have the same graph")
     for role in (aggregator, a, b):
         role.wait_for_line("waiting for a new start")
     roles.write("c", "edges", edges)
@@ -135,22 +134,22 @@ def test_a_party_with_another_graph_corrects_it_and_nobody_else_need_do_anything
     ],
     ids=["a row less", "another id"],
 )
-def test_a_party_with_other_nodes_corrects_them_and_nobody_else_need_do_anything(collaborate, change, field):
+def test_after_a_party_corrects_its_nodes_the_other_roles_continue(collaborate, change, field):
     roles = collaborate()
     rows, edges = roles.read("c", "features"), roles.read("c", "edges")
     roles.write("c", "features", change(rows))
     last = rows[-1].partition(",")[0]
     roles.write("c", "edges", [line for line in edges if last not in line and "n03" not in line])
     aggregator = roles.start_aggregator()
-    a, b, odd = roles.start_parties()
-    assert odd.ends() == 5, odd.log
-    assert_one_line(odd, f"^kcagc: c and a do not have the same ({field})")
+    a, b, other = roles.start_parties()
+    assert other.ends() == 5, other.log
+    assert_one_line(other, f"^kcagc: c and a do not have the same ({field})")
     roles.write("c", "features", rows)
     roles.write("c", "edges", edges)
     roles.assert_finishes(aggregator, a, b, roles.start("c"))
 
 
-def test_of_two_parties_with_different_graphs_neither_is_the_odd_one(collaborate):
+def test_two_parties_with_different_graphs_both_end_with_an_error(collaborate):
     roles = collaborate("a", "b")
     roles.write("b", "edges", roles.read("b", "edges")[:-1])
     aggregator = roles.start_aggregator()
@@ -161,7 +160,7 @@ def test_of_two_parties_with_different_graphs_neither_is_the_odd_one(collaborate
     aggregator.wait_for_line("do not have the same graph")
 
 
-# ---- finished, and begun anew
+# ---- finished, and new sessions
 
 
 def journals(roles, name):
@@ -169,7 +168,7 @@ def journals(roles, name):
 
 
 def drawn_by(roles, name, folder):
-    """Read a role's secrets from a copy of its journal: the file itself is locked."""
+    """Read a role's secrets from a copy of its journal, as the file itself is locked."""
     folder.mkdir()
     for path in journals(roles, name):
         (folder / path.name).write_bytes(path.read_bytes())
@@ -193,7 +192,7 @@ def test_the_secrets_of_a_session_are_erased_when_it_ends(collaborate, tmp_path,
         secret += [drawn.private, drawn.shuffling, drawn.nonce]
         secret += [payload[-64:] for payload in sent]
     kept = b"".join(one.read_bytes() for name in "ab" for one in journals(roles, name))
-    assert sum(token in kept for token in secret) >= 6, "they were there while the session lasted"
+    assert sum(token in kept for token in secret) >= 6, "the journals held no secrets during the session"
     if end == "well":
         roles.assert_finishes(aggregator, *parties, roles.start("c"))
     else:
@@ -206,18 +205,18 @@ def test_the_secrets_of_a_session_are_erased_when_it_ends(collaborate, tmp_path,
             assert path.stat().st_mode & 0o077 == 0
 
 
-def test_a_finished_run_is_reported_and_another_is_begun_only_when_asked_for(collaborate):
+def test_a_finished_run_is_reported_and_a_new_one_needs_an_option(collaborate):
     roles = collaborate("a", "b")
     aggregator = roles.start_aggregator()
     roles.assert_finishes(aggregator, *roles.start_parties())
     before = {name: (roles.folder(name) / "result" / "run.json").read_text() for name in "ab"}
-    begun = time.monotonic()
+    start = time.monotonic()
     for name in (AGGREGATOR, "a", "b"):
         again = roles.start(name, patches={"kcagc.deploy.run._CLOSE_TIMEOUT": 0.3})
         assert again.ends() == 0, again.log
         assert_one_line(again, "this run has finished already.*--new-session")
         assert re.search("messages, .* sent", again.out)
-    assert time.monotonic() - begun < PATIENCE
+    assert time.monotonic() - start < PATIENCE
     assert before == {name: (roles.folder(name) / "result" / "run.json").read_text() for name in "ab"}
     aggregator = roles.start_aggregator("--new-session")
     roles.assert_finishes(aggregator, *(roles.start(name, "--new-session") for name in "ab"))
