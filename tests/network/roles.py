@@ -23,6 +23,7 @@ from kcagc.secagg.identity import Identity
 from kcagc.simulation import simulate_fit
 
 PATIENCE = 30.0  # seconds after which a test gives up waiting
+PATIENT = "peer_timeout = 200\nmessage_timeout = 200"  # limits of a run that waits for many tests
 NODES = 24
 AGGREGATOR = "coordinator"
 

@@ -5,7 +5,7 @@ import pytest
 
 from kcagc.net.frames import Open, Welcome
 from network.adversaries import Aggregator, Client
-from network.roles import Collaboration, assert_one_line
+from network.roles import PATIENT, Collaboration, assert_one_line
 
 
 class Forged(Client):
@@ -19,7 +19,7 @@ class Forged(Client):
 @pytest.fixture
 def waiting_run(fork_server, tmp_path):
     """An aggregator and one of two parties; the adversary stops the other party."""
-    roles = Collaboration(tmp_path, fork_server, ("a", "b"), limits="peer_timeout = 200\nmessage_timeout = 200")
+    roles = Collaboration(tmp_path, fork_server, ("a", "b"), limits=PATIENT)
     try:
         aggregator = roles.start_aggregator()
         b = roles.start("b")

@@ -11,7 +11,7 @@ import pytest
 from kcagc.net.grpc_options import PATH
 from kcagc.net.trial_authority import trial_authority
 from network.adversaries import PREFACE, SETTINGS, answer_to, call_headers, h2_frame, tls
-from network.roles import PATIENCE, Collaboration, assert_one_line
+from network.roles import PATIENCE, PATIENT, Collaboration, assert_one_line
 
 SILENT_CONNECTIONS = 200
 
@@ -19,12 +19,7 @@ SILENT_CONNECTIONS = 200
 @pytest.fixture(scope="module")
 def waiting_run(fork_server, tmp_path_factory):
     """An aggregator with one of two parties. The other party connects after all attacks, and the run succeeds."""
-    roles = Collaboration(
-        tmp_path_factory.mktemp("waiting_run"),
-        fork_server,
-        ("a", "b"),
-        limits="peer_timeout = 200\nmessage_timeout = 200",
-    )
+    roles = Collaboration(tmp_path_factory.mktemp("waiting_run"), fork_server, ("a", "b"), limits=PATIENT)
     try:
         aggregator = roles.start_aggregator()
         b = roles.start("b")

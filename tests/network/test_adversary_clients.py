@@ -10,7 +10,7 @@ from kcagc.protocol.messages import Finished, encode
 from kcagc.secagg.identity import Identity
 from kcagc.secagg.session import Secrets
 from network.adversaries import Client
-from network.roles import Collaboration, assert_one_line
+from network.roles import PATIENT, Collaboration, assert_one_line
 
 TERABYTE = 1 << 40
 INVISIBLE = "kcagc\x1b[2J\x1b]0;x\x07\n00:00:00 coordinator: \u202eall"
@@ -151,12 +151,7 @@ def new_run(collaborate):
 @pytest.fixture(scope="module")
 def waiting_run(fork_server, tmp_path_factory):
     """A run that all adversaries attack, one after the other, before the real a connects."""
-    roles = Collaboration(
-        tmp_path_factory.mktemp("waiting_run"),
-        fork_server,
-        ("a", "b"),
-        limits="peer_timeout = 200\nmessage_timeout = 200",
-    )
+    roles = Collaboration(tmp_path_factory.mktemp("waiting_run"), fork_server, ("a", "b"), limits=PATIENT)
     try:
         run = awaiting_a(roles)
         yield run
