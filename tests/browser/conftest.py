@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from kcagc.report.insights.describe import Description, describe
+from kcagc.report.insights.description import Description, describe
 from kcagc.report.page import write_page
 from report.folders import SEVEN, as_prediction, run_in
 
@@ -90,7 +90,6 @@ def crowded(source, folder):
         "measures": {"accuracy": 0.5, "nmi": 0.5, "ari": 0.5, "macro_f1": 0.5},
         "classes": [f"a class with a long name, number {one}" for one in range(k)],
         "counts": [[75 * (row == column) for column in range(k)] for row in range(k)],
-        "matched": {str(one): f"a class with a long name, number {one}" for one in range(k)},
     }
     (folder / "quality.json").write_text(json.dumps(known))
     summary = json.loads((folder / "run.json").read_text()) | {"nodes": n, "cluster_sizes": [75] * k}

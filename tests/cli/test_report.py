@@ -72,7 +72,7 @@ def test_labels_without_confidences_as_earlier_versions_wrote_them_can_be_compar
 @pytest.mark.parametrize(
     ("rows", "header", "said"),
     [
-        ([("x", "a")], "id,label", "names none of the 24 nodes"),
+        ([("x", "a")], "id,label", "has no id of the 24 nodes"),
         (CLASSES, "id,colour", "there is no column 'label'"),
         ([*CLASSES, CLASSES[0]], "id,label", "every node has one row"),
     ],
@@ -86,7 +86,7 @@ def test_known_labels_that_cannot_be_used_are_refused_by_name(folder, tmp_path, 
 
 def test_a_coordinator_has_nothing_to_compare(ended, tmp_path):
     done = report(ended.tasks["coordinator"].files.folder, "--labels", known(tmp_path / "known.csv", CLASSES))
-    assert "a coordinator learns none" in str(done.exception)
+    assert "a coordinator receives none" in str(done.exception)
 
 
 def test_a_folder_without_a_run_says_what_is_missing(tmp_path):
@@ -97,10 +97,11 @@ def test_a_folder_without_a_run_says_what_is_missing(tmp_path):
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("run.json", "{", "run.json: not a JSON file"),
-        ("run.json", "[]", "run.json: must be one JSON object"),
+        ("run.json", "{", "run.json: is not a JSON file"),
+        ("run.json", "[]", "run.json: must hold one JSON object"),
         ("run.json", '{"format": "else"}', "is not the summary of a run"),
-        ("clusters.json", "nonsense", "clusters.json: not a JSON file"),
+        ("clusters.json", "nonsense", "clusters.json: is not a JSON file"),
+        ("clusters.json", '{"format": "kcagc clusters 1"}', "clusters.json: has the format 'kcagc clusters 1'"),
         ("ledger.jsonl", "{}\n", "ledger.jsonl: line 1"),
     ],
 )

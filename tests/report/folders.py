@@ -12,7 +12,7 @@ from kcagc.deploy.reporting import describe_clusters
 from kcagc.deploy.results import write_results
 from kcagc.disclosure import Ledger
 from kcagc.protocol.aggregator import AggregatorResult
-from kcagc.report.insights.describe import Description, describe
+from kcagc.report.insights.description import Description, describe
 from kcagc.report.page import write_page
 from kcagc.simulation import simulate_fit
 

@@ -10,7 +10,7 @@ import pytest
 from kcagc.report import page
 from kcagc.report.drawing import COLOURS
 
-STYLE = page._STYLE.read_text()
+STYLE = page.STYLE.read_text()
 # How three kinds of colour-blind people see, as matrices on linear light (Machado, Oliveira and Fernandes, 2009).
 SEEN_BY = {
     "everybody": np.eye(3),
@@ -91,5 +91,5 @@ def test_clusters_can_be_told_apart_by_all_eyes(theme, eyes):
 
 
 def test_the_style_fetches_nothing_and_is_part_of_the_package():
-    assert Path(page.__file__).parent == page._STYLE.parent
+    assert Path(page.__file__).parent == page.STYLE.parent
     assert not re.search(r"url\(|@import|https?:", STYLE)

@@ -13,14 +13,18 @@ import pytest
 
 from deploy.collaboration import names_of, table_of
 from kcagc.deploy import reporting
-from kcagc.report.folder import RunFolder
+from kcagc.disclosure.texts import LINES
+from kcagc.report.disclosures import FAMILIES, KINDS, disclosure_groups
+from kcagc.report.drawing import COLOURS
+from kcagc.report.folder import LedgerLine, RunFolder
+from kcagc.report.insights.quality import against_known
 from kcagc.report.markup import tag, text_of
 from kcagc.report.page import page_of, write_page
 from kcagc.text import count, percent, size
 from report.reading import read
 
-KINDS = ["party", "coordinator", "party that sums", "one of two", "tree", "prediction"]
-every_kind = pytest.mark.parametrize("kind", KINDS)
+PAGES = ["party", "coordinator", "party that sums", "one of two", "tree", "prediction"]
+every_kind = pytest.mark.parametrize("kind", PAGES)
 
 
 @every_kind
@@ -87,7 +91,9 @@ def test_the_numbers_on_the_page_are_those_of_the_folder(run, pages):
         assert row[4] == f"{told['confidence']['mean']:.2f}"
         assert told["size"] == number
     effects = [one.text for one in html.every("span") if one.attributes.get("class") == "effect"]
-    assert effects == [f"{mark['effect']:+.2f}" for one in clusters["clusters"] for mark in one["marks"][:5]]
+    assert effects == [
+        f"{one['effect']:+.2f}" for cluster in clusters["clusters"] for one in cluster["top_features"][:5]
+    ]
     values = [one.text for one in html.every("dd") if one.attributes.get("class") == "value"]
     assert size(summary["bytes_sent"]) in values
     assert count(summary["rounds"]) in values
@@ -101,7 +107,7 @@ def test_the_words_of_the_ledger_are_all_there(run, pages):
     lines = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
     words = " ".join(read(pages["party"]).text.split())
     for learns in {line["learns"] for line in lines}:
-        assert learns[1:] in words
+        assert learns.rstrip(".") in words
 
 
 def test_the_map_has_every_node_once_in_the_colour_of_its_cluster(run, pages):
@@ -141,7 +147,7 @@ def test_a_coordinator_has_no_map_and_says_why(pages):
 def test_what_is_weaker_than_the_default_is_marked(pages):
     assert "more than the default" in read(pages["party that sums"]).text
     assert "opened to bob" in read(pages["party that sums"]).text
-    assert "Nothing opened more than the default mode does" in read(pages["party"]).text
+    assert "No disclosure reveals more than the default settings do" in read(pages["party"]).text
 
 
 def test_a_tree_shows_every_merge_of_its_party(pages):
@@ -151,7 +157,7 @@ def test_a_tree_shows_every_merge_of_its_party(pages):
 
 def test_a_prediction_speaks_of_new_nodes(pages):
     text = read(pages["prediction"]).text
-    assert "8 new nodes placed" in text
+    assert "8 new nodes assigned" in text
     assert "Links between clusters" not in text
 
 
@@ -178,10 +184,10 @@ def test_the_effects_of_a_party_are_those_of_its_own_table(run):
         told = json.loads((run.tasks[name].files.folder / "clusters.json").read_text())
         for one in told["clusters"]:
             inside = labels == one["cluster"]
-            for mark in one["marks"]:
-                values = table[:, int(mark["feature"][1:])]
+            for feature in one["top_features"]:
+                values = table[:, int(feature["feature"][1:])]
                 expected = (values[inside].mean() - values[~inside].mean()) / values.std()
-                assert mark["effect"] == pytest.approx(expected, abs=1e-6)
+                assert feature["effect"] == pytest.approx(expected, abs=1e-6)
 
 
 HOSTILE = [
@@ -219,6 +225,39 @@ def _renamed(value, names):
     if isinstance(value, list):
         return [_renamed(one, names) for one in value]
     return names.get(value, value) if isinstance(value, str) else value
+
+
+def test_every_kind_of_disclosure_has_a_title():
+    assert set(LINES) == set(KINDS)
+    assert {kind.family for kind in KINDS.values()} == set(FAMILIES)
+
+
+def test_an_unknown_kind_of_disclosure_counts_as_one_about_data():
+    line = LedgerLine(0.0, "alice", "bob", "message/new", "stage", 9, "something", "", False)
+    (group,) = disclosure_groups([line])
+    assert group.shown.about_data
+    assert group.shown.title == "message/new"
+
+
+def test_each_cluster_is_named_by_its_most_frequent_class(run, tmp_path):
+    folder = shutil.copytree(run.tasks["alice"].files.folder, tmp_path / "known")
+    known = ["a"] * 9 + ["b"] * 8 + ["c"] * 7  # three classes in two clusters, of three
+    quality = against_known(known, np.array([0] * 17 + [2] * 7), 3)
+    (folder / "quality.json").write_text(json.dumps(quality.as_dict()))
+    assert "cluster 0: a (53 %), cluster 2: c (100 %)." in read(write_page(folder).read_text()).text
+
+
+def test_clusters_beyond_the_colours_have_another_shape_on_the_map_and_in_the_legend(run, tmp_path):
+    folder = shutil.copytree(run.tasks["alice"].files.folder, tmp_path / "many")
+    clusters = json.loads((folder / "clusters.json").read_text())
+    clusters["map"] = {"method": "t-SNE", "of": 2, "x": [0.0, 1.0], "y": [0.0, 1.0], "cluster": [3, COLOURS + 3]}
+    (folder / "clusters.json").write_text(json.dumps(clusters))
+    html = read(write_page(folder).read_text())
+    points = [one.attributes["class"] for one in html.every("path") if "points" in one.attributes.get("class", "")]
+    assert [one.partition(" c")[2] for one in points] == ["3", "3 square"]
+    (legend,) = [one for one in html.every("ul") if one.attributes.get("class") == "legend" and "Cluster" in one.text]
+    dots = [one.attributes["class"] for one in legend.every("span") if "dot" in (one.attributes.get("class") or "")]
+    assert dots == ["dot c3", "dot c3 square"]
 
 
 def test_text_is_escaped_and_markup_is_not():

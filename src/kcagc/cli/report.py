@@ -24,7 +24,7 @@ def report(folder: Path, labels: Path | None, id_column: str, label_column: str)
     """
     from rich.markup import escape
 
-    from kcagc.report.known import compare_with_known
+    from kcagc.report.insights.quality import compare_with_known
     from kcagc.report.page import write_page
 
     if labels is not None:

@@ -12,7 +12,7 @@ from typing import Any
 from kcagc.deploy.run import RoleRun
 from kcagc.files.atomic import PRIVATE, write_text
 from kcagc.report.folder import CLUSTERS, REPORT
-from kcagc.report.insights.describe import Description, describe
+from kcagc.report.insights.description import Description, describe
 from kcagc.report.page import write_page
 
 logger = logging.getLogger(__name__)

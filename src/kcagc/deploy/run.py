@@ -33,7 +33,7 @@ from kcagc.protocol.local import PartyData
 from kcagc.protocol.parameters import draw_seeds
 from kcagc.protocol.party import PartyContext
 from kcagc.protocol.predict import PredictResult, predict_party
-from kcagc.report.insights.confidence import confidence
+from kcagc.report.insights.measures import confidence
 from kcagc.runtime.client import RoleClient
 from kcagc.runtime.driver import Watcher
 from kcagc.runtime.durable import DurableRole

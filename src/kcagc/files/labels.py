@@ -39,7 +39,7 @@ def write_labels(
 ) -> None:
     """Write a row `id, cluster` for each node, sorted by id; the file appears whole or not at all.
 
-    `confidence` adds a column of that name, from 0 to 1: `kcagc.report.insights.confidence` says what it means.
+    `confidence` adds a column of that name, from 0 to 1: see `kcagc.report.insights.measures.confidence`.
 
     Without ids, nodes are called 0, 1, 2, ... Ids are written as they are, also those that a spreadsheet takes for a
     formula: an id with a sign put before it would match no table any more. A CSV file does not tell the string "7" from

@@ -1,154 +1,135 @@
-"""The clusters: how large they are, how sure their nodes, and which of the party's own columns mark each."""
+"""The clusters: their sizes, the confidence of their nodes, and their top features in the party's own columns."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kcagc.report.drawing import Frame, Names, bar, both_ways, colour_class, picture
+from kcagc.report.drawing import (
+    ChartArea,
+    ElementIds,
+    bar,
+    cluster_class,
+    cluster_name,
+    picture,
+    signed_bar,
+)
 from kcagc.report.folder import RunFolder
-from kcagc.report.markup import Html, Part, figure, table, tag
+from kcagc.report.markup import Html, Part, card, figure, section, table, tag
 from kcagc.text import count, number, percent
 
-_SMALL, _LARGE = 0.2, 0.8  # effects below and above which one speaks of small and large ones
-_SHOWN = 5  # columns of a cluster that are drawn; the others are in its table
+_SMALL, _LARGE = 0.2, 0.8  # effects that are usually called small and large
+_DRAWN = 5  # top features of a cluster that are drawn; its table has all
+_WIDE, _HIGH = 520.0, 240.0
 
 
-def sizes_section(run: RunFolder, names: Names) -> Html | None:
-    """Show how the nodes are spread over clusters."""
+def sizes_section(run: RunFolder, ids: ElementIds) -> Html | None:
+    """Show how the nodes are divided among the clusters."""
     if not run.sizes:
         return None
     nodes, largest = sum(run.sizes), max(run.sizes)
-    told = {one["cluster"]: one for one in run.clusters.get("clusters", ())}
+    described = {one["cluster"]: one for one in run.clusters.get("clusters", ())}
     rows: list[list[Part]] = []
     for cluster, size in enumerate(run.sizes):
-        sure = (told.get(cluster) or {}).get("confidence")
-        row: list[Part] = [
-            chip(cluster),
-            count(size),
-            percent(size / nodes if nodes else None),
-            bar(size / largest if largest else 0, colour_class(cluster)),
-        ]
-        rows.append([*row, "–" if sure is None else f"{sure['mean']:.2f}"] if told else row)
+        share = percent(size / nodes if nodes else None)
+        drawn = bar(size / largest if largest else 0, cluster_class(cluster))
+        spread = (described.get(cluster) or {}).get("confidence")
+        confidence = ["–" if spread is None else f"{spread['mean']:.2f}"] if described else []
+        rows.append([cluster_name(cluster), count(size), share, drawn, *confidence])
     header: list[Part] = ["Cluster", "Nodes", "Share", tag("span", "Size as a bar", class_="unseen")]
-    header += ["Confidence"] if told else []
-    what = "New nodes by cluster" if run.predicts else "Nodes by cluster"
-    shown = table(what, header, rows, numeric=(1, 2, 4), class_="sizes", seen=False)
+    header += ["Mean confidence"] if described else []
+    caption = "New nodes by cluster" if run.predicts else "Nodes by cluster"
+    sizes = card(table(caption, header, rows, numeric=(1, 2, 4), class_="sizes", hidden_caption=True))
     spread = run.clusters.get("confidence")
-    sure = None if spread is None else _confidence(spread, names, run.name)
-    inside = tag("div", tag("div", shown, class_="card"), sure, class_="pair" if sure else None)
-    lede = _lede(run, nodes)
-    return tag("section", tag("h2", "Cluster sizes"), tag("p", lede, class_="lede"), inside, id="sizes")
+    content = sizes if spread is None else tag("div", sizes, _confidence(spread, ids, run.name), class_="pair")
+    return section("sizes", "Cluster sizes", _size_intro(run, nodes), content)
 
 
-def _lede(run: RunFolder, nodes: int) -> str:
+def _size_intro(run: RunFolder, nodes: int) -> str:
     used = [size for size in run.sizes if size]
     if run.predicts:
-        return f"{count(nodes)} new nodes went to {len(used)} of the {len(run.sizes)} clusters of the fit."
+        return f"The run assigned {count(nodes, 'new node')} to {len(used)} of the {count(len(run.sizes), 'cluster')}."
+    empty = len(run.sizes) - len(used)
     return (
-        f"The largest cluster holds {percent(max(used) / nodes)} of the {count(nodes)} nodes, the smallest "
+        f"The largest cluster has {percent(max(used) / nodes)} of the {count(nodes)} nodes. The smallest has "
         f"{percent(min(used) / nodes)}."
-        + (f" {len(run.sizes) - len(used)} are empty." if len(used) < len(run.sizes) else "")
+        + (f" {count(empty, 'cluster')} {'is' if empty == 1 else 'are'} empty." if empty else "")
     )
 
 
-def _confidence(spread: dict[str, Any], names: Names, party: str) -> Html:
+def _confidence(spread: dict[str, Any], ids: ElementIds, party: str) -> Html:
     bins = [int(value) for value in spread["bins"]]
-    frame = Frame(520, 240, len(bins), max(bins))
-    columns = [frame.column(at, at + 1, value, "accent") for at, value in enumerate(bins)]
-    axes = frame.axes(
-        range(0, len(bins) + 1, 2),
-        lambda one: f"{one / len(bins):.1f}",
-        count,
-        "confidence (0: another centre is as near)",
-    )
+    area = ChartArea(_WIDE, _HIGH, len(bins), max(bins))
+    ticks = range(0, len(bins) + 1, 2)
     drawn = picture(
-        names,
-        520,
-        240,
-        "How sure the nodes are",
-        f"Histogram of the confidence of all nodes; the median is {spread['median']:.2f}.",
-        axes,
-        columns,
+        ids,
+        _WIDE,
+        _HIGH,
+        "Confidence of the nodes",
+        f"Histogram of the confidence of all nodes. The median is {spread['median']:.2f}.",
+        area.axes(ticks, lambda one: f"{one / len(bins):.1f}", count, "confidence"),
+        [area.column(at, at + 1, value, "accent") for at, value in enumerate(bins)],
     )
-    rows: list[list[Part]] = [
-        [f"{at / len(bins):.1f} to {(at + 1) / len(bins):.1f}", count(value)] for at, value in enumerate(bins)
+    rows = [[f"{at / len(bins):.1f} to {(at + 1) / len(bins):.1f}", count(value)] for at, value in enumerate(bins)]
+    caption = [
+        tag("strong", "Confidence of the nodes. "),
+        f"It is 1 for a node at the centre of its cluster, and 0 if another centre is equally near or nearer. Half of "
+        f"the nodes have more than {spread['median']:.2f}; {percent(spread['none'])} have 0. Confidence uses only the "
+        f"columns of {party}. The run used the columns of all parties, so a node with confidence 0 can still be in the "
+        "right cluster.",
     ]
-    words = [
-        tag("strong", "How sure the nodes are. "),
-        f"Half of them have a confidence above {spread['median']:.2f}; for {percent(spread['none'])} another centre is "
-        f"as near, seen from {party} alone. The joint cluster was chosen with everybody's data, so that a node may "
-        "have 0 here and be in the right place.",
-    ]
-    return figure(
-        drawn, words, table("Nodes by confidence", ["Confidence", "Nodes"], rows, numeric=(1,)), class_="card"
-    )
+    return figure(drawn, caption, table("Nodes by confidence", ["Confidence", "Nodes"], rows, numeric=(1,)))
 
 
-def marks_section(run: RunFolder) -> Html | None:
-    """Show, for each cluster, the columns in which it differs from the rest."""
-    told = [one for one in run.clusters.get("clusters", ()) if one["marks"]]
-    if not told:
+def features_section(run: RunFolder) -> Html | None:
+    """Show for each cluster the columns in which it differs most from the rest."""
+    described = [one for one in run.clusters.get("clusters", ()) if one["top_features"]]
+    if not described:
         return None
-    largest = max(abs(mark["effect"]) for one in told for mark in one["marks"])
-    cards = [_card(one, largest) for one in told]
-    words = (
-        f"Computed from {run.name}'s own {count(run.clusters['columns'])} columns alone. An effect is the mean in the "
-        "cluster less the mean of all other nodes, divided by the standard deviation over all nodes: about 0.2 is "
-        "small, 0.8 and more is large."
+    largest = max(abs(feature["effect"]) for one in described for feature in one["top_features"])
+    intro = (
+        f"This section uses only the {count(run.clusters['columns'], 'column')} of {run.name}. The effect of a column "
+        "is its mean inside the cluster minus its mean outside, divided by its standard deviation over all nodes. "
+        "An effect of 0.2 is small. An effect of 0.8 or more is large."
     )
-    return tag(
-        "section",
-        tag("h2", "What marks each cluster"),
-        tag("p", words, class_="lede"),
-        tag("div", cards, class_="cards"),
-        id="marks",
-    )
+    cards = [_features(one, largest) for one in described]
+    return section("features", "Top features of each cluster", intro, tag("div", cards, class_="cards"))
 
 
-def _card(told: dict[str, Any], largest: float) -> Html:
-    cluster = int(told["cluster"])
-    rows = []
-    for mark in told["marks"][:_SHOWN]:
-        weak = abs(mark["effect"]) < _SMALL
-        rows.append(
-            tag(
-                "li",
-                tag("span", mark["feature"], class_="feature"),
-                tag("span", f"{mark['effect']:+.2f}", class_="effect", title="effect size"),
-                both_ways(mark["effect"], largest, colour_class(cluster)),
-                class_="weak" if weak else None,
-            )
+def _features(described: dict[str, Any], largest: float) -> Html:
+    cluster, features = int(described["cluster"]), described["top_features"]
+    rows = [
+        tag(
+            "li",
+            tag("span", one["feature"], class_="feature"),
+            tag("span", f"{one['effect']:+.2f}", class_="effect", title="effect"),
+            signed_bar(one["effect"], largest, cluster_class(cluster)),
+            class_="weak" if abs(one["effect"]) < _SMALL else None,
         )
-    sure = told.get("confidence")
-    facts = f"{count(told['size'])} nodes · {percent(told['share'])}" + (
-        "" if sure is None else f" · confidence {sure['mean']:.2f}"
-    )
-    strong = sum(abs(mark["effect"]) >= _LARGE for mark in told["marks"])
-    none = None if strong else tag("p", "No column has a large effect here.", class_="hint")
+        for one in features[:_DRAWN]
+    ]
+    facts = f"{count(described['size'], 'node')} · {percent(described['share'])}"
+    if described.get("confidence") is not None:
+        facts += f" · mean confidence {described['confidence']['mean']:.2f}"
+    has_large = any(abs(one["effect"]) >= _LARGE for one in features)
     return tag(
         "article",
-        tag("h3", chip(cluster)),
+        tag("h3", cluster_name(cluster)),
         tag("p", facts, class_="hint"),
-        tag("ol", rows, class_="marks"),
-        none,
-        tag("details", tag("summary", "Show means and more columns"), _table(cluster, told["marks"])),
+        tag("ol", rows, class_="features"),
+        None if has_large else tag("p", "No column has a large effect in this cluster.", class_="hint"),
+        tag("details", tag("summary", "Show means and more columns"), _feature_table(cluster, features)),
         class_="card",
     )
 
 
-def _table(cluster: int, marks: list[dict[str, Any]]) -> Html:
-    terms = any("lift" in mark for mark in marks)
-    header: list[Part] = ["Column", "Effect", *(("Have it", "elsewhere", "Lift") if terms else ("Mean", "elsewhere"))]
-    rows: list[list[Part]] = []
-    for mark in marks:
-        told = [number(mark["mean"]), number(mark["elsewhere"])]
-        if terms:
-            told = [percent(mark["present"]), percent(mark["present_elsewhere"]), f"{mark['lift']:.1f}×"]
-        rows.append([mark["feature"], f"{mark['effect']:+.2f}", *told])
-    return table(f"Columns that mark cluster {cluster}", header, rows, numeric=(1, 2, 3, 4), seen=False)
-
-
-def chip(cluster: int) -> Html:
-    """Give a cluster's name beside its colour."""
-    dot = tag("span", class_=f"dot {colour_class(cluster)}", aria_hidden="true")
-    return tag("span", dot, tag("span", tag("span", "Cluster ", class_="word"), str(cluster)), class_="chip")
+def _feature_table(cluster: int, features: list[dict[str, Any]]) -> Html:
+    caption = f"Top features of cluster {cluster}"
+    if not any("lift" in one for one in features):
+        means = [[number(one["mean"]), number(one["mean_outside"])] for one in features]
+        header: list[Part] = ["Column", "Effect", "Mean inside", "Mean outside"]
+    else:
+        means = [[percent(one["present"]), percent(one["present_outside"]), f"{one['lift']:.1f}×"] for one in features]
+        lift = "Share inside divided by the share among all nodes"
+        header = ["Column", "Effect", "Nodes with it inside", "outside", tag("span", "Lift", title=lift)]
+    rows = [[one["feature"], f"{one['effect']:+.2f}", *mean] for one, mean in zip(features, means, strict=True)]
+    return table(caption, header, rows, numeric=(1, 2, 3, 4), hidden_caption=True)

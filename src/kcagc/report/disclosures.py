@@ -1,52 +1,69 @@
-"""The ledger in plain words: what left or opened, how often, and what whoever received it learns."""
+"""The disclosure ledger in plain words: who received what, how often, and what the receiver learns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from kcagc.report.folder import RunFolder, Sent
-from kcagc.report.markup import Html, Part, tag
-from kcagc.text import count, size
+from kcagc.report.folder import LedgerLine, RunFolder
+from kcagc.report.markup import Html, Part, section, tag
+from kcagc.text import count, listed, size
 
-_TITLES = {
-    "link/opening": "Connecting",
-    "link/welcome": "Letting in",
-    "message/hello": "Greeting",
-    "message/hellos": "All greetings",
-    "message/encrypted": "Sealed boxes, given to the relay",
-    "message/relayed": "Sealed boxes, passed on",
-    "message/masked": "Masked vectors",
-    "message/plain": "Vectors without a mask",
-    "message/answer": "Answers to sums",
-    "message/choice": "Choices",
-    "message/finished": "Word that a group is done",
-    "message/abort": "Word that the run ends",
-    "inside/confirmation": "Comparison of ids and graph",
-    "inside/confirmation.starts": "Comparison, with proposed starts",
-    "inside/labels": "Local cluster numbers",
-    "inside/labels.whole": "Local cluster numbers that tell a whole table",
-    "inside/labels.merged": "Cluster numbers of a lower merge",
-    "inside/receipt": "Receipts",
-    "output/labels": "The result",
-    "output/prediction": "The result",
+# Families of messages: title and style class.
+FAMILIES = {
+    "setup": ("Setup and end", "f0"),
+    "encrypted": ("Encrypted messages", "f1"),
+    "vectors": ("Vectors for secure sums", "f2"),
+    "answers": ("Answers to secure sums", "f3"),
 }
-_ABOUT_DATA = (
-    "opened/",
-    "inside/labels",
-    "inside/confirmation.starts",
-    "message/answer",
-    "message/choice",
-    "output/",
-)
-_SUMS = {
-    "distances": "sums of distances",
-    "seeding": "sums for drawing starts",
-    "inertia": "what each start costs",
+_WHOLE_TABLE = "inside/labels.whole"
+
+
+class DisclosureKind(NamedTuple):
+    """How the report shows one kind of disclosure."""
+
+    title: str
+    about_data: bool = False
+    family: str = "setup"
+    route: str = ""  # instead of sender → receiver
+
+
+_OPENED = {
+    "distances": "Opened sums: distances to cluster centres",
+    "seeding": "Opened sums: distances to initial centres",
+    "inertia": "Opened sums: cost of each restart",
+}
+KINDS = {
+    "link/opening": DisclosureKind("Connection opened"),
+    "link/welcome": DisclosureKind("Connection accepted"),
+    "message/hello": DisclosureKind("Hello: parameters and public keys"),
+    "message/hellos": DisclosureKind("Hellos of all participants"),
+    "message/encrypted": DisclosureKind("Encrypted messages, sent to the relay", family="encrypted"),
+    "message/relayed": DisclosureKind("Encrypted messages, forwarded", family="encrypted"),
+    "message/masked": DisclosureKind("Masked vectors", family="vectors"),
+    "message/plain": DisclosureKind("Vectors without a mask", True, "vectors"),
+    "message/answer": DisclosureKind("Answers to secure sums", True, "answers"),
+    "message/choice": DisclosureKind("Chosen initial centres", True, "answers"),
+    "message/finished": DisclosureKind("End of the secure sums of a group"),
+    "message/abort": DisclosureKind("Abort of the run"),
+    "inside/confirmation": DisclosureKind("Comparison of ids and graph"),
+    "inside/confirmation.starts": DisclosureKind("Comparison of ids and graph, with proposed initial centres", True),
+    "inside/labels": DisclosureKind("Local labels", True),
+    _WHOLE_TABLE: DisclosureKind("Local labels that reveal a whole table", True),
+    "inside/labels.merged": DisclosureKind("Labels of a lower merge", True),
+    "inside/receipt": DisclosureKind("Receipts"),
+    "output/labels": DisclosureKind("Result", True, route="written by"),
+    "output/prediction": DisclosureKind("Result", True, route="written by"),
+    **{
+        f"opened/{summed}.{knows}": DisclosureKind(title, True, route="opened to")
+        for summed, title in _OPENED.items()
+        for knows in ("shuffled", "labelled", "two-party")
+    },
 }
 
 
 @dataclass
-class Disclosure:
+class DisclosureGroup:
     """All entries of one kind from one sender."""
 
     kind: str
@@ -59,77 +76,63 @@ class Disclosure:
     bytes: int = 0
 
     @property
-    def about_data(self) -> bool:
-        """Whether it tells something about data."""
-        return self.weaker or self.kind.startswith(_ABOUT_DATA)
-
-    @property
-    def title(self) -> str:
-        """What to call it."""
-        if self.kind.startswith("opened/"):
-            return "Opened: " + _SUMS.get(self.kind.removeprefix("opened/").partition(".")[0], "sums")
-        return _TITLES.get(self.kind, self.kind)
+    def shown(self) -> DisclosureKind:
+        """How to show the group; an unknown kind may concern data."""
+        return KINDS.get(self.kind, DisclosureKind(self.kind, about_data=True))
 
 
-def disclosures_of(ledger: list[Sent]) -> list[Disclosure]:
-    """Put together entries of the same kind and sender, in the order they first came."""
-    found: dict[tuple[str, str, str], Disclosure] = {}
+def disclosure_groups(ledger: list[LedgerLine]) -> list[DisclosureGroup]:
+    """Join entries of the same kind and sender, in the order of their first entries."""
+    found: dict[tuple[str, str, str], DisclosureGroup] = {}
     for one in ledger:
         key = (one.kind, one.sender, one.learns)
-        kept = found.setdefault(key, Disclosure(one.kind, one.sender, one.learns, one.paper, one.weaker))
-        kept.receivers[one.receiver] = None
-        kept.times += 1
-        kept.bytes += one.bytes
+        group = found.setdefault(key, DisclosureGroup(one.kind, one.sender, one.learns, one.paper, one.weaker))
+        group.receivers[one.receiver] = None
+        group.times += 1
+        group.bytes += one.bytes
     return list(found.values())
 
 
-def ledger_section(run: RunFolder) -> Html | None:
-    """Tell first what says something about data, then the rest."""
-    found = disclosures_of(run.ledger)
-    if not found:
+def disclosures_section(run: RunFolder) -> Html | None:
+    """Show first the disclosures about data, then all others."""
+    groups = disclosure_groups(run.ledger)
+    if not groups:
         return None
-    about, other = ([one for one in found if one.about_data is wanted] for wanted in (True, False))
-    weaker = [one for one in found if one.weaker]
-    verdict = (
-        f"{len(weaker)} kinds of disclosure open more than the default mode does; they are marked, and whoever runs "
-        f"{run.name} has accepted them by name."
-        if weaker
-        else "Nothing opened more than the default mode does."
+    weaker = [one for one in groups if one.weaker]
+    beyond = "No disclosure reveals more than the default settings do."
+    if weaker:
+        beyond = f"{count(len(weaker), 'disclosure')} marked below reveal more than the default settings do."
+        if any(one.kind != _WHOLE_TABLE for one in weaker):
+            beyond += " kcagc runs with such settings only if the operator of each party has accepted them by name."
+    intro = (
+        f"The disclosure ledger of {run.name} has {len(run.ledger):,} entries: every message that {run.name} sent and "
+        f"every secure sum that was opened. {beyond}"
     )
-    lede = (
-        f"Everything that left {run.name} or opened to it is in the ledger, {count(len(run.ledger))} entries. {verdict}"
-    )
-    parts: list[Part] = [tag("h2", "What was disclosed, in plain words"), tag("p", lede, class_="lede")]
-    if about:
-        parts += [
-            tag("h3", "What tells something about data"),
-            tag("ul", [_item(one) for one in about], class_="ledger"),
-        ]
-    if other:
-        parts += [
-            tag("h3", "What tells nothing about anybody's columns"),
-            tag("ul", [_item(one) for one in other], class_="ledger two"),
-        ]
-    return tag("section", parts, id="ledger")
+    parts: list[Part] = []
+    for title, about_data, layout in (
+        ("Disclosures about data", True, "ledger"),
+        ("Messages that reveal nothing about the columns of any party", False, "ledger two"),
+    ):
+        chosen = [one for one in groups if one.shown.about_data is about_data]
+        if chosen:
+            parts += [tag("h3", title), tag("ul", [_item(one) for one in chosen], class_=layout)]
+    return section("disclosures", "What was disclosed", intro, *parts)
 
 
-def _item(one: Disclosure) -> Html:
-    receivers = ", ".join(one.receivers)
-    if one.kind.startswith("output/"):
-        way = f"put out at {receivers}"
-    elif one.kind.startswith("opened/"):
-        way = f"opened to {receivers}"
-    else:
-        way = f"{one.sender} → {receivers}"
-    facts = f"{count(one.times)} time{'s' if one.times != 1 else ''}" + (f", {size(one.bytes)}" if one.bytes else "")
-    flag = tag("span", "more than the default", class_="flag") if one.weaker else None
-    paper = tag("p", f"In the paper: {one.paper}.", class_="hint") if one.paper else None
-    told = one.learns[:1].upper() + one.learns[1:]
+def _item(one: DisclosureGroup) -> Html:
+    receivers, route = listed(list(one.receivers)), one.shown.route
+    way = f"{route} {receivers}" if route else f"{one.sender} → {receivers}"
+    facts = count(one.times, "time") + (f", {size(one.bytes)}" if one.bytes else "")
     return tag(
         "li",
-        tag("div", tag("strong", one.title), flag, class_="what"),
+        tag(
+            "div",
+            tag("strong", one.shown.title),
+            tag("span", "more than the default", class_="flag") if one.weaker else None,
+            class_="what",
+        ),
         tag("div", tag("span", way), tag("span", facts, class_="num"), class_="hint way"),
-        tag("p", f"{told}."),
-        paper,
+        tag("p", f"The receiver learns: {one.learns.rstrip('.')}."),
+        tag("p", f"In the paper: {one.paper}.", class_="hint") if one.paper else None,
         class_="card weaker" if one.weaker else "card",
     )

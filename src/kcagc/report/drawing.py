@@ -1,41 +1,51 @@
-"""SVG by small functions: scales, axes, bars, lines. No library, no script; colours come from the page's style."""
+"""SVG drawings: scales, axes, bars and lines, without a library or a script; the style sheet sets the colours."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import count as numbered
+from itertools import count as numbers_from
 
 from kcagc.report.markup import Html, Part, tag
 
-COLOURS = 16  # that the style has for clusters
+COLOURS = 16  # that the style sheet has for clusters
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 16, 52
 
 
-def colour_class(cluster: int) -> str:
-    """Name the colour of a cluster; beyond sixteen they come again, with another shape where there are points."""
-    return f"c{cluster % COLOURS}"
+def cluster_class(cluster: int) -> str:
+    """Return the style class of a cluster; after 16 clusters the colours repeat with square instead of round marks."""
+    return f"c{cluster % COLOURS}" + (" square" if cluster // COLOURS % 2 else "")
 
 
-class Names:
-    """Ids of elements, each once on a page."""
+def cluster_name(cluster: int) -> Html:
+    """Return the name of a cluster next to its colour and shape."""
+    return legend_key(tag("span", tag("span", "Cluster ", class_="word"), str(cluster)), cluster_class(cluster))
+
+
+def legend_key(text: Part, class_: str) -> Html:
+    """Return text next to a dot of a colour."""
+    return tag("span", tag("span", class_=f"dot {class_}", aria_hidden="true"), text, class_="chip")
+
+
+class ElementIds:
+    """Ids of elements, each unique on a page."""
 
     def __init__(self) -> None:
-        self._numbers = numbered(1)
+        self._numbers = numbers_from(1)
 
     def new(self) -> str:
-        """Give one that was not used."""
+        """Return an id that was not used before."""
         return f"g{next(self._numbers)}"
 
 
 def picture(
-    names: Names, width: float, height: float, title: str, description: str, *parts: Part, stretched: bool = False
+    ids: ElementIds, width: float, height: float, title: str, description: str, *parts: Part, stretched: bool = False
 ) -> Html:
-    """Give a drawing that a screen reader can tell: its title, and in words what is to be seen.
+    """Return a drawing with a title and a description for screen readers.
 
-    One that is stretched is as high as the style says, however wide it is; it has no letters in it.
+    A stretched drawing has the height that the style sheet sets, however wide it is; it must not contain text.
     """
-    own = names.new()
+    own = ids.new()
     return tag(
         "svg",
         tag("title", title, id=f"{own}t"),
@@ -49,16 +59,16 @@ def picture(
     )
 
 
-def bar(share: float, class_: str = "c0") -> Html:
-    """Give a bar as wide as a share of its place; the number stands beside it in words."""
+def bar(share: float, class_: str) -> Html:
+    """Return a bar whose length is a share of the available width; the number is given as text next to it."""
     width = f"{100 * min(max(share, 0.0), 1.0):.2f}%"
     track = tag("rect", width="100%", height="10", rx="5", class_="track")
     filled = tag("rect", width=width, height="10", rx="5", class_=f"{class_} filled")
     return tag("svg", track, filled, class_="bar", height="10", aria_hidden="true", focusable="false")
 
 
-def both_ways(value: float, largest: float, class_: str) -> Html:
-    """Give a bar from the middle: to the right what is more than elsewhere, to the left what is less."""
+def signed_bar(value: float, largest: float, class_: str) -> Html:
+    """Return a bar that starts in the middle: to the right for positive values, to the left for negative ones."""
     half = 50 * min(abs(value) / largest, 1.0) if largest else 0.0
     start = 50.0 if value >= 0 else 50.0 - half
     middle = tag("line", x1="50%", x2="50%", y1="0", y2="12", class_="axis")
@@ -66,8 +76,8 @@ def both_ways(value: float, largest: float, class_: str) -> Html:
     return tag("svg", filled, middle, class_="bar", height="12", aria_hidden="true", focusable="false")
 
 
-def ticks(high: float, wanted: int = 4) -> list[float]:
-    """Give round numbers from 0 to at least `high`."""
+def _ticks(high: float, wanted: int = 4) -> list[float]:
+    """Return round numbers from 0 to at least `high`."""
     if high <= 0:
         return [0.0, 1.0]
     rough = high / wanted
@@ -76,49 +86,46 @@ def ticks(high: float, wanted: int = 4) -> list[float]:
     return [step * number for number in range(math.ceil(high / step - 1e-9) + 1)]
 
 
-class Frame:
-    """A place for a chart: two axes that begin at zero, and their scales."""
+class ChartArea:
+    """The area of a chart with its two scales; the vertical axis starts at zero."""
 
-    def __init__(
-        self, width: float, height: float, highest_x: float, highest_y: float, *, least_x: float = 0.0
-    ) -> None:
+    def __init__(self, width: float, height: float, high_x: float, high_y: float, *, low_x: float = 0.0) -> None:
         self.width, self.height = width, height
-        self._y_ticks = ticks(highest_y)
-        self._least, self._span = least_x, (highest_x - least_x) or 1.0
-        self._top = self._y_ticks[-1]
+        self._y_ticks = _ticks(high_y)
+        self._low, self._span = low_x, (high_x - low_x) or 1.0
 
     def x(self, value: float) -> float:
-        """Give where a value lies along."""
-        return _LEFT + (value - self._least) / self._span * (self.width - _LEFT - _RIGHT)
+        """Return the horizontal position of a value."""
+        return _LEFT + (value - self._low) / self._span * (self.width - _LEFT - _RIGHT)
 
     def y(self, value: float) -> float:
-        """Give where a value lies above."""
-        return self.height - _BOTTOM - value / self._top * (self.height - _TOP - _BOTTOM)
+        """Return the vertical position of a value."""
+        return self.height - _BOTTOM - value / self._y_ticks[-1] * (self.height - _TOP - _BOTTOM)
 
     def axes(
-        self, along: Sequence[float], say_x: Callable[[float], str], say_y: Callable[[float], str], under: str
+        self, x_ticks: Sequence[float], x_text: Callable[[float], str], y_text: Callable[[float], str], x_label: str
     ) -> Html:
-        """Draw faint lines with their values, and what runs along."""
-        parts: list[Part] = []
+        """Draw grid lines with their values, and the label of the horizontal axis."""
+        parts: list[Html] = []
         for value in self._y_ticks:
             at = self.y(value)
             parts.append(tag("line", x1=float(_LEFT), x2=self.width - _RIGHT, y1=at, y2=at, class_="grid"))
-            parts.append(tag("text", say_y(value), x=_LEFT - 8.0, y=at + 4, text_anchor="end"))
-        under_axis = self.height - _BOTTOM + 23
-        parts += [tag("text", say_x(value), x=self.x(value), y=under_axis, text_anchor="middle") for value in along]
+            parts.append(tag("text", y_text(value), x=_LEFT - 8.0, y=at + 4, text_anchor="end"))
+        below = self.height - _BOTTOM + 23
+        parts += [tag("text", x_text(value), x=self.x(value), y=below, text_anchor="middle") for value in x_ticks]
         middle = (_LEFT + self.width - _RIGHT) / 2
-        parts.append(tag("text", under, x=middle, y=self.height - 6.0, text_anchor="middle", class_="under"))
-        return Html("".join(str(one) for one in parts))
+        parts.append(tag("text", x_label, x=middle, y=self.height - 6.0, text_anchor="middle", class_="under"))
+        return Html("".join(parts))
 
     def line(self, points: Sequence[tuple[float, float]], class_: str) -> Html:
-        """Join points, and mark each."""
+        """Draw a line through points, with a dot at each."""
         places = [(self.x(one), self.y(two)) for one, two in points]
         path = "M" + "L".join(f"{one:.1f} {two:.1f}" for one, two in places)
         dots = "".join(f"M{one:.1f} {two:.1f}h0" for one, two in places)
         return Html(tag("path", d=path, class_=f"{class_} stroke") + tag("path", d=dots, class_=f"{class_} dots"))
 
     def column(self, left: float, right: float, value: float, class_: str) -> Html:
-        """Draw a column from the axis up."""
+        """Draw a column from the horizontal axis up to a value."""
         x, y = self.x(left), self.y(value)
         width, height = self.x(right) - x, self.y(0.0) - y
         return tag("rect", x=x + 1, y=y, width=max(width - 2, 1.0), height=height, rx="2", class_=f"{class_} filled")

@@ -1,4 +1,4 @@
-"""The files that a report is made from: what a role left in its folder when a run had ended."""
+"""The files of a result folder that the report is made from."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Any
 from kcagc.errors import DataError, ParameterError
 
 SUMMARY, LEDGER, CLUSTERS, QUALITY, REPORT = "run.json", "ledger.jsonl", "clusters.json", "quality.json", "report.html"
+CLUSTERS_FORMAT = "kcagc clusters 2"
 
 
 @dataclass(frozen=True)
-class Sent:
-    """One line of the ledger, and the moment it was made, in seconds since the first."""
+class LedgerLine:
+    """One line of the ledger file; `at` counts seconds from the first line."""
 
     at: float
     sender: str
@@ -31,58 +32,69 @@ class Sent:
 
 @dataclass(frozen=True, eq=False)
 class RunFolder:
-    """What a run left: its summary, its ledger and, at a party, what that can say about the clusters."""
+    """The content of a result folder: summary, ledger, description of the clusters, comparison with known classes."""
 
     summary: dict[str, Any]
-    ledger: list[Sent]
+    ledger: list[LedgerLine]
     clusters: dict[str, Any]
     quality: dict[str, Any]
     digests: dict[str, str]
 
     @classmethod
     def read(cls, folder: Path) -> RunFolder:
-        """Read a folder; what is not a run, or is damaged, is an error that names the file."""
+        """Read a result folder; an error names the file that is missing or damaged."""
         if not (folder / SUMMARY).is_file():
             raise ParameterError(
-                f"{folder}: has no {SUMMARY}: it is not the result folder of a run that has ended. Name the folder "
-                f"that holds {SUMMARY}, as in: kcagc report result"
+                f"{folder}: has no {SUMMARY}, so it is not the result folder of a finished run. Name the folder that "
+                f"holds {SUMMARY}, for example: kcagc report result"
             )
         summary = _document(folder / SUMMARY)
         if not str(summary.get("format", "")).startswith("kcagc run "):
             raise DataError(f"{folder / SUMMARY}: is not the summary of a run of kcagc")
+        clusters = _document(folder / CLUSTERS, missing={})
+        if clusters and clusters.get("format") != CLUSTERS_FORMAT:
+            raise DataError(
+                f"{folder / CLUSTERS}: has the format {clusters.get('format')!r}, but this version of kcagc reads "
+                f"{CLUSTERS_FORMAT!r}. Delete the file to get a report without it, or use the version that wrote it"
+            )
         names = [LEDGER, *(str(name) for name in dict(summary.get("files", {})).values()), CLUSTERS]
         paths = [folder / name for name in dict.fromkeys(names) if Path(name).name == name and name != SUMMARY]
         return cls(
             summary,
             _ledger(folder / LEDGER),
-            _document(folder / CLUSTERS, missing={}),
+            clusters,
             _document(folder / QUALITY, missing={}),
             {path.name: _digest(path) for path in paths if path.is_file()},
         )
 
     @property
     def name(self) -> str:
-        """Who this role is."""
+        """The name of the role that owns the folder."""
         return str(self.summary.get("name", ""))
 
     @property
     def is_party(self) -> bool:
-        """Whether this role has data."""
+        """Whether the role holds data."""
         return self.summary.get("role") == "party"
 
     @property
     def predicts(self) -> bool:
-        """Whether the run placed new nodes."""
+        """Whether the run assigned new nodes to existing clusters."""
         return self.summary.get("task") == "predict"
 
     @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters that all roles agreed on."""
+        return dict(self.summary.get("parameters", {}))
+
+    @property
     def sizes(self) -> list[int]:
-        """How many nodes each cluster has; a coordinator does not know."""
+        """Number of nodes in each cluster; empty at a coordinator, which does not know it."""
         return [int(size) for size in self.summary.get("cluster_sizes", ())]
 
     @property
     def aggregator(self) -> str:
-        """Who sums: the last of the roles."""
+        """The name of the aggregator, which is the last of the participants."""
         roles = self.summary.get("roles", ())
         return str(roles[-1].get("name", "")) if roles else ""
 
@@ -95,28 +107,28 @@ def _document(path: Path, missing: dict[str, Any] | None = None) -> dict[str, An
     except OSError as error:
         raise ParameterError(f"{path}: {error.strerror or error}") from error
     except ValueError as error:
-        raise DataError(f"{path}: not a JSON file: {error}") from error
+        raise DataError(f"{path}: is not a JSON file: {error}") from error
     if not isinstance(found, dict):
-        raise DataError(f"{path}: must be one JSON object")
+        raise DataError(f"{path}: must hold one JSON object")
     return found
 
 
-def _ledger(path: Path) -> list[Sent]:
+def _ledger(path: Path) -> list[LedgerLine]:
     if not path.exists():
         return []
-    entries: list[Sent] = []
-    begun: float | None = None
+    lines: list[LedgerLine] = []
+    start: float | None = None
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
-            said = json.loads(line)
-            moment = datetime.fromisoformat(said["at"]).timestamp()
-            begun = moment if begun is None else begun
-            sender, receiver, kind, stage = (str(said[name]) for name in ("sender", "receiver", "kind", "stage"))
-            told = (int(said["bytes"]), str(said["learns"]), str(said["paper"]), bool(said["weaker"]))
-            entries.append(Sent(moment - begun, sender, receiver, kind, stage, *told))
+            fields = json.loads(line)
+            moment = datetime.fromisoformat(fields["at"]).timestamp()
+            start = moment if start is None else start
+            sender, receiver, kind, stage = (str(fields[name]) for name in ("sender", "receiver", "kind", "stage"))
+            rest = (int(fields["bytes"]), str(fields["learns"]), str(fields["paper"]), bool(fields["weaker"]))
+            lines.append(LedgerLine(moment - start, sender, receiver, kind, stage, *rest))
         except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path}: line {number}: is not an entry of a ledger: {error}") from error
-    return entries
+            raise DataError(f"{path}: line {number}: is not an entry of a disclosure ledger: {error}") from error
+    return lines
 
 
 def _digest(path: Path) -> str:

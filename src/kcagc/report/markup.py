@@ -1,19 +1,20 @@
-"""HTML put together so that nothing is ever read as markup that was not written here."""
+"""HTML elements: all text is escaped, so that no name or value can act as markup."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TypeAlias
 
 from kcagc.text import printable
 
-_EMPTY = {"meta", "link", "br", "hr", "col"}
-_SHAPES = {"rect", "path", "line", "circle"}  # of SVG, which may end at once
+_VOID = {"meta", "link", "br", "hr", "col"}
+_SHAPES = {"rect", "path", "line", "circle"}  # of SVG: closed at once if they have no content
+_SHADES = 9  # of heat tables, apart from none
 
 
 class Html(str):
-    """Text that is markup already; every other text is escaped where it is used."""
+    """Text that is markup; every other text is escaped where it is used."""
 
     __slots__ = ()
 
@@ -22,7 +23,7 @@ Part: TypeAlias = "str | Html | int | Iterable[Part] | None"
 
 
 def text_of(part: Part) -> Html:
-    """Give markup as it is, anything else escaped, and of a list all of it."""
+    """Return markup unchanged and other text escaped; the items of a list are joined."""
     if part is None:
         return Html("")
     if isinstance(part, Html):
@@ -33,16 +34,15 @@ def text_of(part: Part) -> Html:
 
 
 def tag(name: str, /, *parts: Part, **attributes: str | float | bool | None) -> Html:
-    """Give an element; `class_` stands for class, `aria_label` for aria-label; None and False leave one out."""
+    """Return an element; `class_` means class, `aria_label` means aria-label; None and False omit an attribute."""
     written = []
     for key, value in attributes.items():
         if value is None or value is False:
             continue
-        called = key.rstrip("_").replace("_", "-")
-        shown = "" if value is True else f'="{text_of(_number(value))}"'
-        written.append(f" {called}{shown}")
+        attribute = key.rstrip("_").replace("_", "-")
+        written.append(f" {attribute}" + ("" if value is True else f'="{text_of(_number(value))}"'))
     inside = text_of(parts)
-    if name in _EMPTY:
+    if name in _VOID:
         return Html(f"<{name}{''.join(written)}>")
     if name in _SHAPES and not inside:
         return Html(f"<{name}{''.join(written)}/>")
@@ -55,36 +55,82 @@ def _number(value: str | float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
+def section(id_: str, title: str, intro: Part, *parts: Part) -> Html:
+    """Return a section of the page: a heading, an introduction and its content."""
+    return tag("section", tag("h2", title), tag("p", intro, class_="intro") if intro else None, parts, id=id_)
+
+
+def card(*parts: Part) -> Html:
+    """Return content on a card."""
+    return tag("div", parts, class_="card")
+
+
+def tiles(values: Iterable[tuple[str, str, str]]) -> Html:
+    """Return a row of key figures: title, value, explanation."""
+    return tag(
+        "dl",
+        [
+            tag("div", tag("dt", title), tag("dd", value, class_="value"), tag("dd", hint, class_="hint"))
+            for title, value, hint in values
+        ],
+        class_="tiles",
+    )
+
+
 def table(
     caption: str,
-    header: list[Part],
-    rows: Iterable[list[Part]],
+    header: Sequence[Part],
+    rows: Iterable[Sequence[Part]],
     *,
     numeric: Iterable[int] = (),
-    class_: str = "",
-    seen: bool = True,
+    class_: str | None = None,
+    hidden_caption: bool = False,
 ) -> Html:
-    """Give a table that can be scrolled by keyboard where it is too wide; the first cell of a row is its header."""
-    right = set(numeric)
-    head = tag(
-        "tr", [tag("th", one, scope="col", class_="num" if at in right else None) for at, one in enumerate(header)]
-    )
-    body = []
-    for row in rows:
-        cells = [tag("th", row[0], scope="row", class_="num" if 0 in right else None)]
-        cells += [tag("td", one, class_="num" if at in right else None) for at, one in enumerate(row[1:], start=1)]
-        body.append(tag("tr", cells))
+    """Return a table that can be scrolled by keyboard if it is too wide; the first cell of a row is its header."""
+    right = dict.fromkeys(numeric, "num")
+    head = tag("tr", [tag("th", cell, scope="col", class_=right.get(at)) for at, cell in enumerate(header)])
+    body = [
+        tag(
+            "tr",
+            tag("th", row[0], scope="row", class_=right.get(0)),
+            [tag("td", cell, class_=right.get(at)) for at, cell in enumerate(row[1:], start=1)],
+        )
+        for row in rows
+    ]
+    return _scrolled(caption, head, body, class_, hidden_caption)
+
+
+def heat_table(
+    caption: str,
+    corner: str,
+    columns: Sequence[Part],
+    rows: Iterable[tuple[Part, Sequence[tuple[str, float | None]]]],
+) -> Html:
+    """Return a heat map as a table: each cell shows its text, and its share as a shade."""
+    head = tag("tr", tag("th", corner, scope="col"), [tag("th", one, scope="col") for one in columns])
+    body = [
+        tag("tr", tag("th", name, scope="row"), [tag("td", text, class_=_shade(share)) for text, share in cells])
+        for name, cells in rows
+    ]
+    return _scrolled(caption, head, body, "heat", hidden_caption=True)
+
+
+def _shade(share: float | None) -> str:
+    return "h0" if share is None or share <= 0 else f"h{min(_SHADES, 1 + int(share * _SHADES))}"
+
+
+def _scrolled(caption: str, head: Html, body: list[Html], class_: str | None, hidden_caption: bool) -> Html:
     whole = tag(
         "table",
-        tag("caption", caption, class_=None if seen else "unseen"),
+        tag("caption", caption, class_="unseen" if hidden_caption else None),
         tag("thead", head),
         tag("tbody", body),
-        class_=class_ or None,
+        class_=class_,
     )
     return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
-def figure(drawn: Html, caption: Part, data: Html | None = None, *, class_: str | None = None) -> Html:
-    """Give a figure with its words and, folded away behind it, the numbers that it shows."""
+def figure(drawn: Html, caption: Part, data: Html | None = None, *, class_: str = "card") -> Html:
+    """Return a figure with its caption and, folded, the numbers that it shows."""
     folded = None if data is None else tag("details", tag("summary", "Show the numbers"), data)
     return tag("figure", drawn, tag("figcaption", caption), folded, class_=class_)

@@ -1,81 +1,63 @@
-"""The whole page: sections in the order of questions that people ask, and nothing that is fetched from anywhere."""
+"""The whole page: a header with the key figures, then the sections; nothing is loaded from anywhere."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import re
+from datetime import datetime
 from pathlib import Path
 
 from kcagc.files.atomic import PRIVATE, write_text
-from kcagc.report.clusters import marks_section, sizes_section
-from kcagc.report.convergence import convergence_section
-from kcagc.report.disclosures import ledger_section
-from kcagc.report.drawing import Names
+from kcagc.report.clusters import features_section, sizes_section
+from kcagc.report.disclosures import disclosures_section
+from kcagc.report.drawing import ElementIds
 from kcagc.report.folder import REPORT, RunFolder
-from kcagc.report.links import links_section
-from kcagc.report.markup import Html, tag
-from kcagc.report.overview import header, overview_section, title_of
-from kcagc.report.quality import quality_section
-from kcagc.report.scatter import map_section
-from kcagc.report.settings import settings_section
-from kcagc.report.traffic import traffic_section
+from kcagc.report.markup import Html, section, tag, tiles
+from kcagc.report.quality import links_section, map_section, quality_section
+from kcagc.report.run import rounds_section, settings_section, traffic_section
+from kcagc.text import count, listed, percent, seconds, size
 
-_STYLE = Path(__file__).with_name("style.css")
-_SHORT = {
-    "overview": "At a glance",
-    "sizes": "Sizes",
-    "marks": "Marks",
-    "map": "Map",
-    "links": "Links",
-    "quality": "Quality",
-    "rounds": "Rounds",
-    "traffic": "Traffic",
-    "ledger": "Ledger",
-    "settings": "Configuration",
-}
+STYLE = Path(__file__).with_name("style.css")
 
 
 def write_page(folder: Path) -> Path:
-    """Make the page of a folder, and put it there, for its owner only; it appears whole or not at all."""
+    """Write the page of a result folder, readable by its owner only; the file is complete or absent."""
     path = folder / REPORT
     write_text(path, page_of(RunFolder.read(folder)), mode=PRIVATE)
     return path
 
 
 def page_of(run: RunFolder) -> str:
-    """Give the page. The same folder gives the same page."""
-    names = Names()
-    sections = [
-        section
-        for section in (
-            overview_section(run),
-            sizes_section(run, names),
-            marks_section(run),
-            map_section(run, names),
-            links_section(run),
-            quality_section(run),
-            convergence_section(run, names),
-            traffic_section(run, names),
-            ledger_section(run),
-            settings_section(run),
-        )
-        if section is not None
-    ]
+    """Return the page; the same folder always gives the same page."""
+    ids = ElementIds()
+    sections = {
+        "At a glance": ("overview", overview_section(run)),
+        "Sizes": ("sizes", sizes_section(run, ids)),
+        "Top features": ("features", features_section(run)),
+        "Map": ("map", map_section(run, ids)),
+        "Links": ("links", links_section(run)),
+        "Quality": ("quality", quality_section(run)),
+        "Rounds": ("rounds", rounds_section(run, ids)),
+        "Messages": ("traffic", traffic_section(run, ids)),
+        "Disclosures": ("disclosures", disclosures_section(run)),
+        "Settings": ("settings", settings_section(run)),
+    }
+    present = {title: (id_, content) for title, (id_, content) in sections.items() if content is not None}
+    links = [tag("li", tag("a", title, href=f"#{id_}")) for title, (id_, _) in present.items()]
     body = tag(
         "body",
         tag("a", "Skip to the content", href="#content", class_="skip"),
-        tag("div", header(run), _contents(sections), class_="page"),
-        tag("main", sections, id="content", class_="page", tabindex="-1"),
-        tag("footer", _footer(run), class_="page"),
+        tag("div", header(run), tag("nav", tag("ul", links), aria_label="On this page"), class_="page"),
+        tag("main", [content for _, content in present.values()], id="content", class_="page", tabindex="-1"),
+        tag("footer", tag("p", _footer(run)), class_="page"),
     )
     return f"<!doctype html>\n{tag('html', _head(run), body, lang='en')}\n"
 
 
 def _head(run: RunFolder) -> Html:
-    style = _STYLE.read_text(encoding="utf-8")
+    style = STYLE.read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    # Nothing may be fetched and no script may run, whatever a name in here says.
+    # The browser loads nothing and runs no script, whatever a name on the page contains.
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
     return tag(
         "head",
@@ -90,18 +72,71 @@ def _head(run: RunFolder) -> Html:
     )
 
 
-def _contents(sections: list[Html]) -> Html:
-    there = [found.group(1) for section in sections if (found := re.search(r'^<section[^>]* id="(\w+)"', section))]
-    links = [tag("li", tag("a", _SHORT[one], href=f"#{one}")) for one in there]
-    return tag("nav", tag("ul", links), aria_label="On this page")
+def title_of(run: RunFolder) -> str:
+    """Return the result of the run in a few words."""
+    if run.sizes and run.predicts:
+        return f"{count(sum(run.sizes), 'new node')} assigned"
+    if run.sizes:
+        return f"{count(sum(run.sizes), 'node')} in {count(sum(size > 0 for size in run.sizes), 'cluster')}"
+    return "Prediction: the coordinator's view" if run.predicts else "Run: the coordinator's view"
 
 
-def _footer(run: RunFolder) -> Html:
-    version = dict(run.summary.get("packages", {})).get("kcagc", "")
-    whose = (
-        f"It shows {run.name}'s own data and is for {run.name}'s eyes: pass on the ledger, not this page."
-        if run.is_party
-        else "It shows what a coordinator may see: no data, no labels, no ids."
+def header(run: RunFolder) -> Html:
+    """Return the title and who took part."""
+    parties = [str(one["name"]) for one in run.summary.get("roles", ()) if one.get("role") == "party"]
+    others = listed([name for name in parties if name != run.name])
+    if run.is_party:
+        intro = f"This page shows what {run.name} knows about its run with {others}. "
+    else:
+        intro = f"This page shows what {run.name}, which holds no data, knows about the run of {others}. "
+    if run.aggregator in parties:
+        intro += f"{run.aggregator}, one of the parties, was also the aggregator."
+    elif run.is_party:
+        intro += f"{run.aggregator} added masked values. No party sent its columns to any other participant."
+    return tag(
+        "header",
+        tag("p", tag("span", "kcagc", class_="brand"), " report", class_="kicker"),
+        tag("h1", title_of(run)),
+        tag("p", intro, class_="intro"),
+        tag("p", _start(run), class_="hint"),
+        class_="masthead",
     )
-    words = f"Made by kcagc {version} from the files in this folder. {whose} This page asks nothing of any network."
-    return tag("p", words)
+
+
+def _start(run: RunFolder) -> str | None:
+    try:
+        start = datetime.fromisoformat(str(run.summary["begun"]))
+    except (KeyError, ValueError):
+        return None
+    return f"Started on {start.day} {start:%B %Y, %H:%M:%S} UTC"
+
+
+def overview_section(run: RunFolder) -> Html:
+    """Return the key figures."""
+    summary, figures = run.summary, []
+    measures, own = run.quality.get("measures", {}), run.clusters.get("quality", {})
+    if "accuracy" in measures:
+        figures.append(("Accuracy", percent(measures["accuracy"]), "nodes whose cluster matches their known class"))
+    elif "modularity" in own:
+        figures.append(("Modularity", f"{own['modularity']:.2f}", "links inside clusters: 0 is chance, 1 the maximum"))
+    spread = run.clusters.get("confidence")
+    if spread is not None:
+        figures.append(("Median confidence", f"{spread['median']:.2f}", f"with the columns of {run.name} alone"))
+    if "rounds" in summary:
+        figures.append(("Rounds", count(summary["rounds"]), "secure sums, one after another"))
+    messages = count(summary.get("messages_sent", 0), "message")
+    figures.append(("Sent", size(summary.get("bytes_sent", 0)), f"by {run.name}, in {messages}"))
+    figures.append(("Duration", seconds(summary.get("seconds", 0.0)), "from the first message to the results"))
+    return section("overview", "At a glance", None, tiles(figures))
+
+
+def _footer(run: RunFolder) -> str:
+    version = dict(run.summary.get("packages", {})).get("kcagc", "")
+    content = (
+        f"This page contains data of {run.name}. Do not pass it on to other participants; give them the ledger instead."
+        if run.is_party
+        else "This page contains only what a coordinator may see: no data, no labels, no ids."
+    )
+    return (
+        f"kcagc {version} made this page from the files in its folder. {content} The page loads nothing from a network."
+    )

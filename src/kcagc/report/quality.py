@@ -1,85 +1,158 @@
-"""How good the clusters are, as far as this role can tell."""
+"""How well the clusters are separated: on a map, along the links of the graph, and in measures of quality."""
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
-from kcagc.report.clusters import chip
+from kcagc.report.drawing import ElementIds, cluster_class, cluster_name, picture
 from kcagc.report.folder import RunFolder
-from kcagc.report.heat import heat_table
-from kcagc.report.markup import Html, Part, tag
+from kcagc.report.markup import Html, Part, figure, heat_table, section, table, tag, tiles
 from kcagc.text import count, number, percent
 
-_WORDS = {
-    "accuracy": ("Accuracy", "nodes whose cluster stands for their class, under the best one-to-one matching"),
-    "nmi": ("NMI", "normalised mutual information: 1 for equal partitions, 0 for unrelated ones"),
-    "ari": ("ARI", "pairs of nodes on which both agree, corrected for chance"),
-    "macro_f1": ("Macro F1", "mean over classes of the F1 score of the matched cluster"),
-    "modularity": ("Modularity", "links inside clusters, beyond what chance would give: 0 is none, 1 the most"),
-    "silhouette": ("Silhouette", "how much nearer a node's own cluster is than the next, in own columns: −1 to 1"),
-    "inertia": ("Joint inertia", "mean squared distance to the centres, summed over all parties"),
+_WIDE, _EDGE, _LEAST_HIGH = 720.0, 36.0, 320.0  # of the map
+
+_MEASURES = {
+    "accuracy": ("Accuracy", "share of nodes whose cluster matches their class, with at most one cluster for a class"),
+    "nmi": ("NMI", "normalised mutual information: 1 if clusters and classes agree, 0 if they are unrelated"),
+    "ari": ("ARI", "adjusted Rand index, agreement on pairs of nodes: 1 is full agreement, 0 is chance"),
+    "macro_f1": ("Macro F1", "mean over the classes of the F1 score of the matching cluster"),
+    "modularity": ("Modularity", "links inside clusters compared with chance: 0 is chance, 1 is the maximum"),
+    "silhouette": ("Silhouette", "how much nearer nodes are to their own cluster than to the next one: from −1 to 1"),
+    "inertia": ("Joint inertia", "mean squared distance of nodes to their cluster centre, summed over all parties"),
 }
 
 
-def quality_section(run: RunFolder) -> Html | None:
-    """Show measures without labels, and with them where somebody gave them."""
-    without = dict(run.clusters.get("quality", {}))
-    inertia = joint_inertia(run)
-    if inertia is not None:
-        without["inertia"] = inertia
-    known = run.quality
-    if not without and not known:
-        return None
-    parts: list[Part] = [tag("h2", "Quality")]
-    if known:
-        parts += [_known(known)]
-    tiles = [_tile(name, without[name]) for name in ("modularity", "silhouette", "inertia") if name in without]
-    if tiles:
-        parts.append(tag("h3", "Without known labels"))
-        parts.append(tag("dl", tiles, class_="tiles"))
-        sampled = int(without.get("silhouette_nodes", 0))
-        if sampled and sampled < sum(run.sizes):
-            parts.append(tag("p", f"The silhouette is that of a sample of {count(sampled)} nodes.", class_="hint"))
-    return tag("section", parts, id="quality")
-
-
-def joint_inertia(run: RunFolder) -> float | None:
-    """Give the last joint inertia that the run tells of, of its last merge."""
-    merges = run.summary.get("merges") or ()
-    history = merges[-1].get("history") if merges else None
-    told = [one.get("inertia") for one in history or () if one.get("inertia") is not None]
-    return float(told[-1]) if told else None
-
-
-def _tile(name: str, value: float) -> Html:
-    title, words = _WORDS[name]
-    shown = (
-        percent(value) if name in ("accuracy", "macro_f1") else number(value) if name == "inertia" else f"{value:.3f}"
+def map_section(run: RunFolder, ids: ElementIds) -> Html:
+    """Show the nodes in two dimensions, or say why there is no map."""
+    drawn, title = run.clusters.get("map"), "Map of the nodes"
+    if drawn is None and not run.is_party:
+        why = f"{run.name} holds no data, no labels and no ids, so it cannot draw a map. Each party has a map."
+        return section("map", title, why)
+    if drawn is None:
+        why = "This folder has no map. Either the run wrote no report, or there were too few different nodes."
+        return section("map", title, why)
+    shown, of = len(drawn["x"]), int(drawn["of"])
+    which = f"all {count(of)} nodes" if shown == of else f"a sample of {count(shown)} of the {count(of)} nodes"
+    intro = (
+        f"The map shows {which}. {drawn['method']} placed them by the columns of {run.name} alone, after smoothing and "
+        "projection: nodes that are similar there lie close together. The colours are the joint clusters, which "
+        f"depend on the columns of all parties. Where colours mix, the columns of {run.name} alone do not separate the "
+        "clusters."
     )
-    return tag("div", tag("dt", title), tag("dd", shown, class_="value"), tag("dd", words, class_="hint"))
+    return section("map", title, intro, _map(drawn, ids))
+
+
+def _map(drawn: dict[str, Any], ids: ElementIds) -> Html:
+    ys, low, inner = drawn["y"], min(drawn["y"]), _WIDE - 2 * _EDGE
+    high = max((max(ys) - low) * inner + 2 * _EDGE, _LEAST_HIGH)
+    offset = (high - (max(ys) - low) * inner) / 2
+    by_cluster: dict[int, list[tuple[float, float]]] = {}
+    for x, y, cluster in zip(drawn["x"], ys, drawn["cluster"], strict=True):
+        by_cluster.setdefault(int(cluster), []).append((_EDGE + x * inner, offset + (y - low) * inner))
+    size = "few" if len(ys) <= 400 else "some" if len(ys) <= 1200 else "many"
+    layers, labels, rows = [], [], []
+    for cluster, places in sorted(by_cluster.items()):
+        path = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in places)
+        layers.append(tag("path", d=path, class_=f"points {size} {cluster_class(cluster)}"))
+        x, y = median(one for one, _ in places), median(two for _, two in places)
+        labels.append(_map_label(cluster, x, y))
+        rows.append([f"Cluster {cluster}", count(len(places)), f"{x / _WIDE:.2f}", f"{y / high:.2f}"])
+    description = (
+        f"A scatter plot of {count(len(ys), 'node')} in {count(len(by_cluster), 'cluster')}. The number of each "
+        "cluster is shown in the middle of its nodes."
+    )
+    header = ["Cluster", "Nodes drawn", "Middle, from the left", "Middle, from the top"]
+    data = table("Position of each cluster on the map", header, rows, numeric=(1, 2, 3))
+    legend = tag("ul", [tag("li", cluster_name(cluster)) for cluster in sorted(by_cluster)], class_="legend")
+    caption = [legend, "Only closeness has a meaning. Directions, areas and distances between far groups have none."]
+    whole = picture(ids, _WIDE, high, "Map of the nodes", description, layers, labels)
+    return figure(whole, caption, data, class_="card map")
+
+
+def _map_label(cluster: int, x: float, y: float) -> Html:
+    half = 10.0 + 5 * len(str(cluster))
+    own = f"badge {cluster_class(cluster)}"
+    corner = 4.0 if "square" in own else 13.0
+    badge = tag("rect", x=x - half, y=y - 13, width=2 * half, height="26", rx=corner, class_=own)
+    text = tag("text", str(cluster), x=x, y=y + 5, text_anchor="middle", class_="badge-text")
+    return tag("g", badge, text, class_="label")
+
+
+def links_section(run: RunFolder) -> Html | None:
+    """Show which share of each cluster's links leads to which cluster."""
+    links = run.clusters.get("links")
+    if links is None:
+        return None
+    total = sum(map(sum, links["weights"]))
+    if not total:
+        return section("links", "Links between clusters", "The graph has no links.")
+    inside = sum(row[at] for at, row in enumerate(links["weights"]))
+    graph = f"{run.name}'s own graph" if run.parameters.get("graph") == "own" else "the shared graph"
+    intro = (
+        f"{percent(inside / total)} of the links in {graph} connect two nodes of the same cluster. Each row shows "
+        "where the links of one cluster lead. A row adds up to 100 %."
+    )
+    rows = [
+        (cluster_name(cluster), [(percent(share, 0), share) for share in row])
+        for cluster, row in enumerate(links["shares"])
+    ]
+    columns = [str(cluster) for cluster in range(len(rows))]
+    drawn = heat_table("Share of each cluster's links by the cluster they lead to", "from \\ to", columns, rows)
+    caption = "A stronger shade is a larger share. On the diagonal are the links that stay inside their cluster."
+    return section("links", "Links between clusters", intro, figure(drawn, caption))
+
+
+def quality_section(run: RunFolder) -> Html | None:
+    """Show measures that need no known classes and, if known classes were given, the comparison with them."""
+    measures = dict(run.clusters.get("quality", {}))
+    merges = run.summary.get("merges") or ()
+    history = (merges[-1].get("history") if merges else None) or ()
+    inertia = [one["inertia"] for one in history if one.get("inertia") is not None]
+    if inertia:
+        measures["inertia"] = float(inertia[-1])
+    if not measures and not run.quality:
+        return None
+    parts: list[Part] = [_known(run.quality)] if run.quality else []
+    unknown = _tiles(measures, "modularity", "silhouette", "inertia")
+    if unknown:
+        parts += [tag("h3", "Without known classes"), tiles(unknown)]
+        sampled = int(measures.get("silhouette_nodes", 0))
+        if sampled and sampled < sum(run.sizes):
+            parts.append(tag("p", f"The silhouette uses a sample of {count(sampled)} nodes.", class_="hint"))
+    return section("quality", "Quality", None, *parts)
+
+
+def _tiles(measures: dict[str, float], *names: str) -> list[tuple[str, str, str]]:
+    def text(name: str, value: float) -> str:
+        if name in ("accuracy", "macro_f1"):
+            return percent(value)
+        return number(value) if name == "inertia" else f"{value:.3f}"
+
+    return [(_MEASURES[name][0], text(name, measures[name]), _MEASURES[name][1]) for name in names if name in measures]
 
 
 def _known(known: dict[str, Any]) -> Html:
-    measures = known["measures"]
-    tiles = [_tile(name, measures[name]) for name in ("accuracy", "nmi", "ari", "macro_f1") if name in measures]
-    matched = {int(cluster): name for cluster, name in known["matched"].items()}
-    counts = known["counts"]
-    columns: list[Part] = [chip(cluster) for cluster in range(len(counts[0]))]
-    rows: list[tuple[Part, list[tuple[str, float | None]]]] = []
-    for name, row in zip(known["classes"], counts, strict=True):
+    classes, counts = known["classes"], known["counts"]
+    rows = []
+    for name, row in zip(classes, counts, strict=True):
         total = sum(row)
         rows.append((name, [(count(value), value / total if total else None) for value in row]))
+    columns = [cluster_name(cluster) for cluster in range(len(counts[0]))]
     drawn = heat_table("Nodes by known class and cluster", "class", columns, rows)
-    pairs = ", ".join(f"cluster {cluster}: {name}" for cluster, name in sorted(matched.items()))
+    majority = []
+    for cluster, column in enumerate(zip(*counts, strict=True)):
+        if sum(column):
+            most = max(column)
+            majority.append(f"cluster {cluster}: {classes[column.index(most)]} ({percent(most / sum(column), 0)})")
+    caption = (
+        "Each row is a known class, each column a cluster. The most frequent class of each cluster, with its share of "
+        f"the cluster: {', '.join(majority)}."
+    )
     return tag(
         "div",
-        tag("h3", "Against known labels"),
-        tag("p", f"Compared with the known labels of {count(known['nodes'])} nodes.", class_="lede"),
-        tag("dl", tiles, class_="tiles"),
-        tag(
-            "figure",
-            drawn,
-            tag("figcaption", f"Each row is a known class, each column a cluster. Best matching: {pairs}."),
-            class_="card",
-        ),
+        tag("h3", "Compared with known classes"),
+        tag("p", f"The classes of {count(known['nodes'], 'node')} are known.", class_="intro"),
+        tiles(_tiles(known["measures"], "accuracy", "nmi", "ari", "macro_f1")),
+        figure(drawn, caption),
     )

@@ -1,6 +1,5 @@
-"""What clusters mean to one party: which of its own columns mark each, how sure each node is, how the graph joins them.
+"""Insights: what one party can say about the clusters with its own table, its own points and the graph it knows.
 
-All of it is computed by one party alone, after a run, from its own table, its own points and the graph it knows.
-Nothing here is ever sent. `describe` puts it all together; the modules are imported one by one, because a map and
-quality need much that a role in the middle of a run does not.
+A party computes them alone after a run and sends none of them. `measures` holds top features, confidence and links,
+`quality` the comparison with known classes, `description` the file that the report reads.
 """

@@ -1,8 +1,10 @@
-"""How good the clusters are as one party can tell: without known labels from its own points, with them from those."""
+"""Quality of the clusters: the silhouette of one party's points, and the comparison with known classes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,12 +12,20 @@ from sklearn.metrics import silhouette_score
 
 from kcagc import metrics
 from kcagc._types import FloatArray, IntArray
+from kcagc.errors import DataError, ParameterError
+from kcagc.files.atomic import PRIVATE, write_text
+from kcagc.files.delimited import read_delimited
+from kcagc.files.names import node_ids
+from kcagc.files.opening import TABLES, InputFile
+from kcagc.files.parquet import read_parquet
+from kcagc.files.table import Names, Table, Wanted
+from kcagc.report.folder import QUALITY, SUMMARY, RunFolder
 
-SILHOUETTE_NODES = 2_000  # its cost is their square
+SILHOUETTE_NODES = 2_000  # the cost grows with their square
 
 
 def silhouette(rows: FloatArray, labels: IntArray, *, most: int = SILHOUETTE_NODES) -> float | None:
-    """Give the mean silhouette of the points (or of a fixed sample of them), or None where it has no meaning."""
+    """Return the mean silhouette of the points, or of a fixed sample; None if it is not defined."""
     chosen = sample(len(rows), most)
     points, clusters = rows[chosen], labels[chosen]
     if not 2 <= len(np.unique(clusters)) < len(clusters):
@@ -24,7 +34,7 @@ def silhouette(rows: FloatArray, labels: IntArray, *, most: int = SILHOUETTE_NOD
 
 
 def sample(n: int, most: int) -> IntArray:
-    """Draw at most so many of n rows, in their order, and always the same ones."""
+    """Return at most `most` of n rows in ascending order, always the same rows."""
     if n <= most:
         return np.arange(n)
     return np.sort(np.random.RandomState(0).permutation(n)[:most])
@@ -32,24 +42,16 @@ def sample(n: int, most: int) -> IntArray:
 
 @dataclass(frozen=True)
 class KnownQuality:
-    """Agreement with labels that somebody knows: measures, and nodes by class (row) and cluster (column)."""
+    """Agreement of clusters with known classes: measures, and numbers of nodes by class (row) and cluster (column)."""
 
     nodes: int
     measures: dict[str, float]
     classes: list[str]
     counts: list[list[int]]
-    matched: dict[int, str]
 
     def as_dict(self) -> dict[str, Any]:
-        """Give all of it, for JSON."""
-        matched = {str(cluster): name for cluster, name in self.matched.items()}
-        return {
-            "nodes": self.nodes,
-            "measures": self.measures,
-            "classes": self.classes,
-            "counts": self.counts,
-            "matched": matched,
-        }
+        """Return all fields, for JSON."""
+        return asdict(self)
 
 
 def against_known(known: list[str], found: IntArray, n_clusters: int) -> KnownQuality:
@@ -57,11 +59,48 @@ def against_known(known: list[str], found: IntArray, n_clusters: int) -> KnownQu
     classes, codes = np.unique(np.array(known, dtype=object).astype(str), return_inverse=True)
     counts = np.zeros((len(classes), n_clusters), dtype=np.int64)
     np.add.at(counts, (codes, found), 1)
-    stands_for = metrics.matching(codes, found)
-    return KnownQuality(
-        nodes=len(found),
-        measures=metrics.table(codes, found),
-        classes=[str(one) for one in classes],
-        counts=counts.tolist(),
-        matched={int(cluster): str(classes[one]) for cluster, one in stands_for.items()},
-    )
+    return KnownQuality(len(found), metrics.table(codes, found), [str(one) for one in classes], counts.tolist())
+
+
+def compare_with_known(
+    folder: Path, labels: Path, *, id_column: str = "id", label_column: str = "label"
+) -> KnownQuality:
+    """Compare the labels in a run's folder with known classes and store the result there as `quality.json`.
+
+    Nodes without a known class do not count.
+    """
+    run = RunFolder.read(folder)
+    name = run.summary.get("files", {}).get("labels")
+    if not isinstance(name, str) or Path(name).name != name:
+        raise ParameterError(
+            f"{folder / SUMMARY}: {run.name} has no labels to compare, because a coordinator receives none; use the "
+            "result folder of a party"
+        )
+    found = _read(folder / name, run.name, Wanted(names=("id",), numbers=("cluster",), as_text=True))
+    known = _read(labels, run.name, Wanted(names=(id_column, label_column), numbers=(), as_text=True))
+    node_ids(known, id_column)  # a node with two classes is an error
+    classes = dict(zip(_texts(known.names[id_column]), _texts(known.names[label_column]), strict=True))
+    clusters = found.numbers[:, 0].astype(np.int64)
+    pairs = [
+        (classes[node], cluster)
+        for node, cluster in zip(_texts(found.names["id"]), clusters, strict=True)
+        if node in classes
+    ]
+    if not pairs:
+        raise DataError(
+            f"{run.name}: {labels}: column {id_column!r} has no id of the {len(clusters)} nodes of this run; use the "
+            "ids of the labels file"
+        )
+    quality = against_known([one for one, _ in pairs], np.array([cluster for _, cluster in pairs]), len(run.sizes))
+    text = json.dumps(quality.as_dict(), ensure_ascii=False, indent=2)
+    write_text(folder / QUALITY, text + "\n", mode=PRIVATE)
+    return quality
+
+
+def _read(path: Path, party: str, wanted: Wanted) -> Table:
+    file = InputFile.named(path, party, TABLES)
+    return (read_parquet if file.kind == "parquet" else read_delimited)(file, wanted)
+
+
+def _texts(names: Names) -> list[str]:
+    return [str(one) for one in (names if isinstance(names, list) else names.tolist())]

@@ -1,0 +1,198 @@
+"""Measures of each cluster in one party's own data: top features, confidence of the nodes, links between clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from kcagc._types import Features, FloatArray, IntArray
+from kcagc.cluster.lloyd import ROUNDING, blocks_of, distance_blocks
+from kcagc.errors import DataError
+from kcagc.graph.graph import Graph
+from kcagc.graph.ids import membership
+
+TOP = 8  # columns named for each cluster
+_MOSTLY_ZERO = 0.5  # below this share of non-zero cells, the presence of a value says more than the mean
+_ROUNDING = 1e-12  # of a variance, relative to the squared values it is computed from
+_LAST_DIGIT = 1e-14  # of a value, relative to the shift subtracted from it
+
+
+@dataclass(frozen=True)
+class TopFeature:
+    """One column that distinguishes a cluster from all other nodes.
+
+        effect = (mean inside the cluster - mean outside) / standard deviation over all nodes
+
+    The effect is 0 if the cluster is like the rest; a constant column has effect 0. Sparse tables without negative
+    values (words, purchases, flags) also have the share of nodes with a non-zero value inside and outside the cluster,
+    and the lift: the share inside divided by the share among all nodes.
+    """
+
+    feature: str
+    effect: float
+    mean: float
+    mean_outside: float
+    present: float | None = None
+    present_outside: float | None = None
+    lift: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields that have a value, for JSON."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterTotals:
+    """Sums of values, squares and non-zero cells for each cluster (k × columns), after subtracting `shift`."""
+
+    counts: FloatArray
+    sums: FloatArray
+    squares: FloatArray
+    present: FloatArray
+    shift: FloatArray  # the mean of each column: keeps the squares exact
+    negative: bool
+
+
+def cluster_totals(table: Features, labels: IntArray, n_clusters: int) -> ClusterTotals:
+    """Add up a table by cluster with three sparse products, without a copy of a sparse table."""
+    if table.shape[0] != len(labels):
+        raise DataError(f"top features: {len(labels)} labels for a table of {table.shape[0]} rows")
+    counts = np.bincount(labels, minlength=n_clusters).astype(float)
+    if sparse.issparse(table):
+        rows = table.tocsr()
+        within = membership(labels, n_clusters).T
+        cells = (rows.data, rows.data**2, (rows.data != 0).astype(float))
+        sums, squares, present = (
+            (within @ sparse.csr_array((one, rows.indices, rows.indptr), shape=rows.shape)).toarray() for one in cells
+        )
+        return ClusterTotals(counts, sums, squares, present, np.zeros(rows.shape[1]), bool((rows.data < 0).any()))
+    values = np.asarray(table)
+    shift = values.mean(axis=0, dtype=float)
+    sums, squares, present = (np.zeros((n_clusters, values.shape[1])) for _ in range(3))
+    negative = False
+    for block in blocks_of(values):
+        within = membership(labels[block], n_clusters).T
+        centred = values[block] - shift
+        sums += within @ centred
+        squares += within @ (centred * centred)
+        present += within @ (values[block] != 0).astype(float)
+        negative = negative or bool((values[block] < 0).any())
+    return ClusterTotals(counts, sums, squares, present, shift, negative)
+
+
+def effects_of(totals: ClusterTotals) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return effects, means inside and means outside, each k × columns; an empty cluster has effect 0."""
+    n, inside = totals.counts.sum(), totals.counts[:, None]
+    whole = totals.sums.sum(axis=0)
+    mean = totals.sums / np.maximum(inside, 1)
+    outside = (whole - totals.sums) / np.maximum(n - inside, 1)
+    power = totals.squares.sum(axis=0) / n
+    variance = power - (whole / n) ** 2
+    noise = _ROUNDING * power + (_LAST_DIGIT * totals.shift) ** 2
+    effects = (mean - outside) / np.sqrt(np.where(variance > noise, variance, np.inf))
+    effects[(totals.counts == 0) | (totals.counts == n)] = 0.0
+    return effects, mean + totals.shift, outside + totals.shift
+
+
+def top_features(
+    table: Features, labels: IntArray, n_clusters: int, columns: list[str] | None = None, *, top: int = TOP
+) -> list[list[TopFeature]]:
+    """Return for each cluster the columns with the largest effects, the largest first.
+
+    For a sparse table without negative values, only columns that are more frequent inside the cluster count: columns
+    that most nodes lack do not distinguish anything.
+    """
+    width = table.shape[1]
+    names = [f"column {number}" for number in range(width)] if columns is None else columns
+    if len(names) != width:
+        raise DataError(f"top features: {len(names)} names for {width} columns")
+    totals = cluster_totals(table, labels, n_clusters)
+    effects, mean, outside = effects_of(totals)
+    n, present = totals.counts.sum(), totals.present
+    is_sparse = not totals.negative and float(present.sum()) < _MOSTLY_ZERO * n * width
+    strength = effects if is_sparse else np.abs(effects)
+    found: list[list[TopFeature]] = []
+    for cluster in range(n_clusters):
+        order = np.argsort(-strength[cluster], kind="stable")[:top]
+        found.append([])
+        for column in (int(one) for one in order if strength[cluster, one] > 0):
+            shares = _presence(present[:, column], totals.counts, cluster) if is_sparse else ()
+            values = (float(one[cluster, column]) for one in (effects, mean, outside))
+            found[-1].append(TopFeature(names[column], *values, *shares))
+    return found
+
+
+def _presence(present: FloatArray, counts: FloatArray, cluster: int) -> tuple[float, float, float]:
+    """Return the share of nodes with a value inside and outside a cluster, and the lift."""
+    n, size = float(counts.sum()), float(counts[cluster])
+    share, overall = float(present[cluster]) / size, float(present.sum()) / n
+    outside = float(present.sum() - present[cluster]) / max(n - size, 1.0)
+    return share, outside, share / overall
+
+
+def confidence(rows: FloatArray, centers: FloatArray, clusters: Sequence[int], labels: IntArray) -> FloatArray:
+    """Return how clearly each row belongs to its cluster in one party's coordinates, from 0 to 1.
+
+        confidence = max(0, 1 - d(own centre) / d(nearest other centre))
+
+    with Euclidean distances between the party's filtered and projected rows and the mean of these rows in each cluster.
+    1 means that the node lies on the centre of its cluster, 0 that another centre is equally near or nearer. The
+    joint clusters were chosen from the distances of all parties, so a node with 0 can be in the right cluster.
+    `clusters` holds the label of each centre. With a single centre every row has confidence 1.
+    """
+    known = np.asarray(clusters, dtype=np.int64)
+    if len(known) != len(centers) or len(labels) != len(rows):
+        raise DataError(
+            f"confidence: {len(known)} clusters for {len(centers)} centres, {len(labels)} labels for {len(rows)} rows"
+        )
+    order = np.argsort(known)
+    own = order[np.minimum(np.searchsorted(known[order], labels), len(known) - 1)]
+    if len(labels) and (known[own] != labels).any():
+        raise DataError(f"confidence: cluster {int(labels[known[own] != labels][0])} has no centre")
+    found = np.ones(len(rows))
+    if len(centers) == 1:
+        return found
+    scale = float(np.einsum("ij,ij->i", centers, centers).max())
+    for block, squared, norms in distance_blocks(rows, centers):
+        each = np.arange(len(squared))
+        to_own = squared[each, own[block]].copy()
+        squared[each, own[block]] = np.inf
+        other = squared.min(axis=1)
+        exact = ROUNDING * (norms + scale)  # a distance, or a difference of two, below this is a rounding error
+        to_own = np.where(to_own <= exact, 0.0, to_own)
+        tie = other - to_own <= exact
+        found[block] = np.where(tie, 0.0, 1.0 - np.sqrt(to_own / np.where(tie, 1.0, other)))
+    return np.clip(found, 0.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterLinks:
+    """Weights of links between clusters (k × k): row r, column s adds up the links from cluster r to cluster s.
+
+    A link inside a cluster has both ends there and counts twice: a row adds up to the degrees of its nodes.
+    """
+
+    weights: FloatArray
+
+    @property
+    def shares(self) -> list[list[float | None]]:
+        """Each row divided by its total; None for a cluster without links."""
+        totals = self.weights.sum(axis=1)
+        return [
+            [float(value / total) if total else None for value in row]
+            for row, total in zip(self.weights, totals, strict=True)
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return weights and shares, for JSON."""
+        return {"weights": self.weights.tolist(), "shares": self.shares}
+
+
+def links_between(graph: Graph, labels: IntArray, n_clusters: int) -> ClusterLinks:
+    """Add up the links between clusters with one sparse product."""
+    members = membership(labels, n_clusters)
+    return ClusterLinks((members.T @ (graph.adjacency @ members)).toarray())
