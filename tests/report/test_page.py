@@ -14,6 +14,7 @@ import pytest
 from deploy.collaboration import names_of, table_of
 from kcagc.deploy import reporting
 from kcagc.disclosure.texts import LINES
+from kcagc.protocol.parameters import meaning
 from kcagc.report.disclosures import FAMILIES, KINDS, disclosure_groups
 from kcagc.report.drawing import COLOURS
 from kcagc.report.folder import LedgerLine, RunFolder
@@ -98,8 +99,10 @@ def test_the_numbers_on_the_page_are_those_of_the_folder(run, pages):
     assert size(summary["bytes_sent"]) in values
     assert count(summary["rounds"]) in values
     assert f"{clusters['quality']['modularity']:.2f}" in values
-    for value in summary["parameters"].values():
-        assert str(value) in html.text or isinstance(value, float)
+    (parameters,) = [one for one in html.every("table") if next(one.every("caption")).text == "Parameters"]
+    shown = [[cell.text for cell in row.every("th", "td")] for row in parameters.every("tr")][1:]
+    assert [row[0] for row in shown] == [name for name, value in summary["parameters"].items() if value != ""]
+    assert all(row[1] and row[2] == meaning(row[0]) != "" for row in shown)
 
 
 def test_the_words_of_the_ledger_are_all_there(run, pages):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from kcagc.protocol.parameters import meaning
 from kcagc.report.disclosures import FAMILIES, KINDS
 from kcagc.report.drawing import ChartArea, ElementIds, legend_key, picture
 from kcagc.report.folder import SUMMARY, LedgerLine, RunFolder
@@ -172,24 +173,6 @@ def _traffic_table(sent: list[LedgerLine]) -> Html:
     return table("Messages by receiver and type", header, rows, numeric=(2, 3))
 
 
-_MEANINGS = {
-    "task": "fit: find clusters; predict: assign new nodes to them",
-    "method": "cells: all cells at once; tree: merge by merge; basic: every node",
-    "n_clusters": "number of joint clusters",
-    "n_local_clusters": "number of local clusters of each party",
-    "filter": "how columns are smoothed along the graph",
-    "n_components": "number of singular vectors that each party projects on",
-    "scaling": "how projected rows are scaled",
-    "unit": "divisor of the rows, if scaling is US",
-    "virtual_nodes": "which point stands for a cell",
-    "seeding": "how initial centres are chosen",
-    "fan_in": "number of children of a merge in the tree",
-    "aggregator": "which role adds masked vectors",
-    "max_iter": "largest number of Lloyd iterations",
-    "n_init": "number of restarts",
-    "graph": "whether all parties have the same edges",
-    "model": "the fit that a prediction continues",
-}
 _ELSEWHERE = {  # shown in other sections, or in tables of their own
     "format", "name", "role", "task", "begun", "finished", "seconds", "roles", "parameters", "packages",
     "session", "nodes", "cluster_sizes", "merges", "files", "data",
@@ -207,9 +190,7 @@ def settings_section(run: RunFolder) -> Html:
     """Show parameters, participants, facts of this run, package versions and checksums of the result files."""
     summary = run.summary
     parameters = [
-        [tag("code", name), _value(value), _MEANINGS.get(name, "")]
-        for name, value in run.parameters.items()
-        if value != ""
+        [tag("code", name), _value(value), meaning(name)] for name, value in run.parameters.items() if value != ""
     ]
     participants = [
         [str(one.get("name", "")), _role(one, run), tag("code", str(one.get("identity", "")), class_="key")]
