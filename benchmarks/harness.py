@@ -17,7 +17,7 @@ from experiments.paper.network.fork_server import ForkServer
 from experiments.paper.network.measure import default_settings, paper_settings
 from experiments.paper.network.relay import Network
 from experiments.paper.network.roles import PLAY, Files, Played, Roles, warmed
-from kcagc.datasets.model import Dataset
+from kcagc.datasets.dataset import Dataset
 
 CONFIGURATIONS = ("default", "paper")
 UNLIMITED = Network("wire", delay=0.0, rate=1e12)  # a relay that only counts bytes

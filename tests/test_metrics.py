@@ -85,7 +85,7 @@ def test_the_table_holds_what_the_arguments_allow():
     [
         (lambda: metrics.accuracy([0, 1], [0]), "equal length"),
         (lambda: metrics.nmi([[0]], [[0]]), "one column"),
-        (lambda: metrics.macro_f1([], []), "there are none"),
+        (lambda: metrics.macro_f1([], []), "labels: empty"),
         (lambda: metrics.accuracy(["a", None], ["a", "b"]), "the label in row 1 is missing"),
         (lambda: metrics.accuracy([1, 2], [1.0, np.nan]), "the label in row 1 is missing"),
         (lambda: metrics.modularity(np.ones((2, 2)), [0]), "1 labels for a graph of 2 nodes"),

@@ -12,7 +12,7 @@ from benchmarks.peers.job import Job
 from experiments.paper.network.measure import common_labels, figures_of, parties_of
 from experiments.paper.network.roles import Played
 from experiments.paper.network.stopwatch import Stopwatch, play_under
-from kcagc.datasets.model import Dataset
+from kcagc.datasets.dataset import Dataset
 
 _PLAY = "benchmarks.peers.ours:play"
 

@@ -19,7 +19,7 @@ from kcagc.cluster.kmeans import local_search, plus_plus
 from kcagc.cluster.lloyd import squared_distances
 from kcagc.cluster.local import Scaling, fit_projection
 from kcagc.datasets import Dataset
-from kcagc.datasets.model import split_columns
+from kcagc.datasets.dataset import split_columns
 from kcagc.graph.filters import HalfFilter
 
 SCALINGS: dict[str, Scaling] = {"paper": "U", "default": "unit"}

@@ -18,7 +18,7 @@ from benchmarks.provenance import book
 from benchmarks.targets import Target
 from experiments.paper.experiment import Options
 from experiments.paper.network.measure import merges_of, parties_of
-from kcagc.datasets.model import Dataset
+from kcagc.datasets.dataset import Dataset
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -12,7 +12,7 @@ from kcagc import __version__
 from kcagc.cli import roles
 from kcagc.cli.main import cli
 from kcagc.datasets import generate
-from kcagc.datasets.model import write
+from kcagc.datasets.dataset import write
 
 
 def run(*arguments):

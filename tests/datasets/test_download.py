@@ -23,9 +23,8 @@ from scipy import sparse
 
 from kcagc.datasets import generate, load, names
 from kcagc.datasets.catalog import SourceFile, entries, entry
-from kcagc.datasets.convert import _load, convert
-from kcagc.datasets.fetch import fetch
-from kcagc.datasets.model import read, write
+from kcagc.datasets.dataset import read, write
+from kcagc.datasets.download import _load, convert, fetch
 from kcagc.errors import DataError, DownloadError
 from kcagc.text import size
 
@@ -126,7 +125,7 @@ def test_a_corrupted_file_is_refused_and_nothing_is_kept(small, serve, tmp_path,
     with pytest.raises(DownloadError, match=r"not the original \(its SHA-256 is not") as caught:
         fetch(addressed(described, url), target)
     assert url in str(caught.value)
-    assert "nothing was kept" in str(caught.value)
+    assert "no file was stored" in str(caught.value)
     assert not target.parent.exists() or not any(target.parent.iterdir())
 
 
@@ -161,7 +160,7 @@ def test_an_organisations_own_server_is_asked_instead(small, serve, tmp_path, mo
 def test_a_file_of_the_right_hash_but_other_counts_is_refused(small, serve, tmp_path):
     _, folder, described = small
     described = replace(addressed(described, f"{serve(folder).url}/small.mat"), nodes=61)
-    with pytest.raises(DataError, match="not the small graph: it has 60 nodes, and small 61"):
+    with pytest.raises(DataError, match="not the small graph: it has 60 nodes, but small has 61"):
         fetch(described, tmp_path / "small.npz")
     assert not (tmp_path / "small.npz").exists()
 
@@ -177,7 +176,7 @@ def test_loading_uses_the_folder_then_the_cache_then_the_network(small, serve, t
     data, folder, described = small
     server = serve(folder)
     described = addressed(described, f"{server.url}/small.mat")
-    monkeypatch.setattr("kcagc.datasets.loading.entries", lambda: {"small": described})
+    monkeypatch.setattr("kcagc.datasets.catalog.entries", lambda: {"small": described})
     monkeypatch.setenv("KCAGC_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("KCAGC_DATA", raising=False)
     assert_array_equal(load("small").labels, data.labels)
@@ -198,7 +197,7 @@ def test_loading_uses_the_folder_then_the_cache_then_the_network(small, serve, t
 def test_a_file_that_is_no_archive_is_named(tmp_path, monkeypatch, content):
     (tmp_path / "cora.npz").write_bytes(content)
     monkeypatch.setenv("KCAGC_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=r"not a dataset file \(it is no \.npz archive") as caught:
+    with pytest.raises(DataError, match=r"not a dataset file \(not an \.npz archive") as caught:
         load("cora")
     assert str(tmp_path / "cora.npz") in str(caught.value)
 
@@ -260,7 +259,7 @@ def test_a_broken_file_in_the_cache_is_to_be_deleted(tmp_path, monkeypatch):
     monkeypatch.setenv("KCAGC_CACHE", str(tmp_path))
     monkeypatch.delenv("KCAGC_DATA", raising=False)
     (tmp_path / "cora.npz").write_bytes(b"")
-    with pytest.raises(DataError, match="delete it to have it downloaded anew"):
+    with pytest.raises(DataError, match="delete the file to download it again"):
         load("cora")
 
 
@@ -300,7 +299,7 @@ class Misbehaving:
 )
 def test_a_server_that_never_ends_is_left(small, tmp_path, monkeypatch, endless, message):
     _, _, described = small
-    monkeypatch.setattr("kcagc.datasets.fetch._DEADLINE", 0.5)
+    monkeypatch.setattr("kcagc.datasets.download._DEADLINE", 0.5)
     misbehaving = Misbehaving(endless)
     try:
         begin = time.monotonic()
@@ -316,7 +315,7 @@ def test_a_server_that_never_ends_is_left(small, tmp_path, monkeypatch, endless,
 def test_what_is_no_web_address_is_refused(small, tmp_path, monkeypatch, address):
     _, _, described = small
     monkeypatch.setenv("KCAGC_DATA_URL", address)
-    with pytest.raises(DownloadError, match="KCAGC_DATA_URL: must be a web address"):
+    with pytest.raises(DownloadError, match="KCAGC_DATA_URL: must begin with http:// or https://"):
         fetch(described, tmp_path / "small.npz")
 
 
@@ -356,7 +355,7 @@ def test_another_graph_under_the_name_is_refused(tmp_path, monkeypatch, small):
     data, _, _ = small
     write(data, tmp_path / "cora.npz")
     monkeypatch.setenv("KCAGC_DATA", str(tmp_path))
-    with pytest.raises(DataError, match="not the cora graph: it has 60 nodes, and cora 2708"):
+    with pytest.raises(DataError, match="not the cora graph: it has 60 nodes, but cora has 2708"):
         load("cora")
 
 
@@ -377,7 +376,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch, small):
 
 
 def test_an_unknown_name_lists_those_there_are():
-    with pytest.raises(DataError, match="none called 'coral'; there are demo, cora, citeseer, pubmed, wiki"):
+    with pytest.raises(DataError, match="unknown name 'coral'; choose one of demo, cora, citeseer, pubmed, wiki"):
         load("coral")
     assert names() == ["demo", *entries()]
 
@@ -397,7 +396,7 @@ class Bomb:
 def test_a_pickle_that_wants_to_run_code_is_refused(tmp_path, protocol):
     bait = tmp_path / "ran"
     (tmp_path / "bad").write_bytes(pickle.dumps(Bomb(bait), protocol=protocol))
-    with pytest.raises(DataError, match="which a dataset has no use for"):
+    with pytest.raises(DataError, match="which no dataset needs"):
         _load(tmp_path / "bad")
     assert not bait.exists()
 
@@ -531,7 +530,7 @@ def test_a_corrupted_original_is_refused(public_data, serve, tmp_path, monkeypat
     (tmp_path / "served").mkdir()
     (tmp_path / "served" / "cora.mat").write_bytes(content)
     monkeypatch.setenv("KCAGC_DATA_URL", serve(tmp_path / "served").url)
-    with pytest.raises(DownloadError, match=r"cora\.mat could not be downloaded, and nothing was kept"):
+    with pytest.raises(DownloadError, match=r"cora\.mat could not be downloaded, and no file was stored"):
         fetch(entry("cora"), tmp_path / "cora.npz")
     assert not (tmp_path / "cora.npz").exists()
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from kcagc.datasets import generate, load, split_columns
-from kcagc.datasets.generate import recipe_of_demo
+from kcagc.datasets.generator import generate_demo
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph import Graph
 
@@ -100,13 +100,13 @@ def test_one_class_and_one_node():
     ("arguments", "message"),
     [
         ({"n_classes": 0}, "n_classes"),
-        ({"n_nodes": 3, "n_classes": 4}, "4 classes cannot be made of 3 nodes"),
+        ({"n_nodes": 3, "n_classes": 4}, "3 nodes are too few for 4 classes"),
         ({"n_nodes": 1e3}, "n_nodes"),
         ({"signal": np.nan}, "signal"),
         ({"signal": np.inf}, "signal"),
         ({"seed": -1}, "seed"),
         ({"homophily": 1.2}, "homophily"),
-        ({"n_classes": 1, "homophily": 0.5}, "must be 1 where there is one class"),
+        ({"n_classes": 1, "homophily": 0.5}, "must be 1 for one class"),
         ({"signal": -1}, "signal"),
         ({"features": (3, 0)}, "features: must be a whole number, 1 or more"),
         ({"features": ()}, "at least one party"),
@@ -124,7 +124,7 @@ def test_numpy_integers_are_integers():
 
 
 def test_the_embedded_dataset_is_its_recipe():
-    embedded, made = load("demo"), recipe_of_demo()
+    embedded, made = load("demo"), generate_demo()
     assert_array_equal(embedded.features.toarray(), made.features)
     assert_array_equal(embedded.adjacency.toarray(), made.adjacency.toarray())
     assert_array_equal(embedded.labels, made.labels)
@@ -156,9 +156,9 @@ def test_lists_are_split_too():
     assert [part.tolist() for part in split_columns([[1, 2], [3, 4]], 2)] == [[[1], [3]], [[2], [4]]]
 
 
-def test_a_dataset_without_parties_must_be_told_how_many():
+def test_a_dataset_without_parties_needs_their_number():
     data = generate(20, 2, degree=2, features=4)
     assert [part.shape[1] for part in data.parties(2)] == [2, 2]
     assert [part.shape[1] for part in data.parties()] == [4]
-    with pytest.raises(DataError, match="the number of parties must be given"):
+    with pytest.raises(DataError, match="this dataset defines no parties; pass n_parties"):
         replace(data, party_columns=()).parties()

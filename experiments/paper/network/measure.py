@@ -21,7 +21,7 @@ from experiments.paper.network.relay import Network
 from experiments.paper.network.roles import PLAY, Played, Roles, warmed
 from kcagc.datasets import load
 from kcagc.datasets.catalog import EMBEDDED, entry
-from kcagc.datasets.model import Dataset
+from kcagc.datasets.dataset import Dataset
 from kcagc.disclosure.policy import LABELLED_SUMS
 from kcagc.metrics import accuracy
 from kcagc.secagg.groups import TWO_PARTY_SUM

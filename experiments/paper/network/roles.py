@@ -16,7 +16,7 @@ from scipy import sparse
 
 from experiments.paper.network.fork_server import ForkServer, Process
 from experiments.paper.network.relay import Count, Network, Relay
-from kcagc.datasets.model import Dataset
+from kcagc.datasets.dataset import Dataset
 from kcagc.deploy.folders import Plan, write_folders
 
 PLAY = "experiments.paper.network.stopwatch:play"

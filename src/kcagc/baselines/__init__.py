@@ -1,4 +1,4 @@
-"""The centralised methods that kCAGC is compared with, as scikit-learn estimators on pooled features."""
+"""The methods on pooled features that the paper compares with, as scikit-learn estimators."""
 
 from kcagc.baselines.agc import AGC
 from kcagc.baselines.gcc import GCC

@@ -6,26 +6,61 @@ from collections.abc import Callable
 from typing import Any, Self, get_args
 
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClusterMixin
 
 from kcagc._types import AnyFloatArray, Labels
-from kcagc.baselines._fitting import checked_input, fixed_seed
+from kcagc.baselines.base import PooledEstimator
 from kcagc.cluster.local import LocalClusters, Scaling, cluster_filtered
 from kcagc.graph.adaptive import adaptive_order
 from kcagc.graph.filters import FilteredOperator, HalfFilter, filter_for_projection
 from kcagc.parameters import check_choice, check_count
 
 
-class AGC(ClusterMixin, BaseEstimator):
+class AGC(PooledEstimator):
     """k-means on the top k left singular vectors of features filtered by (1 - λ/2)^ψ.
 
-    Parameters: `n_clusters`; `psi`, the filter's order, None meaning AGC's adaptive choice up to `max_psi`; `scaling`
-    of the projected rows ("U" is AGC's, see `kcagc.cluster.local`); `n_init` starts of at most `max_iter` Lloyd
-    iterations; `random_state`.
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        The number of clusters k.
+    psi : int, default=None
+        The filter order ψ. None chooses it with `kcagc.graph.adaptive_order`.
+    max_psi : int, default=60
+        The largest order that the adaptive choice tries.
+    scaling : {"U", "US", "unit"}, default="U"
+        The scaling of the projected rows, see `kcagc.cluster.Projection`.
+    n_init : int, default=10
+        The number of restarts of k-means.
+    max_iter : int, default=300
+        The largest number of Lloyd iterations of a restart.
+    random_state : int, RandomState or None, default=None
+        The seed. None draws a fresh one.
 
-    After `fit(X, adjacency=A)`: `labels_`, `psi_`, `embedding_`, `cluster_centers_` (in the embedding), `inertia_`,
-    `n_iter_`; after an adaptive choice also `intra_distances_`, the distance at each order tried, and `at_limit_`, true
-    where it was still falling at `max_psi`. Without a graph nothing is filtered and `psi_` is 0.
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_nodes,)
+        The cluster of each node.
+    psi_ : int
+        The filter order; 0 without a graph.
+    embedding_ : ndarray of shape (n_nodes, n_clusters)
+        The projected rows.
+    cluster_centers_ : ndarray of shape (n_clusters, n_clusters)
+        The centres in the embedding.
+    inertia_ : float
+        The sum of squared distances to the centres.
+    n_iter_ : int
+        The number of Lloyd iterations.
+    intra_distances_ : list of float
+        The intra-cluster distance at each order that the adaptive choice tried.
+    at_limit_ : bool
+        Whether that distance was still falling at `max_psi`.
+
+    Examples
+    --------
+    >>> from kcagc import AGC
+    >>> from kcagc.datasets import load
+    >>> demo = load("demo")
+    >>> AGC(n_clusters=5, psi=2, random_state=0).fit_predict(demo.features, adjacency=demo.adjacency).shape
+    (600,)
     """
 
     def __init__(
@@ -55,17 +90,27 @@ class AGC(ClusterMixin, BaseEstimator):
         adjacency: Any = None,
         progress: Callable[[int, float], None] | None = None,
     ) -> Self:
-        """Cluster the rows of X, smoothed along the graph `adjacency`; `y` is ignored.
+        """Cluster the rows of X, smoothed along the graph.
 
-        `adjacency` is a symmetric matrix of non-negative weights, dense or sparse, a `Graph`, or one of networkx or
-        PyTorch Geometric; None filters nothing. Where nodes have names, the index of a pandas frame says which row is
-        which.
-        `progress(order, distance)` is called after each order that is tried.
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_nodes, n_features)
+            The features. If the nodes of the graph have names, the index of a pandas frame names the rows.
+        y : None
+            Not used.
+        adjacency : Graph, array-like, sparse matrix, networkx or PyTorch Geometric graph, default=None
+            The graph with symmetric, non-negative weights. None clusters the features without a graph.
+        progress : callable, default=None
+            Called with the order and its intra-cluster distance after each order that the method tries.
+
+        Returns
+        -------
+        AGC
+            The fitted estimator.
         """
         self._check_parameters()
-        features, graph = checked_input(self, X, y, adjacency, "psi")
-        # One seed for all orders, so that the adaptive choice compares orders and not starts.
-        seed = fixed_seed(self.random_state)
+        features, graph = self._check_input(X, y, adjacency, "psi")
+        seed = self._seed()
         self.intra_distances_: list[float] = []
         self.at_limit_ = False
         if graph is not None and self.psi is None:
@@ -109,8 +154,3 @@ class AGC(ClusterMixin, BaseEstimator):
             max_iter=self.max_iter,
             random_state=seed,
         )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

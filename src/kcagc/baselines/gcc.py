@@ -1,8 +1,8 @@
 """GCC: graph convolutional clustering (Fettal, Labiod and Nadif, WSDM 2022).
 
 Smoothed features X̄ = Tᵖ X are approximated by G F Wᵀ: an assignment G of nodes to clusters, k centroids F, and a
-projection W with orthonormal columns. Each is the exact minimiser of ‖X̄ - G F Wᵀ‖ when the other two are fixed, and
-they are updated in turn.
+projection W with orthonormal columns. The three are updated in turn; each update is the exact minimiser of
+‖X̄ - G F Wᵀ‖ with the other two fixed.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import normalize
 
 from kcagc._types import AnyFloatArray, Features, FloatArray, Labels
-from kcagc.baselines._fitting import checked_input, fixed_seed
+from kcagc.baselines.base import PooledEstimator
 from kcagc.cluster.kmeans import fit_kmeans
 from kcagc.cluster.lloyd import assign, fill_empty, weighted_means
 from kcagc.cluster.local import fit_projection
@@ -37,17 +36,57 @@ class _Factors:
     n_iter: int
 
 
-class GCC(ClusterMixin, BaseEstimator):
-    """Joint embedding and clustering of smoothed features.
+class GCC(PooledEstimator):
+    """Minimise ‖Tᵖ X - G F Wᵀ‖: joint embedding and clustering of smoothed features.
 
-    Parameters: `n_clusters`; `power`, how often features are smoothed, None meaning the authors' rule (smooth until the
-    loss changes by less than m/n, for m features and n nodes, and take the power before, at most `max_power`); `tfidf`,
-    "auto" meaning tf-idf for binary features, as the authors do; `n_init` starts of the k-means that gives the first
-    assignment; at most `max_iter` rounds of updates, until the loss falls by less than `tol`; `random_state`.
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        The number of clusters.
+    power : int, default=None
+        The power p. None follows the authors: smooth until the loss changes by less than m/n, for m features and n
+        nodes, and use the power before that.
+    max_power : int, default=150
+        The largest power that this rule tries.
+    tfidf : bool or "auto", default="auto"
+        Whether to weigh features by tf-idf. "auto" does so for binary features, as the authors do.
+    n_init : int, default=10
+        The number of restarts of the k-means that provides the first assignment.
+    max_iter : int, default=30
+        The largest number of rounds of updates.
+    tol : float, default=1e-6
+        Updates end when the loss falls by less than this.
+    random_state : int, RandomState or None, default=None
+        The seed. None draws a fresh one.
 
-    After `fit(X, adjacency=A)`: `labels_`, `power_`, `components_` (W), `embedding_` (X̄ W), `cluster_centers_` (F),
-    `loss_`, `n_iter_`; after the authors' rule also `losses_`, the loss at each power tried, and `at_limit_`, true
-    where it was still changing at `max_power`. Without a graph `power_` is 0.
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_nodes,)
+        The cluster of each node (G).
+    power_ : int
+        The power p; 0 without a graph.
+    components_ : ndarray of shape (n_features, n_clusters)
+        The projection W.
+    embedding_ : ndarray of shape (n_nodes, n_clusters)
+        The projected rows Tᵖ X W.
+    cluster_centers_ : ndarray of shape (n_clusters, n_clusters)
+        The centroids F.
+    loss_ : float
+        The value of the norm.
+    n_iter_ : int
+        The number of rounds.
+    losses_ : list of float
+        The loss at each power that the rule tried.
+    at_limit_ : bool
+        Whether the loss was still changing at `max_power`.
+
+    Examples
+    --------
+    >>> from kcagc import GCC
+    >>> from kcagc.datasets import load
+    >>> demo = load("demo")
+    >>> GCC(n_clusters=5, power=2, random_state=0).fit_predict(demo.features, adjacency=demo.adjacency).shape
+    (600,)
     """
 
     def __init__(
@@ -79,16 +118,27 @@ class GCC(ClusterMixin, BaseEstimator):
         adjacency: Any = None,
         progress: Callable[[int, float], None] | None = None,
     ) -> Self:
-        """Cluster the rows of X, smoothed along the graph `adjacency`; `y` is ignored.
+        """Cluster the rows of X, smoothed along the graph.
 
-        `adjacency` is a symmetric matrix of non-negative weights, dense or sparse, a `Graph`, or one of networkx or
-        PyTorch Geometric; None smooths nothing. Where nodes have names, the index of a pandas frame says which row is
-        which.
-        `progress(power, loss)` is called after each power that is tried.
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_nodes, n_features)
+            The features. If the nodes of the graph have names, the index of a pandas frame names the rows.
+        y : None
+            Not used.
+        adjacency : Graph, array-like, sparse matrix, networkx or PyTorch Geometric graph, default=None
+            The graph with symmetric, non-negative weights. None clusters the features without a graph.
+        progress : callable, default=None
+            Called with the power and its loss after each power that the method tries.
+
+        Returns
+        -------
+        GCC
+            The fitted estimator.
         """
         self._check_parameters()
-        features, graph = checked_input(self, X, y, adjacency, "power")
-        seed = fixed_seed(self.random_state)
+        features, graph = self._check_input(X, y, adjacency, "power")
+        seed = self._seed()
         smooth = self._prepared(features)
         self.losses_: list[float] = []
         self.at_limit_ = False
@@ -119,7 +169,7 @@ class GCC(ClusterMixin, BaseEstimator):
         check_between("tol", self.tol, 0, np.inf)
 
     def _prepared(self, features: Features) -> AnyFloatArray:
-        """Weigh binary words by tf-idf and bring rows to unit length."""
+        """Weigh binary words by tf-idf and scale rows to unit length."""
         values = features.data if sparse.issparse(features) else features
         binary = bool(np.isin(values, (0, 1)).all())
         if binary if self.tfidf == "auto" else self.tfidf:
@@ -152,7 +202,7 @@ class GCC(ClusterMixin, BaseEstimator):
         return self.max_power, smooth, found
 
     def _factorise(self, smooth: AnyFloatArray, seed: int) -> _Factors:
-        """Start from k-means on the principal directions, the singular vectors of the centred features."""
+        """Initialise with k-means on the principal directions, the singular vectors of the centred features."""
         first = fit_projection(smooth - smooth.mean(axis=0), self.n_clusters).basis
         start = fit_kmeans(smooth @ first, self.n_clusters, margin=False, n_init=self.n_init, random_state=seed)
         return self._alternate(smooth, start.labels, start.centers)
@@ -168,7 +218,7 @@ class GCC(ClusterMixin, BaseEstimator):
             left, _, right = np.linalg.svd(sums.T @ centroids, full_matrices=False)
             basis = left @ right
             projected = smooth @ basis
-            # G: the nearest centroid; F: the means. An empty cluster takes the row that fits worst.
+            # G: the nearest centroid; F: the means. An empty cluster takes the row with the largest distance.
             labels, to_own = assign(projected, centroids)
             labels = fill_empty(labels, to_own, ones, k)
             centroids = weighted_means(projected, ones, labels, centroids)
@@ -179,14 +229,9 @@ class GCC(ClusterMixin, BaseEstimator):
                 break
         return _Factors(labels, centroids, basis, loss, n_iter)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 def _smoothing_step(graph: Graph) -> Callable[[AnyFloatArray], AnyFloatArray]:
-    """Give the product with T, the rows of I + Â divided by their sums: their filter is not symmetric."""
+    """Return the product with T, the rows of I + Â divided by their sums; T is not symmetric."""
     looped = sparse.csr_array(normalised_adjacency(graph) + sparse.eye_array(graph.n_nodes, format="csr"))
     looped.data /= np.repeat(looped.sum(axis=1), np.diff(looped.indptr))
     return lambda block: looped @ block

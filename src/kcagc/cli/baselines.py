@@ -12,8 +12,8 @@ from kcagc.cli import terminal
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from kcagc.datasets.catalog import Entry
-    from kcagc.datasets.model import Dataset
+    from kcagc.datasets.catalog import CatalogEntry
+    from kcagc.datasets.dataset import Dataset
 
 _METHODS = ("agc", "gcc")
 
@@ -30,8 +30,7 @@ def baselines(names: tuple[str, ...], method: tuple[str, ...], seeds: int, as_js
     cora, citeseer, pubmed, wiki; all four if none is given. Prints mean accuracy and its standard deviation over the
     seeds, in per cent, and the difference to the paper's figure.
     """
-    from kcagc.datasets.catalog import entries, entry
-    from kcagc.datasets.loading import load
+    from kcagc.datasets.catalog import entries, entry, load
 
     # All graphs before the first run: a missing one must not cost the results of the others.
     chosen = [entry(name) for name in dict.fromkeys(names or entries())]
@@ -55,7 +54,7 @@ def baselines(names: tuple[str, ...], method: tuple[str, ...], seeds: int, as_js
             _show(results)
 
 
-def _cell(facts: Entry, dataset: Dataset, method: str, seeds: int, bar: Progress) -> dict[str, Any]:
+def _cell(facts: CatalogEntry, dataset: Dataset, method: str, seeds: int, bar: Progress) -> dict[str, Any]:
     import numpy as np
 
     from kcagc.baselines import AGC, GCC

@@ -10,7 +10,7 @@ from kcagc.cli import terminal
 from kcagc.text import size
 
 if TYPE_CHECKING:
-    from kcagc.datasets.model import Dataset
+    from kcagc.datasets.dataset import Dataset
 
 
 @click.group()
@@ -25,8 +25,7 @@ def list_(as_json: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from kcagc.datasets.catalog import EMBEDDED, entries
-    from kcagc.datasets.loading import embedded_path, load, where
+    from kcagc.datasets.catalog import EMBEDDED, embedded_path, entries, load, local_path
     from kcagc.graph.graph import Graph
 
     small = load(EMBEDDED)
@@ -42,7 +41,7 @@ def list_(as_json: bool) -> None:
         }
     ]
     for name, facts in entries().items():
-        found = where(name)
+        found = local_path(name)
         rows.append(
             {
                 "name": name,
@@ -132,15 +131,14 @@ def fetch(name: str) -> None:
     KCAGC_DATA names a folder that is looked into first, KCAGC_CACHE where downloads are kept, and KCAGC_DATA_URL a
     web folder of your own with copies of the original files, used instead of the public addresses.
     """
-    from kcagc.datasets.catalog import EMBEDDED
-    from kcagc.datasets.loading import embedded_path, where
+    from kcagc.datasets.catalog import EMBEDDED, embedded_path, local_path
 
     _load(name)
-    click.echo(embedded_path() if name == EMBEDDED else where(name))
+    click.echo(embedded_path() if name == EMBEDDED else local_path(name))
 
 
 def _load(name: str) -> Dataset:
     """Load with a line of progress for each file that is downloaded."""
-    from kcagc.datasets.loading import load
+    from kcagc.datasets.catalog import load
 
     return load(name, progress=lambda file: click.echo(f"downloading {file}", err=True))

@@ -15,7 +15,7 @@ from kcagc.cli import terminal
 from kcagc.text import percent, size
 
 if TYPE_CHECKING:
-    from kcagc.datasets.model import Dataset
+    from kcagc.datasets.dataset import Dataset
     from kcagc.deploy.trial import Trial
 
 _PARTIES = ("bank", "telecom", "shop")

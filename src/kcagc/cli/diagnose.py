@@ -98,8 +98,7 @@ def _dataset(
     **given: Any,
 ) -> tuple[dict[str, Any], Diagnosis]:
     from kcagc.analysis import diagnose
-    from kcagc.datasets.catalog import EMBEDDED, entry
-    from kcagc.datasets.loading import load
+    from kcagc.datasets.catalog import EMBEDDED, entry, load
     from kcagc.estimator import KCAGC
 
     data = load(dataset, progress=lambda file: click.echo(f"downloading {file}", err=True))

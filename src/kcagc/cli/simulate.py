@@ -12,7 +12,7 @@ from kcagc.cli import terminal
 from kcagc.text import seconds, size
 
 if TYPE_CHECKING:
-    from kcagc.datasets.model import Dataset
+    from kcagc.datasets.dataset import Dataset
 
 
 @click.command()
@@ -77,7 +77,7 @@ def simulate(dataset: str, runs: int, seed: int, ledger: Path | None, as_json: b
     The same roles, messages and masks as between organisations. Prints accuracy against the known classes, rounds,
     summed values, bytes and seconds.
     """
-    from kcagc.datasets.loading import load
+    from kcagc.datasets.catalog import load
     from kcagc.disclosure import Ledger
 
     if ledger is not None:  # better now than after the run

@@ -427,7 +427,7 @@ def approximation_bound(rows: FloatArray, weights: FloatArray, k: int, cost: flo
 
     Examples
     --------
-    >>> approximation_bound(np.array([[0.0], [1.0]]), np.ones(2), 1, 0.5)
+    >>> round(approximation_bound(np.array([[0.0], [1.0]]), np.ones(2), 1, 0.5), 6)
     1.0
     """
     if cost == 0 or k >= len(rows):

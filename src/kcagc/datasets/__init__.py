@@ -1,7 +1,7 @@
-"""Graphs to try things on: the paper's four, a generator of any size, and one small instance that comes along."""
+"""Example datasets: the four graphs of the paper, a generator of graphs of any size, and a small embedded dataset."""
 
-from kcagc.datasets.generate import generate
-from kcagc.datasets.loading import load, names
-from kcagc.datasets.model import Dataset, split_columns
+from kcagc.datasets.catalog import load, names
+from kcagc.datasets.dataset import Dataset, split_columns
+from kcagc.datasets.generator import generate
 
 __all__ = ["Dataset", "generate", "load", "names", "split_columns"]

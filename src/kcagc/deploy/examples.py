@@ -7,7 +7,7 @@ from pathlib import Path
 from scipy import sparse
 
 from kcagc._types import Features
-from kcagc.datasets.model import Dataset
+from kcagc.datasets.dataset import Dataset
 from kcagc.files.atomic import write_text
 
 

@@ -119,7 +119,7 @@ def laplacian_norm(graph: Graph) -> float:
 
     Examples
     --------
-    >>> laplacian_norm(Graph.from_edges([0], [1]))
+    >>> round(laplacian_norm(Graph.from_edges([0], [1])), 6)
     1.0
     """
     if graph.n_edges == 0:

@@ -1,4 +1,4 @@
-"""Attributed stochastic-block-model graphs of any size, a million nodes in seconds."""
+"""Random attributed graphs of any size (stochastic block model); a million nodes take seconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from kcagc._types import Features, FloatArray, IntArray, Sparse
-from kcagc.datasets.model import Dataset
+from kcagc.datasets.dataset import Dataset
 from kcagc.errors import ParameterError
 from kcagc.parameters import check_between, check_count
 
@@ -26,15 +26,46 @@ def generate(
     seed: int = 0,
     name: str = "generated",
 ) -> Dataset:
-    """Make a graph of n nodes in k classes of near-equal size, n · degree / 2 distinct edges, and features.
+    """Generate a stochastic block model of n nodes in k classes of near-equal size, with n · degree / 2 edges.
 
-    `homophily` is the share of edges that join two nodes of one class; the other edges join different classes. At 1/k
-    the graph says nothing. `features` is the number of columns of each party (or one number for a single party).
+    Dense features are a class mean, drawn from N(0, signal²/m) in each of the m columns of a party, plus N(0, 1) noise:
+    two means are about √2 · signal apart for every m. Sparse features are binary words, on average (1 - sparsity) m of
+    them in a row. Each word belongs to one class, where it is 1 + signal times as frequent as elsewhere.
 
-    With `sparsity` 0 features are dense: a class mean drawn from N(0, signal²/m) in each of a party's m columns, plus
-    N(0, 1) noise, so that two means lie about √2 · signal apart whatever m is. With `sparsity` s > 0 they are binary
-    words in CSR form, on average (1 - s) m of them a row; each word belongs to one class, and is there 1 + signal times
-    as frequent as the other words are.
+    Parameters
+    ----------
+    n_nodes : int, default=1000
+        The number of nodes n.
+    n_classes : int, default=4
+        The number of classes k.
+    degree : float, default=10.0
+        The mean number of edges of a node.
+    homophily : float, default=0.8
+        The share of edges within a class. At 1/k the graph contains no information.
+    signal : float, default=1.0
+        The strength of the features.
+    features : int or sequence of int, default=(32, 32, 32)
+        The number of columns of each party.
+    sparsity : float, default=0.0
+        The share of zeros. 0 generates dense features, a larger number binary words in CSR form.
+    seed : int, default=0
+        The seed.
+    name : str, default="generated"
+        The name of the dataset.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    ParameterError
+        If the parameters contradict each other.
+
+    Examples
+    --------
+    >>> generate(100, 2, features=(3, 4))
+    Dataset('generated', 100 nodes, 7 features, k=2)
     """
     widths = (features,) if isinstance(features, int | np.integer) else tuple(features)
     _check(n_nodes, n_classes, degree, homophily, signal, widths, sparsity, seed)
@@ -66,21 +97,21 @@ def _check(
     for width in widths:
         check_count("features", width)
     if not widths:
-        raise ParameterError("features: there must be at least one party")
+        raise ParameterError("features: pass the number of columns of at least one party")
     if k > n:
-        raise ParameterError(f"n_classes: {k} classes cannot be made of {n} nodes")
+        raise ParameterError(f"n_classes: {n} nodes are too few for {k} classes")
     check_between("signal", signal, 0, 1e6)
     check_between("homophily", homophily, 0, 1)
     if k == 1 and homophily < 1:
-        raise ParameterError(f"homophily: must be 1 where there is one class, not {homophily}")
+        raise ParameterError(f"homophily: must be 1 for one class, not {homophily}")
     check_between("sparsity", sparsity, 0, 0.999999)
-    # Within a class, and between classes, at most half of all pairs may be edges: beyond that, drawing at random and
-    # rejecting repeats would take for ever.
+    # At most half of all pairs within a class, and between classes, may be edges: edges are drawn at random and
+    # repeated ones are rejected, which would not end for a dense graph.
     check_between("degree", degree, 0, max((n // k - 1) / 2, 0))
 
 
 def _edges(labels: IntArray, k: int, n_edges: int, homophily: float, random: np.random.Generator) -> Sparse:
-    """Draw distinct edges until there are exactly as many as asked for."""
+    """Draw distinct edges until the number is exact."""
     n = len(labels)
     by_class = np.argsort(labels, kind="stable")
     sizes = np.bincount(labels, minlength=k)
@@ -91,16 +122,16 @@ def _edges(labels: IntArray, k: int, n_edges: int, homophily: float, random: np.
         while len(drawn) < count:
             source = random.integers(n, size=int((count - len(drawn)) * 1.02) + 16)
             group = labels[source]
-            if not share:  # another class, each as likely
+            if not share:  # another class, all equally likely
                 group = (group + 1 + random.integers(k - 1, size=len(group))) % k
             target = by_class[offsets[group] + random.integers(sizes[group])]
             low, high = np.minimum(source, target), np.maximum(source, target)
             codes = (low * n + high)[low != high]
             if len(drawn):
                 codes = np.concatenate([drawn, codes])
-            codes.sort()  # np.unique hashes first, which takes ten times as long
+            codes.sort()  # np.unique would take ten times as long
             drawn = codes[np.append(True, codes[1:] != codes[:-1])]
-        # they are sorted now; the surplus must go at random, not from the end
+        # The edges are sorted: remove the surplus at random, not from the end.
         surplus = random.choice(len(drawn), size=len(drawn) - count, replace=False)
         found = np.concatenate([found, np.delete(drawn, surplus)])
     index = np.int32 if n <= np.iinfo(np.int32).max else np.int64
@@ -116,7 +147,7 @@ def _gaussian(
 ) -> FloatArray:
     means = random.standard_normal((k, width)) * (signal / np.sqrt(width))
     table = random.standard_normal((len(labels), width))
-    for label in range(k):  # class by class, so that no second table of this size is needed
+    for label in range(k):  # one class at a time, to avoid a second table of this size
         table[labels == label] += means[label]
     return table
 
@@ -132,7 +163,9 @@ def _words(
         nodes = np.flatnonzero(labels == label)
         rate = (1 - sparsity) * width / (len(own) * (1 + signal) + len(other))
         if len(own) and rate * (1 + signal) > 1:
-            raise ParameterError(f"sparsity: {sparsity} is too low for signal {signal}: a word would be in every row")
+            raise ParameterError(
+                f"sparsity: {sparsity} is too low for signal {signal}: a word would appear in every row"
+            )
         for group, frequency in ((own, rate * (1 + signal)), (other, rate)):
             place = _bernoulli(len(nodes) * len(group), frequency, random)
             rows.append(nodes[place // max(len(group), 1)])
@@ -142,7 +175,7 @@ def _words(
 
 
 def _bernoulli(n: int, rate: float, random: np.random.Generator) -> IntArray:
-    """Give the places among n at which a coin of this rate shows heads, by drawing the gaps between them."""
+    """Return the successes among n Bernoulli trials of this rate, by drawing the gaps between them."""
     places = np.zeros(0, dtype=np.int64)
     last = -1
     while last < n - 1:
@@ -152,11 +185,11 @@ def _bernoulli(n: int, rate: float, random: np.random.Generator) -> IntArray:
     return places[places < n]
 
 
-def recipe_of_demo() -> Dataset:
-    """Make the embedded dataset: five classes that no party can tell apart alone, and three parties can together.
+def generate_demo() -> Dataset:
+    """Generate the embedded dataset: five classes that three parties can separate together, but none alone.
 
-    What is embedded is a file, because NumPy may change its random streams; a test compares the two.
+    The package contains a file, because NumPy may change its random streams; a test compares both.
     """
     made = generate(600, 5, degree=6, homophily=0.5, signal=1.6, features=(16, 16, 16), seed=0, name="demo")
-    rounded = np.round(made.features, 2).astype(np.float32)  # two decimals: a small file, and plenty beside the noise
+    rounded = np.round(made.features, 2).astype(np.float32)  # two decimals make a small file
     return replace(made, features=rounded)

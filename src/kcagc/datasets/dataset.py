@@ -1,4 +1,4 @@
-"""What a dataset is, its file form, and how one table becomes several parties' tables."""
+"""A dataset: its contents, its file format, and its split among parties."""
 
 from __future__ import annotations
 
@@ -24,8 +24,28 @@ from kcagc.parameters import check_count
 class Dataset:
     """An attributed graph with known classes.
 
-    `adjacency` is a symmetric CSR array; `features` is CSR for the public graphs, and dense where a generated dataset
-    is; `party_columns` says how many columns each party holds, where that is part of the dataset.
+    Attributes
+    ----------
+    name : str
+        The name of the dataset.
+    adjacency : scipy.sparse.csr_array of shape (n_nodes, n_nodes)
+        The symmetric edge weights.
+    features : ndarray or scipy.sparse.csr_array of shape (n_nodes, n_features)
+        The features of all parties.
+    labels : ndarray of shape (n_nodes,)
+        The class of each node, from 0.
+    n_classes : int
+        The number of classes.
+    party_columns : tuple of int, default=()
+        The number of columns of each party; empty where the dataset defines no parties.
+    about : dict
+        The origin of the dataset.
+
+    Examples
+    --------
+    >>> from kcagc.datasets import load
+    >>> load("demo")
+    Dataset('demo', 600 nodes, 48 features, k=5)
     """
 
     name: str
@@ -38,16 +58,26 @@ class Dataset:
 
     @property
     def n_nodes(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return int(self.adjacency.shape[0])
 
     def parties(self, n_parties: int | None = None) -> list[Features]:
-        """Give each party's columns: the dataset's own split, or contiguous near-equal parts for `n_parties`."""
+        """Return the columns of each party.
+
+        Parameters
+        ----------
+        n_parties : int, default=None
+            The number of contiguous parts of near-equal width. None uses the split of the dataset.
+
+        Returns
+        -------
+        list of ndarray or scipy.sparse.csr_array
+        """
         if n_parties is None and self.party_columns:
             ends = np.cumsum(self.party_columns)
             return [self.features[:, end - width : end] for width, end in zip(self.party_columns, ends, strict=True)]
         if n_parties is None:
-            raise DataError(f"{self.name}: the number of parties must be given, the dataset names none")
+            raise DataError(f"{self.name}: this dataset defines no parties; pass n_parties")
         return split_columns(self.features, n_parties)
 
     def __repr__(self) -> str:
@@ -57,7 +87,29 @@ class Dataset:
 
 
 def split_columns(features: Features, n_parties: int) -> list[Features]:
-    """Cut a table into contiguous parts of near-equal width, the wider ones first."""
+    """Split a table into contiguous parts of near-equal width, wider parts first.
+
+    Parameters
+    ----------
+    features : array-like or sparse matrix of shape (n_nodes, n_features)
+        The table.
+    n_parties : int
+        The number of parts.
+
+    Returns
+    -------
+    list of ndarray or scipy.sparse.csr_array
+
+    Raises
+    ------
+    DataError
+        If there are fewer columns than parties.
+
+    Examples
+    --------
+    >>> [part.shape for part in split_columns(np.eye(3), 2)]
+    [(3, 2), (3, 1)]
+    """
     features = check_features(features)
     width = features.shape[1]
     check_count("n_parties", n_parties)
@@ -72,9 +124,9 @@ def split_columns(features: Features, n_parties: int) -> list[Features]:
 
 
 def read(path: Path, name: str) -> Dataset:
-    """Read the `.npz` form: CSR parts of the adjacency (`adj_*`) and the features (`feat_*`), `labels`, JSON `meta`."""
+    """Read an `.npz` file: CSR arrays of the adjacency (`adj_*`) and the features (`feat_*`), `labels`, JSON `meta`."""
     if not zipfile.is_zipfile(path):
-        raise DataError(f"{path}: not a dataset file (it is no .npz archive, or a damaged one)")
+        raise DataError(f"{path}: not a dataset file (not an .npz archive, or a damaged one)")
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             parts = {key: file[key] for key in file.files}
@@ -109,7 +161,7 @@ def read(path: Path, name: str) -> Dataset:
 
 
 def write(dataset: Dataset, path: Path) -> None:
-    """Write the `.npz` form; the file appears whole or not at all."""
+    """Write an `.npz` file; the file appears complete or not at all."""
     features = sparse.csr_array(dataset.features)
     arrays: dict[str, Any] = {
         f"{part}_{piece}": value
@@ -123,7 +175,7 @@ def write(dataset: Dataset, path: Path) -> None:
     }
     about = dataset.about | ({"party_columns": dataset.party_columns} if dataset.party_columns else {})
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")  # others may be writing the same dataset
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")  # another process may write the same dataset
     try:
         with partial.open("xb") as file:
             np.savez_compressed(file, labels=dataset.labels, meta=np.asarray(json.dumps(about)), **arrays)
