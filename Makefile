@@ -95,8 +95,7 @@ demo: $(READY) ## Three organisations and a coordinator cluster together, as fou
 	@$(BIN)/kcagc demo
 
 accuracy: $(READY) ## The baselines on the four public graphs and the protocols on Cora, beside the paper's figures (5 minutes)
-	@$(BIN)/kcagc baselines
-	@$(BIN)/python -m benchmarks.collaboration
+	@$(BIN)/python -m benchmarks.accuracy
 
 reproduce: $(READY) ## Every table and figure of the paper, or NAME=...; QUICK=1, DATASETS=cora,wiki, SEEDS=5 (hours; resumes)
 	@$(BIN)/python -m experiments.paper $(or $(NAME),all) $(if $(QUICK),--quick) \
