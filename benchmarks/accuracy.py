@@ -1,7 +1,7 @@
 """Accuracy next to the figures of the paper: AGC and GCC on the public graphs, the protocols on Cora with two parties.
 
-`make accuracy` runs this. The figures of the protocols are stored in `benchmarks/results/collaboration.json`. The paper's
-numbers need ten restarts that run to convergence; ten iterations (its Q) and a single restart are printed as well.
+`make accuracy` runs this. The figures of the protocols are stored in `benchmarks/results/collaboration.json`. The
+paper's numbers need ten restarts that run to convergence; ten iterations (its Q) and a single restart are printed too.
 """
 
 from __future__ import annotations
@@ -47,18 +47,16 @@ def main(names: tuple[str, ...], only: str | None, baseline_seeds: int, seeds: i
 def print_baselines(chosen: list[CatalogEntry], seeds: int) -> None:
     """Print a line for each graph and baseline: AGC at the paper's order, GCC at the power of its authors' rule."""
     graphs = [(facts, load(facts.name)) for facts in chosen]  # all downloads come before the first run
-    click.echo(
-        f"{'dataset':10} {'method':6} {'order':>5} {'accuracy %':>14} {'paper %':>8} {'difference':>10} ", nl=False
-    )
-    click.echo(f"{'NMI %':>6} {'F1 %':>6} {'s/run':>6}")
+    header = ("dataset", "method", "order", "accuracy %", "paper %", "difference", "NMI %", "F1 %", "s/run")
+    line = "{:8}  {:6}  {:>5}  {:>12}  {:>7}  {:>10}  {:>5}  {:>5}  {:>5}"
+    click.echo(line.format(*header))
     for facts, data in graphs:
         for method in BASELINES:
             row = baseline(facts, data, method, seeds)
-            click.echo(
-                f"{facts.name:10} {method.upper():6} {row['order']:5} {row['accuracy']:6.2f} ± "
-                f"{row['accuracy_std']:5.2f} {row['paper']:8.2f} {row['difference']:+10.2f} {row['nmi']:6.2f} "
-                f"{row['macro_f1']:6.2f} {row['seconds_per_run']:6.2f}"
-            )
+            shown = [f"{row['accuracy']:.2f} ± {row['accuracy_std']:.2f}", f"{row['paper']:.2f}"]
+            shown.append(f"{row['difference']:+.2f}")
+            shown += [f"{row[name]:.2f}" for name in ("nmi", "macro_f1", "seconds_per_run")]
+            click.echo(line.format(facts.name, method.upper(), row["order"], *shown))
 
 
 def baseline(facts: CatalogEntry, data: Dataset, method: str, seeds: int) -> dict[str, Any]:
