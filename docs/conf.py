@@ -12,20 +12,28 @@ author = "The kcagc developers"
 copyright = "The kcagc developers, Apache-2.0"  # noqa: A001 - Sphinx's word
 version = release = kcagc.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "from_code", "drawing", "plain_docstrings"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "from_code", "drawing"]
 exclude_patterns = ["_build"]
 source_suffix = {".md": "markdown"}
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+default_role = "literal"  # `code` in a docstring
+
 autodoc_typehints = "none"  # signatures carry them already
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "show-inheritance": True}
+# Every estimator of scikit-learn has methods that route metadata.
+_ROUTING = "get_metadata_routing, set_fit_request, set_predict_request, set_score_request, set_transform_request"
+autodoc_default_options = {"members": True, "show-inheritance": True, "exclude-members": _ROUTING}
 nitpicky = True
 # Types in signatures are those of NumPy, SciPy and scikit-learn, whose sites are not looked up while building.
 nitpick_ignore_regex = [(r"py:.*", r".*")]
+suppress_warnings = ["ref.python"]  # a type such as "(n_nodes, k)" names no attribute
 
 html_theme = "furo"
 html_title = f"kcagc {release}"

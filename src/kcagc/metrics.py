@@ -28,7 +28,7 @@ NAMES = {
 
 
 def accuracy(true: ArrayLike, found: ArrayLike) -> float:
-    """max_π Σ_r |class π(r) ∩ cluster r| / n: the share of correct nodes under the best one-to-one matching.
+    """`max_π Σ_r |class π(r) ∩ cluster r| / n`: the share of correct nodes under the best one-to-one matching.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def ari(true: ArrayLike, found: ArrayLike) -> float:
 
 
 def macro_f1(true: ArrayLike, found: ArrayLike) -> float:
-    """Mean over classes of 2 |class ∩ cluster| / (|class| + |cluster|) for the matched cluster, 0 without one.
+    """Mean over classes of `2 |class ∩ cluster| / (|class| + |cluster|)` for the matched cluster, 0 without one.
 
     Parameters
     ----------
