@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTHON := $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup setup-graphsage setup-peers test test-report test-wheel test-kill docs lint format demo reproduce bench accuracy lock build clean check-python check-venv
+.PHONY: help setup setup-graphsage setup-peers test test-fast test-report test-wheel test-kill docs lint format demo reproduce bench accuracy lock build clean check-python check-venv
 
 help: ## Show this help
 	@echo "make TARGET, where TARGET is one of:"
@@ -55,8 +55,18 @@ setup-peers: check-python ## Install SPU and MPyC, in .venv-spu and .venv-mpyc (
 	@'$(PYTHON)' -m venv --clear .venv-mpyc
 	@.venv-mpyc/bin/python -m pip --disable-pip-version-check install --quiet $(MPYC)
 
-test: $(READY) ## Run the tests
-	@$(BIN)/python -m pytest
+# Two workers; the tests with processes share one of them. See tests/conftest.py.
+PARALLEL := -n 2 --dist loadgroup --no-loadscope-reorder
+
+# $(call timed,COMMAND): run a command, and print how long this target took.
+timed = begin=$$(date +%s); $(1); code=$$?; end=$$(date +%s); \
+	echo "make $@: $$(( (end - begin) / 60 )) min $$(( (end - begin) % 60 )) s"; exit $$code
+
+test: $(READY) ## Run all tests
+	@$(call timed,$(BIN)/python -m pytest $(PARALLEL))
+
+test-fast: $(READY) ## Run the quick tests, with fewer random examples (90 seconds; for development)
+	@$(call timed,$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not kill and not wheel" --hypothesis-profile=fast)
 
 test-wheel: $(READY) ## Install the wheel in an empty environment and run the demo there (2 minutes)
 	@$(BIN)/python -m pytest tests/package -m wheel

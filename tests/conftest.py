@@ -17,11 +17,58 @@ if TYPE_CHECKING:
 
 DATA = "KCAGC_DATA"
 REQUIRE = "KCAGC_REQUIRE_DATA"  # set where a missing graph must fail the run instead of skipping tests
+TESTS = Path(__file__).parent
 
-settings.register_profile(
-    "kcagc", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+# Tests with real processes, real time, or long computations. `make test-fast` leaves them out, with those on the public
+# graphs; a parallel run starts with them, in this order, so that no long test is left for the end.
+SLOW = (
+    "baselines/test_published_accuracy.py",
+    "experiments/test_whole.py",
+    "documentation",
+    "kill",
+    "network",
+    "examples",
+    "cli/test_demo.py",
+    "cli/test_commands.py",
+    "cli/test_simulate.py",
+    "cli/test_watching.py",
+    "deploy/test_sixteen_processes.py",
+    "deploy/test_prediction.py",
+    "deploy/test_real_tables.py",
+    "deploy/test_deploy_page.py",
+    "experiments",
+    "benchmarks",
+    "protocol/test_equal_to_pooled.py",
+    "protocol/test_delays.py",
+    "protocol/test_history.py",
+    "baselines/test_agc.py",
+    "package/test_distribution.py",
 )
+# Tests that wait for other processes. In a parallel run they share one worker, so that each has a core of its own.
+PROCESSES = ("kill", "network", "experiments/network", "deploy/test_sixteen_processes.py", "cli/test_watching.py")
+
+_HEALTH = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile("kcagc", deadline=None, max_examples=60, suppress_health_check=_HEALTH)
+settings.register_profile("fast", deadline=None, max_examples=12, suppress_health_check=_HEALTH)
 settings.load_profile("kcagc")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark slow tests and start with them; keep the tests of a module, and all with processes, in one worker."""
+
+    def position(item: pytest.Item) -> int:
+        return next((number for number, path in enumerate(SLOW) if _lies_in(item, path)), len(SLOW))
+
+    for item in items:
+        if position(item) < len(SLOW) or item.get_closest_marker("real_data"):
+            item.add_marker(pytest.mark.slow)
+        together = "processes" if any(_lies_in(item, path) for path in PROCESSES) else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(together))
+    items.sort(key=position)
+
+
+def _lies_in(item: pytest.Item, path: str) -> bool:
+    return item.path.is_relative_to(TESTS / path)
 
 
 @pytest.fixture(autouse=True, scope="session")
