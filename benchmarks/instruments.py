@@ -20,7 +20,6 @@ from experiments.paper.network.stopwatch import Stopwatch, play_under
 
 # The first that fits counts; a name may be a package or a module.
 KINDS = {
-    "kcagc.secagg.framing": "encoding",
     "kcagc.secagg": "masking",
     "kcagc.protocol.secure_sum": "masking",
     "kcagc.protocol.packing": "encoding",

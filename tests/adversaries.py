@@ -34,10 +34,7 @@ from kcagc.protocol.party import PartyContext
 from kcagc.protocol.predict import predict_parameters, predict_party
 from kcagc.runtime import in_process
 from kcagc.runtime.driver import Driver, MemoryStore
-from kcagc.secagg.encryption import ChaCha20Poly1305
-from kcagc.secagg.framing import digest, framed
-from kcagc.secagg.identity import Identity
-from kcagc.secagg.session import Secrets
+from kcagc.secagg.keys import ChaCha20Poly1305, Identity, Secrets, digest, framed
 
 COORDINATOR = "coordinator"
 ALL_ACCEPTED = Policy(RISKS)
@@ -166,10 +163,10 @@ def together(stations: list[Driver], ledger: Ledger, enemy: Enemy | None = None)
     """Let all run, with the enemy on every wire."""
     sent: list[tuple[str, str, bytes]] = []
     opened: list[tuple[str, str, Any]] = []
-    unseal = party.unseal
+    decrypt = party.decrypt
 
-    def unsealed(pair: Any, label: bytes, box: bytes) -> bytes:
-        content = unseal(pair, label, box)
+    def decrypted(pair: Any, label: bytes, box: bytes) -> bytes:
+        content = decrypt(pair, label, box)
         opened.append((pair.other, pair.me, messages.decode_content(content, pair.other)))
         return content
 
@@ -181,7 +178,7 @@ def together(stations: list[Driver], ledger: Ledger, enemy: Enemy | None = None)
                 super().post(*one)
 
     raised = None
-    with patch.object(in_process, "MemoryNetwork", Wire), patch.object(party, "unseal", unsealed):
+    with patch.object(in_process, "MemoryNetwork", Wire), patch.object(party, "decrypt", decrypted):
         try:
             in_process.run_together(stations)
         except KcagcError as error:
@@ -364,7 +361,7 @@ class Insider:
 
     def _changed(self, to: str, box: bytes) -> bytes:
         label = framed("box", self.box_stage, self.name, to, self.about)
-        cipher = ChaCha20Poly1305(self.pairs[to].box_key(self.name, to, label))
+        cipher = ChaCha20Poly1305(self.pairs[to].encryption_key(self.name, to, label))
         content = messages.decode_content(cipher.decrypt(bytes(12), box, label), self.name)
         changed = self.edit(to, content)
         self.done += changed != content

@@ -16,7 +16,7 @@ from kcagc.protocol.answers import TIE
 from kcagc.protocol.joint_kmeans import refilled
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.parameters import RunSettings
-from kcagc.secagg.fixed_point import ONE
+from kcagc.secagg.masks import ONE
 from kcagc.simulation import simulate_fit
 
 EVERYTHING = Policy(RISKS)

@@ -15,7 +15,7 @@ from experiments.paper.store import Records
 from experiments.paper.tables import printed, spread, table
 from kcagc.datasets import split_columns
 from kcagc.disclosure.policy import LABELLED_SUMS, LOCAL_MEANS
-from kcagc.secagg.groups import TWO_PARTY_SUM
+from kcagc.secagg.masks import TWO_PARTY_SUM
 
 _ACCEPTED = (TWO_PARTY_SUM, LABELLED_SUMS, LOCAL_MEANS)
 PARTIES = 16

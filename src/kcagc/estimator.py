@@ -26,7 +26,7 @@ from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit import MergeReport
 from kcagc.protocol.parameters import PARAMETERS, AggregatorKind, Seeding, VirtualNodes, draw_seeds, settings_of
 from kcagc.protocol.predict import predict_parameters
-from kcagc.secagg.groups import TWO_PARTY_SUM
+from kcagc.secagg.masks import TWO_PARTY_SUM
 from kcagc.simulation import simulate_fit, simulate_predict
 
 Callback = Callable[[str, Progress], None]

@@ -19,8 +19,7 @@ from kcagc.protocol.party import PartyContext
 from kcagc.protocol.predict import PredictResult, predict_party
 from kcagc.runtime.driver import Driver, Watcher
 from kcagc.runtime.in_process import Chooser, run_together
-from kcagc.secagg.identity import Identity
-from kcagc.secagg.session import Secrets
+from kcagc.secagg.keys import Identity, Secrets
 
 COORDINATOR = "coordinator"
 

@@ -11,7 +11,7 @@ from kcagc.cli.main import cli
 from kcagc.deploy.config import Config
 from kcagc.errors import ParameterError
 from kcagc.protocol.parameters import Parameters, RunSettings
-from kcagc.secagg.identity import Identity
+from kcagc.secagg.keys import Identity
 
 
 @pytest.fixture(scope="module")

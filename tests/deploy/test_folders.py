@@ -271,7 +271,7 @@ def test_a_key_made_where_it_belongs_is_private_and_never_overwritten(tmp_path):
     public = made_.output.strip()
     assert re.fullmatch(r"[0-9a-f]{64}", public)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    from kcagc.secagg.identity import Identity
+    from kcagc.secagg.keys import Identity
 
     assert Identity.from_pem(path.read_bytes()).public.hex() == public
     before = path.read_bytes()

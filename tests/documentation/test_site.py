@@ -95,7 +95,7 @@ def test_the_wire_format_has_every_message_frame_and_constant(site):
     from kcagc.net import frames, grpc_options
     from kcagc.protocol import messages
     from kcagc.protocol.agreement import PROTOCOL
-    from kcagc.secagg import fixed_point, masks
+    from kcagc.secagg import masks
 
     page = _text(site / "reference" / "wire-format.html")
     for kind in (*get_args(messages.AnyMessage), *get_args(messages.EncryptedContent), *get_args(frames.AnyFrame)):
@@ -103,7 +103,7 @@ def test_the_wire_format_has_every_message_frame_and_constant(site):
         assert all(field in page for field in kind.__struct_fields__)
     for said in (PROTOCOL, frames.LINK, grpc_options.PATH, f"{frames.PART_BYTES // 1024} KiB"):
         assert said in page
-    raised = str(fixed_point.FRACTION_BITS).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    raised = str(masks.FRACTION_BITS).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
     assert f"2{raised})" in page
     assert ("two check words" in page) == (masks.CHECK_WORDS == 2)
 

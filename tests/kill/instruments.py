@@ -77,7 +77,7 @@ class Instruments:
         DurableRole.take_in = self._taking_in(DurableRole.take_in)
         run.write_results = self._around(run.write_results, "results")
         atomic._remember = self._around(atomic._remember, "file")
-        secure_sum.masked = self._masking(secure_sum.masked)
+        secure_sum.mask = self._masking(secure_sum.mask)
         party.seal = self._sealing(party.seal)
         runner._TELL = self._plan.get("tell", 4.0)  # seconds; an aggregator that restarts needs less
         if seconds := self._plan.get("slow"):

@@ -16,7 +16,7 @@ from kcagc.deploy.folders import tls_name
 from kcagc.net.frames import LINK, Challenge, Frame, Open, Welcome, decode_frame, encode_frame
 from kcagc.net.grpc_options import METHOD, PATH, REASON_KEY, SERVICE
 from kcagc.runtime.stream_handshake import _unsigned
-from kcagc.secagg.link import fresh_token, opening, welcoming
+from kcagc.secagg.keys import opening_statement, random_token, welcome_statement
 from network.roles import AGGREGATOR, PATIENCE
 
 NOTHING = (0, 0, 0)  # safe, arrived and sent of a session that has just started
@@ -65,14 +65,14 @@ class Client:
         said = {
             "link": LINK,
             "name": self.task.config.me,
-            "nonce": fresh_token(),
-            "attempt": fresh_token(),
+            "nonce": random_token(),
+            "attempt": random_token(),
             "bound": b"",
         }
         said["certificate"] = self.task.card.certificate
         said |= dict(zip(("safe", "arrived", "sent"), NOTHING, strict=True))
         said |= {"inputs": agreement.inputs(), "signature": b""} | changes
-        signed = opening(AGGREGATOR, challenge.nonce, _unsigned(Open(**said)))
+        signed = opening_statement(AGGREGATOR, challenge.nonce, _unsigned(Open(**said)))
         return Open(**{**said, "signature": (key or self.task.identity).sign(signed)})
 
     def enter(self, **changes):
@@ -132,7 +132,9 @@ class Aggregator:
     def welcome(self, nonce, opened, *, key=None, attempt=b"x" * 32, counts=NOTHING):
         """Return a signed welcome."""
         said = Welcome(attempt, *counts, b"")
-        statement = welcoming(AGGREGATOR, opening(AGGREGATOR, nonce, _unsigned(opened)), _unsigned(said))
+        statement = welcome_statement(
+            AGGREGATOR, opening_statement(AGGREGATOR, nonce, _unsigned(opened)), _unsigned(said)
+        )
         return msgspec.structs.replace(said, signature=(key or self.task.identity).sign(statement))
 
 

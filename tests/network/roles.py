@@ -19,7 +19,7 @@ from kcagc.disclosure import Ledger, Policy
 from kcagc.files.atomic import PRIVATE, write_bytes
 from kcagc.net.trial_authority import trial_authority
 from kcagc.protocol.parameters import draw_seeds
-from kcagc.secagg.identity import Identity
+from kcagc.secagg.keys import Identity
 from kcagc.simulation import simulate_fit
 
 PATIENCE = 30.0  # seconds after which a test gives up waiting

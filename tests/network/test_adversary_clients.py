@@ -7,8 +7,7 @@ from kcagc.net.frames import Ack, Missing, Open, Part, Ping, Pong, Welcome, enco
 from kcagc.net.frames import Challenge as ChallengeFrame
 from kcagc.protocol.handshake import own_hello
 from kcagc.protocol.messages import Finished, encode
-from kcagc.secagg.identity import Identity
-from kcagc.secagg.session import Secrets
+from kcagc.secagg.keys import Identity, Secrets
 from network.adversaries import Client
 from network.roles import PATIENT, Collaboration, assert_one_line
 

@@ -6,7 +6,7 @@ import pytest
 
 from kcagc.net.frames import Leave, Missing, Open, Part, Ping, Welcome, encode_frame
 from kcagc.net.grpc_options import REASON_KEY
-from kcagc.secagg.identity import Identity
+from kcagc.secagg.keys import Identity
 from network.adversaries import Aggregator, challenge
 from network.roles import AGGREGATOR, Collaboration, assert_one_line
 

@@ -7,7 +7,7 @@ import pytest
 
 from kcagc.files.atomic import PRIVATE, write_bytes
 from kcagc.net.trial_authority import CERTIFICATE_DAYS, trial_authority
-from kcagc.secagg.identity import Identity
+from kcagc.secagg.keys import Identity
 from network.adversaries import OtherServer
 from network.roles import AGGREGATOR, PATIENCE, PATIENT, Collaboration, assert_one_line
 

@@ -44,9 +44,7 @@ from kcagc.protocol.messages import (
 )
 from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.party import Party
-from kcagc.secagg.encryption import unseal
-from kcagc.secagg.framing import framed
-from kcagc.secagg.session import Fresh, statement
+from kcagc.secagg.keys import Contribution, decrypt, framed, hello_statement
 
 MODES = ("coordinator", "party")
 
@@ -99,9 +97,9 @@ def shown(hellos, name, hello):
 def signed(stage, name, *, key=None, nonce=None, by=None):
     """Sign what the holder of an identity could sign."""
     own = secrets_of(name)
-    fresh = Fresh(name, own.nonce if nonce is None else nonce, own.public if key is None else key)
+    fresh = Contribution(name, own.nonce if nonce is None else nonce, own.public if key is None else key)
     seat = stage.agreement.participant(name)
-    signature = (by or identity_of(name)).sign(statement(seat.role, stage.agreement.inputs(), fresh))
+    signature = (by or identity_of(name)).sign(hello_statement(seat.role, stage.agreement.inputs(), fresh))
     honest = own_hello(name, stage.agreement, identity_of(name), own)
     return msgspec.structs.replace(honest, nonce=fresh.nonce, key=fresh.key, signature=signature)
 
@@ -237,12 +235,12 @@ def test_labels_that_left_before_data_were_compared_do_not_open_for_who_has_othe
     pair = begin("party-2", stage.agreement, secrets_of("party-2"), hellos.hellos).pairs["party-1"]
 
     def opened(known):
-        return decode_content(unseal(pair, framed("box", "labels 1.1", "party-1", "party-2", known), box), "party-1")
+        return decode_content(decrypt(pair, framed("box", "labels 1.1", "party-1", "party-2", known), box), "party-1")
 
     shared = graph == "shared"
     assert isinstance(opened(about(data_of(3)["party-1"], shared=shared)), PackedLabels)
     for known in [b"", *([] if same else [about(theirs, shared=shared)]), about(theirs, shared=not shared)]:
-        with pytest.raises(PeerError, match="party-1: a message to party-2 does not open"):
+        with pytest.raises(PeerError, match="party-1: a message to party-2 cannot be decrypted"):
             opened(known)
     if not same:
         ended_by(outcome, AgreementError, "party-2")
@@ -257,7 +255,7 @@ def test_labels_stay_closed_even_where_a_party_passes_off_its_data_as_those_of_a
     stage.data["party-2"] = OTHER_DATA[other]()
     outcome = stage.play()
     assert type(outcome.raised) is PeerError
-    assert "does not open" in str(outcome.raised)
+    assert "cannot be decrypted" in str(outcome.raised)
     read = {(to, of) for of, to, content in outcome.opened if isinstance(content, PackedLabels)}
     assert not [both for both in read if "party-2" in both]
     assert not outcome.ledger.of("opened/")
@@ -389,7 +387,7 @@ def test_a_hello_of_an_earlier_session_is_of_no_use(mode, to):
     assert earlier.raised is None
     old = next(message for sender, _, message in earlier.messages(Hello) if sender == "party-2")
     outcome = fit(Changing(Hellos, lambda hellos: shown(hellos, "party-2", old), to=to), aggregator=mode)
-    ended_by(outcome, PeerError, "party-2" if to != "party-3" else "party-3: a message to party-1 does not open")
+    ended_by(outcome, PeerError, "party-2" if to != "party-3" else "party-3: a message to party-1 cannot be decrypted")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -413,7 +411,7 @@ def test_the_coordinators_nonce_counts_too():
     stage = Stage(parameters())
     other = own_hello(COORDINATOR, stage.agreement, identity_of(COORDINATOR), secrets_of(COORDINATOR, 5))
     enemy = Changing(Hellos, lambda hellos: shown(hellos, COORDINATOR, other), to="party-1")
-    ended_by(stage.play(enemy), PeerError, "does not open")
+    ended_by(stage.play(enemy), PeerError, "cannot be decrypted")
 
 
 @pytest.mark.parametrize("of", ["party-1", "party-3"])
@@ -458,8 +456,8 @@ def test_a_coordinator_may_not_show_a_key_as_if_it_had_data():
 def test_a_signature_made_as_a_coordinator_is_none_of_a_party():
     stage = Stage(parameters())
     own = secrets_of("party-2")
-    fresh = Fresh("party-2", own.nonce, own.public)
-    signature = identity_of("party-2").sign(statement("coordinator", stage.agreement.inputs(), fresh))
+    fresh = Contribution("party-2", own.nonce, own.public)
+    signature = identity_of("party-2").sign(hello_statement("coordinator", stage.agreement.inputs(), fresh))
     hello = msgspec.structs.replace(signed(stage, "party-2"), signature=signature)
     with pytest.raises(PeerError, match="party-2: the hello is not signed"):
         check_hello("party-1", stage.agreement, hello, "party-2")
@@ -533,7 +531,7 @@ def test_a_box_that_was_changed_on_the_way_is_refused(stage_name, position):
     outcome = fit(enemy)
     assert enemy.done == 1
     assert type(outcome.raised) is PeerError
-    assert "party-1: a message to party-3 does not open" in str(outcome.raised)
+    assert "party-1: a message to party-3 cannot be decrypted" in str(outcome.raised)
     assert "party-3" not in outcome.labels
 
 
@@ -562,7 +560,7 @@ def test_boxes_for_one_do_not_open_for_another(stage_name):
     outcome = stage.play(enemy)
     assert enemy.done == 1
     assert type(outcome.raised) is PeerError
-    assert "party-1: a message to party-2 does not open" in str(outcome.raised)
+    assert "party-1: a message to party-2 cannot be decrypted" in str(outcome.raised)
 
 
 @pytest.mark.parametrize(
@@ -575,7 +573,7 @@ def test_a_box_of_another_stage_is_of_no_use(told, instead):
         for _, receiver, message in stage.play().messages(RelayedMessages)
         if receiver == "party-2" and message.stage == instead
     )
-    for forged, words in ((old, "delivered other boxes"), (RelayedMessages(told, old.boxes), "does not open")):
+    for forged, words in ((old, "delivered other boxes"), (RelayedMessages(told, old.boxes), "cannot be decrypted")):
         enemy = Changing(
             RelayedMessages, lambda _, forged=forged: forged, to="party-2", where=lambda one: one.stage == told
         )
@@ -595,7 +593,7 @@ def test_a_box_of_an_earlier_session_is_of_no_use():
             )
         )
         assert type(outcome.raised) is PeerError
-        assert "does not open with the keys of this session" in str(outcome.raised)
+        assert "cannot be decrypted with the keys of this session" in str(outcome.raised)
 
 
 def test_a_box_cannot_be_passed_off_as_another_senders():
@@ -606,7 +604,7 @@ def test_a_box_cannot_be_passed_off_as_another_senders():
     for told in ("confirmation", "labels 1.1", "receipt"):
         outcome = fit(Changing(RelayedMessages, changed, to="party-3", where=lambda one, told=told: one.stage == told))
         assert type(outcome.raised) is PeerError
-        assert "does not open" in str(outcome.raised)
+        assert "cannot be decrypted" in str(outcome.raised)
 
 
 @pytest.mark.parametrize(

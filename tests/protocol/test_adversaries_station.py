@@ -27,7 +27,7 @@ from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import Abort, Masked, decode
 from kcagc.runtime.driver import Driver, MemoryStore
 from kcagc.runtime.in_process import run_together
-from kcagc.secagg.groups import Group
+from kcagc.secagg.masks import Group
 
 TWO, LABELLED, LOCAL = "two-party-sum", "labelled-sums", "local-means"
 

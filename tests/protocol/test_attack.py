@@ -18,8 +18,8 @@ from kcagc.protocol.cells import intersect
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.protocol.seeds import starts_from_codes
-from kcagc.secagg import shuffle
-from kcagc.secagg.fixed_point import decode, encode
+from kcagc.secagg import blinding
+from kcagc.secagg.masks import decode, encode
 from kcagc.simulation import simulate_fit
 
 K = 5
@@ -42,7 +42,7 @@ class Seen:
         )
         self.sums, self.local = [], {}
         with pytest.MonkeyPatch.context() as patch:
-            real_sum, real_local = aggregator.unmasked, fit.compute_local
+            real_sum, real_local = aggregator.open_sum, fit.compute_local
 
             def spied_sum(total, count):
                 self.sums.append(real_sum(total, count))
@@ -53,7 +53,7 @@ class Seen:
                 self.local[next(name for name in names if data[name] is one)] = found
                 return found
 
-            patch.setattr(aggregator, "unmasked", spied_sum)
+            patch.setattr(aggregator, "open_sum", spied_sum)
             patch.setattr(fit, "compute_local", spied_local)
             simulate_fit(
                 chosen, data, policy=EVERYTHING, seeds=dict.fromkeys(names, SEED), aggregator_seed=0, ledger=Ledger()
@@ -136,8 +136,8 @@ def test_the_coordinator_learns_no_more_than_a_guess_in_the_default_mode(n_parti
 def test_without_the_secret_orders_the_coordinator_would_learn_the_distances(n_parties, monkeypatch):
     """The same attack on the same sums, unshuffled: it is the shuffle that stops it."""
     monkeypatch.setattr(SecureSums, "_blinded", lambda self, stage, values: encode(values))
-    monkeypatch.setattr(shuffle.Shuffle, "apply", lambda self, values: values)
-    monkeypatch.setattr(shuffle.Shuffle, "restore_rows", lambda self, values: values)
+    monkeypatch.setattr(blinding.Shuffle, "apply", lambda self, values: values)
+    monkeypatch.setattr(blinding.Shuffle, "restore_rows", lambda self, values: values)
     seen = Seen(n_parties)
     assert seen.correlation(seen.separated()) > 0.8
 

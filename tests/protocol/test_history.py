@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from collaborations import parameters, random_parties, run_fit, spied_fit
 from kcagc.protocol import joint_kmeans
 from kcagc.protocol.answers import TIE
-from kcagc.secagg.fixed_point import ONE
+from kcagc.secagg.masks import ONE
 
 few = settings(max_examples=20)
 seeds = st.integers(0, 10_000)

@@ -15,7 +15,7 @@ from kcagc.protocol.distances import reproducible_distances
 from kcagc.protocol.joint_kmeans import refilled
 from kcagc.protocol.packing import bits_for, pack, packed_size, unpack, unpack_bits
 from kcagc.protocol.seeds import distinct, draw, random_for, starts_from_codes
-from kcagc.secagg.fixed_point import ONE, encode
+from kcagc.secagg.masks import ONE, encode
 
 
 @given(count=st.integers(1, 300), data=st.data())

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from collaborations import parameters
 from kcagc.disclosure.policy import LABELLED_SUMS, LOCAL_MEANS
 from kcagc.protocol.plan import layers, risks
-from kcagc.secagg.groups import TWO_PARTY_SUM
+from kcagc.secagg.masks import TWO_PARTY_SUM
 from kcagc.simulation import Cast
 
 

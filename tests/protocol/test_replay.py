@@ -14,7 +14,7 @@ from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import Masked, decode
 from kcagc.runtime.driver import Driver, MemoryStore
 from kcagc.runtime.in_process import run_together
-from kcagc.secagg.session import Secrets
+from kcagc.secagg.keys import Secrets
 from kcagc.simulation import Cast
 
 MODES = [

@@ -336,7 +336,7 @@ def test_clusters_of_lower_merges_are_not_early(runs):
 
 def test_a_session_that_begins_anew_tells_the_same_local_clusters(runs, monkeypatch):
     """To tell them once more tells nothing more; keys and boxes are others."""
-    told, sealed = [], protocol_party.seal
+    told, sealed = [], protocol_party.encrypt
 
     def noted(pair, label, content):
         box = sealed(pair, label, content)
@@ -344,7 +344,7 @@ def test_a_session_that_begins_anew_tells_the_same_local_clusters(runs, monkeypa
             told.append((pair.me, pair.other, content, box))
         return box
 
-    monkeypatch.setattr(protocol_party, "seal", noted)
+    monkeypatch.setattr(protocol_party, "encrypt", noted)
     first, second = runs({"method": "cells"}, 1), runs({"method": "cells"}, 2)
     for run in (first, second):
         run.play()

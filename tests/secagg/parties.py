@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from kcagc.secagg.masks import masked
-from kcagc.secagg.pairs import Pair
-from kcagc.secagg.session import Secrets
+from kcagc.secagg.keys import PairKeys, Secrets
+from kcagc.secagg.masks import mask
 
 SESSION = hashlib.sha256(b"a session").digest()
 LABEL, TRANSCRIPT = b"a label", b"a transcript"
@@ -28,10 +27,10 @@ def secrets_of(name: str, seed: object = 0) -> Secrets:
     return Secrets(*(fixed(what, name, seed) for what in ("nonce", "private", "shuffling")))
 
 
-def pairs_of(members: Sequence[str], session: bytes = SESSION) -> dict[str, list[Pair]]:
+def pairs_of(members: Sequence[str], session: bytes = SESSION) -> dict[str, list[PairKeys]]:
     """For each member, what it shares with every other; secrets are made up, as nothing here tests X25519."""
     return {
-        me: [Pair(fixed("secret", *sorted((me, other))), session, me, other) for other in members if other != me]
+        me: [PairKeys(fixed("secret", *sorted((me, other))), session, me, other) for other in members if other != me]
         for me in members
     }
 
@@ -41,7 +40,7 @@ def masked_by_all(
 ) -> dict[str, np.ndarray]:
     group = tuple(vectors)
     pairs = pairs_of(group)
-    return {name: masked(vector, pairs[name], group, label, transcript) for name, vector in vectors.items()}
+    return {name: mask(vector, pairs[name], group, label, transcript) for name, vector in vectors.items()}
 
 
 def share_of_bits_that_differ(one: np.ndarray | bytes, other: np.ndarray | bytes) -> float:

@@ -10,15 +10,14 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 from scipy.stats import chi2
 
-from kcagc.secagg.blinding import OCTAVES, factors, mixed, mixtures, shifts
-from kcagc.secagg.fixed_point import LARGEST, MAX_PARTIES, ROOM_FOR_A_SHIFT, encode, opened
-from kcagc.secagg.masks import keystream
-from kcagc.secagg.pairs import derived
+from kcagc.secagg.blinding import OCTAVES, draw_mixtures, mix_values, row_factors, row_shifts
+from kcagc.secagg.keys import derive_key
+from kcagc.secagg.masks import MAX_PARTIES, MAX_SHIFT, MAX_VALUE, encode, keystream, open_sum, with_check_words
 from secagg.parties import LABEL, SESSION, fixed, flipped
 
 KEY = fixed("group key")
 MANY = (40_000,)
-both = pytest.mark.parametrize("drawn", [factors, shifts])
+both = pytest.mark.parametrize("drawn", [row_factors, row_shifts])
 shapes = st.lists(st.integers(1, 6), min_size=1, max_size=3).map(tuple)
 keys = st.binary(min_size=32, max_size=32)
 
@@ -37,11 +36,11 @@ def parts_of_octaves(values):
 
 @given(shapes, keys, st.binary(max_size=20))
 def test_factors_lie_from_a_sixteenth_to_1_and_shifts_leave_room(shape, key, label):
-    drawn, added = factors(key, SESSION, label, shape), shifts(key, SESSION, label, shape)
+    drawn, added = row_factors(key, SESSION, label, shape), row_shifts(key, SESSION, label, shape)
     assert drawn.shape == added.shape == shape
     assert (drawn.dtype, added.dtype) == (np.float64, np.uint64)
     assert ((drawn >= 1 / 16) & (drawn < 1)).all()
-    assert (added < ROOM_FOR_A_SHIFT).all()
+    assert (added < MAX_SHIFT).all()
     assert OCTAVES == 4
 
 
@@ -50,15 +49,15 @@ def test_what_is_drawn_follows_from_the_words_of_the_key_to_the_last_bit(shape, 
     """In whole numbers and powers of two only, so that parties with other machines draw the same."""
 
     def words(purpose):
-        return keystream(derived(key, SESSION, purpose, label, *shape), math.prod(shape)).tolist()
+        return keystream(derive_key(key, SESSION, purpose, label, *shape), math.prod(shape)).tolist()
 
     factor = [math.ldexp(2**52 + (word >> 12), -53 - word % 4) for word in words("factors")]
-    assert factors(key, SESSION, label, shape).ravel().tolist() == factor
-    assert shifts(key, SESSION, label, shape).ravel().tolist() == [word % 2**54 for word in words("shifts")]
+    assert row_factors(key, SESSION, label, shape).ravel().tolist() == factor
+    assert row_shifts(key, SESSION, label, shape).ravel().tolist() == [word % 2**54 for word in words("shifts")]
 
 
 def test_every_octave_of_factors_is_as_likely_and_so_is_every_place_in_it():
-    octaves, places = parts_of_octaves(factors(KEY, SESSION, LABEL, MANY))
+    octaves, places = parts_of_octaves(row_factors(KEY, SESSION, LABEL, MANY))
     tenths = (10 * places).astype(np.int64)
     assert evenly(np.bincount(octaves, minlength=4))
     assert evenly(np.bincount(tenths, minlength=10))
@@ -67,7 +66,7 @@ def test_every_octave_of_factors_is_as_likely_and_so_is_every_place_in_it():
 
 
 def test_shifts_are_spread_evenly_from_the_first_bit_to_the_last():
-    drawn = shifts(KEY, SESSION, LABEL, MANY)
+    drawn = row_shifts(KEY, SESSION, LABEL, MANY)
     assert evenly(np.bincount((drawn >> np.uint64(49)).astype(np.int64), minlength=32))
     assert evenly(np.bincount((drawn % np.uint64(32)).astype(np.int64), minlength=32))
 
@@ -103,8 +102,8 @@ def test_everything_they_hang_on_changes_all_of_them(drawn, change):
 
 
 def test_factors_and_shifts_have_nothing_to_do_with_each_other():
-    octaves, places = parts_of_octaves(factors(KEY, SESSION, LABEL, MANY))
-    eighths = (shifts(KEY, SESSION, LABEL, MANY) >> np.uint64(51)).astype(np.int64)
+    octaves, places = parts_of_octaves(row_factors(KEY, SESSION, LABEL, MANY))
+    eighths = (row_shifts(KEY, SESSION, LABEL, MANY) >> np.uint64(51)).astype(np.int64)
     assert evenly(np.bincount(8 * octaves + eighths, minlength=32))
     assert evenly(np.bincount(8 * (8 * places).astype(np.int64) + eighths, minlength=64))
 
@@ -113,27 +112,27 @@ def test_factors_and_shifts_have_nothing_to_do_with_each_other():
 @example(np.array([[0.0, 5e-324, 1.0, 1.0 + 2.0**-52, 4.0]] * 4), KEY)
 def test_no_two_values_of_a_row_change_their_order(values, key):
     order = np.argsort(values, axis=1)
-    words = encode(values * factors(key, SESSION, LABEL, (4, 1)))
-    for blinded in (words, words + shifts(key, SESSION, LABEL, (4, 1))):
+    words = encode(values * row_factors(key, SESSION, LABEL, (4, 1)))
+    for blinded in (words, words + row_shifts(key, SESSION, LABEL, (4, 1))):
         ordered = np.take_along_axis(blinded.view(np.int64), order, axis=1)
         assert (ordered[:, :-1] <= ordered[:, 1:]).all()
 
 
 @given(arrays(np.float64, (4, 2), elements=st.floats(2.0**-8, 4)), keys)
 def test_factors_leave_the_ratio_of_two_values_as_it_is(values, key):
-    words = encode(values * factors(key, SESSION, LABEL, (4, 1))).view(np.int64)
+    words = encode(values * row_factors(key, SESSION, LABEL, (4, 1))).view(np.int64)
     assert np.allclose(words[:, 0] / words[:, 1], values[:, 0] / values[:, 1], rtol=2.0**-28, atol=0)
 
 
 @given(keys)
 def test_a_value_within_the_bound_stays_within_it(key):
-    largest = np.nextafter(LARGEST, 0)
+    largest = np.nextafter(MAX_VALUE, 0)
     for value in (largest, -largest):
-        encode(np.full((8, 1), value) * factors(key, SESSION, LABEL, (8, 1)))
+        encode(np.full((8, 1), value) * row_factors(key, SESSION, LABEL, (8, 1)))
 
 
 def test_shares_of_several_parties_are_multiplied_alike():
-    drawn = factors(KEY, SESSION, LABEL, (6, 1))
+    drawn = row_factors(KEY, SESSION, LABEL, (6, 1))
     shares = np.random.default_rng(0).uniform(0, 1, (3, 6, 4))
     together = sum(encode(share * drawn).view(np.int64) for share in shares)
     assert np.abs(together - shares.sum(axis=0) * drawn * 2.0**44).max() < 8
@@ -142,7 +141,7 @@ def test_shares_of_several_parties_are_multiplied_alike():
 
 @given(keys, st.integers(0, 20), st.integers(1, 50), st.binary(max_size=20))
 def test_mixtures_are_of_rows_that_are_there_with_shares_from_0_to_1(key, count, among, label):
-    first, second, share = mixtures(key, SESSION, label, count, among)
+    first, second, share = draw_mixtures(key, SESSION, label, count, among)
     assert first.shape == second.shape == share.shape == (count,)
     for positions in (first, second):
         assert ((positions >= 0) & (positions < among)).all()
@@ -150,7 +149,7 @@ def test_mixtures_are_of_rows_that_are_there_with_shares_from_0_to_1(key, count,
 
 
 def test_all_mixtures_are_equally_likely():
-    first, second, share = mixtures(KEY, SESSION, LABEL, 40_000, 6)
+    first, second, share = draw_mixtures(KEY, SESSION, LABEL, 40_000, 6)
     assert evenly(np.bincount(6 * first + second, minlength=36))
     assert evenly(np.bincount(10 * first + (10 * share).astype(np.int64), minlength=60))
     assert evenly(np.bincount(10 * second + (10 * share).astype(np.int64), minlength=60))
@@ -161,7 +160,7 @@ def test_all_mixtures_are_equally_likely():
 )
 def test_mixtures_change_with_label_key_and_session(change):
     plain = {"key": KEY, "session": SESSION, "label": LABEL, "count": 50, "among": 1_000}
-    for one, other in zip(mixtures(**plain), mixtures(**plain | change), strict=True):
+    for one, other in zip(draw_mixtures(**plain), draw_mixtures(**plain | change), strict=True):
         assert (one != other).mean() > 0.9
 
 
@@ -171,19 +170,19 @@ lists = arrays(np.float64, st.integers(1, 30), elements=st.floats(-(2.0**14), 2.
 @given(lists, keys, st.binary(max_size=20))
 def test_every_mixed_value_lies_between_two_of_the_values_and_they_are_left_as_they_were(values, key, label):
     before = values.copy()
-    found = mixed(key, SESSION, label, values)
+    found = mix_values(key, SESSION, label, values)
     assert_array_equal(values, before)
     assert found.shape == values.shape
     rounding = 2.0**-37
     assert found.min() >= values.min() - rounding
     assert found.max() <= values.max() + rounding
-    assert_array_equal(found, mixed(key, SESSION, label, values))  # the same for all who have the key
+    assert_array_equal(found, mix_values(key, SESSION, label, values))  # the same for all who have the key
 
 
 @given(keys, st.integers(2, 40))
 def test_a_mixed_value_is_of_the_two_at_the_same_distances_for_all(key, count):
     """Mixtures of unit vectors are the shares themselves: two in each row, at fixed distances, that make one."""
-    shares = np.stack([mixed(key, SESSION, LABEL, unit) for unit in np.eye(count)], axis=1)
+    shares = np.stack([mix_values(key, SESSION, LABEL, unit) for unit in np.eye(count)], axis=1)
     assert ((shares >= 0) & (shares <= 1)).all()
     assert np.allclose(shares.sum(axis=1), 1, rtol=0, atol=2.0**-50)
     distances = (np.arange(count)[:, None] - np.arange(count)) % count
@@ -194,8 +193,8 @@ def test_a_mixed_value_is_of_the_two_at_the_same_distances_for_all(key, count):
 def test_sums_of_mixtures_are_mixtures_of_sums(parties, count, key, chance):
     """To rounding: each party mixes its own values, and the receiver sees what mixing the sums would have given."""
     own = np.array([[chance.uniform(-4, 4) for _ in range(count)] for _ in range(parties)])
-    together = sum(mixed(key, SESSION, LABEL, values) for values in own)
-    assert np.abs(together - mixed(key, SESSION, LABEL, own.sum(axis=0))).max() < 2.0**-46
+    together = sum(mix_values(key, SESSION, LABEL, values) for values in own)
+    assert np.abs(together - mix_values(key, SESSION, LABEL, own.sum(axis=0))).max() < 2.0**-46
 
 
 @pytest.mark.parametrize(
@@ -203,7 +202,7 @@ def test_sums_of_mixtures_are_mixtures_of_sums(parties, count, key, chance):
 )
 def test_mixed_values_change_with_label_key_and_session(change):
     plain = {"key": KEY, "session": SESSION, "label": LABEL, "values": np.random.default_rng(0).normal(size=200)}
-    one, other = mixed(**plain), mixed(**plain | change)
+    one, other = mix_values(**plain), mix_values(**plain | change)
     assert (one != other).all()
     assert abs(np.corrcoef(one, other)[0, 1]) < 0.4
 
@@ -211,7 +210,7 @@ def test_mixed_values_change_with_label_key_and_session(change):
 def test_any_two_of_the_values_are_mixed_equally_often_and_in_any_shares():
     """Mixtures of unit vectors show which two it were: of nine pairs, three are of one value with itself."""
     units = np.stack(
-        [[mixed(KEY, SESSION, b"sum %d" % number, unit)[0] for unit in np.eye(3)] for number in range(4_000)]
+        [[mix_values(KEY, SESSION, b"sum %d" % number, unit)[0] for unit in np.eye(3)] for number in range(4_000)]
     )
     lower, found = (units > 0).argmax(axis=1), (units > 0).sum(axis=1)
     share = units[np.arange(len(units)), lower]
@@ -221,6 +220,6 @@ def test_any_two_of_the_values_are_mixed_equally_often_and_in_any_shares():
 
 
 def test_a_shift_fits_into_the_sum_of_all_parties_at_the_bound():
-    largest = encode(np.full(100, np.nextafter(LARGEST, 0)))
-    total = sum([largest] * MAX_PARTIES, np.zeros(100, dtype=np.uint64)) + np.uint64(ROOM_FOR_A_SHIFT - 1)
-    assert opened(total, MAX_PARTIES) is not None
+    largest = encode(np.full(100, np.nextafter(MAX_VALUE, 0)))
+    total = sum([largest] * MAX_PARTIES, np.zeros(100, dtype=np.uint64)) + np.uint64(MAX_SHIFT - 1)
+    assert open_sum(with_check_words(total), MAX_PARTIES).max() < 2**63

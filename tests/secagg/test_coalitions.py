@@ -13,8 +13,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from kcagc.secagg import masks
-from kcagc.secagg.fixed_point import encode
-from kcagc.secagg.masks import CHECK_WORDS, keystream, masked
+from kcagc.secagg.masks import CHECK_WORDS, encode, keystream, mask
 from secagg.parties import LABEL, TRANSCRIPT, pairs_of, total_of
 
 LENGTH = 6
@@ -61,13 +60,13 @@ def with_the_same_sum(inputs, honest, seed):
 
 def view(group, colluders, pairs, inputs):
     """What honest parties send, and everything that colluders hold or can derive: bytes in a fixed order."""
-    seen = [masked(inputs[name], pairs[name], group, LABEL, TRANSCRIPT) for name in honest_in(group, colluders)]
+    seen = [mask(inputs[name], pairs[name], group, LABEL, TRANSCRIPT) for name in honest_in(group, colluders)]
     for name in colluders:
-        seen += [inputs[name], masked(inputs[name], pairs[name], group, LABEL, TRANSCRIPT)]
+        seen += [inputs[name], mask(inputs[name], pairs[name], group, LABEL, TRANSCRIPT)]
         for pair in pairs[name]:
             key = pair.mask_key(group, LABEL, LENGTH, TRANSCRIPT)
             seen += [key, masks.keystream(key, LENGTH + CHECK_WORDS)]
-            seen += [pair.box_key(pair.me, pair.other, LABEL), pair.box_key(pair.other, pair.me, LABEL)]
+            seen += [pair.encryption_key(pair.me, pair.other, LABEL), pair.encryption_key(pair.other, pair.me, LABEL)]
     return [bytes(part) for part in seen]
 
 
@@ -112,7 +111,7 @@ def test_colluders_can_derive_no_stream_between_honest_parties(group, colluders,
     used = []
     monkeypatch.setattr(masks, "keystream", lambda key, n_words: (used.append(key), keystream(key, n_words))[1])
     for name in colluders:
-        masked(inputs[name], pairs[name], group, LABEL, TRANSCRIPT)
+        mask(inputs[name], pairs[name], group, LABEL, TRANSCRIPT)
     between_honest = {key for both, key in keys.items() if not both & set(colluders)}
     assert set(used) == set(keys.values()) - between_honest
     n_honest = len(group) - len(colluders)
@@ -128,7 +127,7 @@ def test_every_pair_of_honest_parties_hides_both_of_them(group, colluders, monke
         for name in (one, other):
             seen = used.setdefault(name, [])
             monkeypatch.setattr(masks, "keystream", lambda key, n, seen=seen: (seen.append(key), keystream(key, n))[1])
-            masked(inputs[name], pairs[name], group, LABEL, TRANSCRIPT)
+            mask(inputs[name], pairs[name], group, LABEL, TRANSCRIPT)
         shared = set(used[one]) & set(used[other])
         assert shared == {mask_keys(group, pairs)[frozenset((one, other))]}
 
@@ -137,9 +136,9 @@ def test_every_pair_of_honest_parties_hides_both_of_them(group, colluders, monke
 def test_a_coalition_does_learn_the_sum_of_the_honest(group, colluders):
     pairs, inputs = pairs_of(group), inputs_of(group, 1)
     honest = honest_in(group, colluders)
-    total = total_of(masked(inputs[name], pairs[name], group, LABEL, TRANSCRIPT) for name in honest)
+    total = total_of(mask(inputs[name], pairs[name], group, LABEL, TRANSCRIPT) for name in honest)
     for name in colluders:
-        total += masked(np.zeros(LENGTH, dtype=np.uint64), pairs[name], group, LABEL, TRANSCRIPT)
+        total += mask(np.zeros(LENGTH, dtype=np.uint64), pairs[name], group, LABEL, TRANSCRIPT)
     assert_array_equal(total[:LENGTH], total_of(inputs[name] for name in honest))
     assert not total[LENGTH:].any()
 
@@ -148,7 +147,7 @@ def test_a_coalition_does_learn_the_sum_of_the_honest(group, colluders):
 def test_all_others_together_do_see_the_last_one(victim):
     """Why L - 2: against everybody else, no masks can help."""
     pairs, inputs = pairs_of(NAMES), inputs_of(NAMES, 2)
-    seen = masked(inputs[victim], pairs[victim], NAMES, LABEL, TRANSCRIPT)
+    seen = mask(inputs[victim], pairs[victim], NAMES, LABEL, TRANSCRIPT)
     for name in NAMES:
         if name != victim:
             (pair,) = (pair for pair in pairs[name] if pair.other == victim)

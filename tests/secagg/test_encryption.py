@@ -5,71 +5,70 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcagc.errors import PeerError
-from kcagc.secagg.encryption import seal, unseal
-from kcagc.secagg.pairs import Pair
+from kcagc.secagg.keys import PairKeys, decrypt, encrypt
 from secagg.parties import LABEL, SESSION, fixed, flipped, share_of_bits_that_differ
 
 SECRET = fixed("secret")
-BANK, SHOP = Pair(SECRET, SESSION, "bank", "shop"), Pair(SECRET, SESSION, "shop", "bank")
+BANK, SHOP = PairKeys(SECRET, SESSION, "bank", "shop"), PairKeys(SECRET, SESSION, "shop", "bank")
 CONTENT = b"what the relay must not read"
-BOX = seal(BANK, LABEL, CONTENT)
-REFUSED = "^bank: a message to shop does not open"
+BOX = encrypt(BANK, LABEL, CONTENT)
+REFUSED = "^bank: a message to shop cannot be decrypted"
 
 
 @given(st.binary(max_size=300), st.binary(max_size=60))
 def test_a_box_opens_for_the_other_and_is_sixteen_bytes_longer(content, label):
-    box = seal(BANK, label, content)
-    assert unseal(SHOP, label, box) == content
+    box = encrypt(BANK, label, content)
+    assert decrypt(SHOP, label, box) == content
     assert len(box) == len(content) + 16
 
 
 def test_any_flipped_bit_is_noticed():
     for bit in range(8 * len(BOX)):
         with pytest.raises(PeerError, match=REFUSED):
-            unseal(SHOP, LABEL, flipped(BOX, bit))
+            decrypt(SHOP, LABEL, flipped(BOX, bit))
 
 
 def test_a_box_cut_anywhere_is_noticed():
     for size in range(len(BOX)):
         for part in (BOX[:size], BOX[len(BOX) - size :]):
             with pytest.raises(PeerError, match=REFUSED):
-                unseal(SHOP, LABEL, part)
+                decrypt(SHOP, LABEL, part)
 
 
 @given(st.binary(max_size=100))
 def test_bytes_that_nobody_sealed_do_not_open(box):
     with pytest.raises(PeerError, match=REFUSED):
-        unseal(SHOP, LABEL, box)
+        decrypt(SHOP, LABEL, box)
 
 
 @given(st.binary(max_size=30).filter(lambda label: label != LABEL))
 def test_another_label_does_not_open_a_box(label):
     with pytest.raises(PeerError, match=REFUSED):
-        unseal(SHOP, label, BOX)
+        decrypt(SHOP, label, BOX)
 
 
 @pytest.mark.parametrize(
     "pair",
     [
         BANK,
-        Pair(SECRET, SESSION, "telecom", "bank"),
-        Pair(SECRET, SESSION, "shop", "telecom"),
-        Pair(SECRET, fixed("another session"), "shop", "bank"),
-        Pair(fixed("another secret"), SESSION, "shop", "bank"),
-        *(Pair(flipped(SECRET, bit), SESSION, "shop", "bank") for bit in (0, 100, 255)),
-        *(Pair(SECRET, flipped(SESSION, bit), "shop", "bank") for bit in (0, 100, 255)),
+        PairKeys(SECRET, SESSION, "telecom", "bank"),
+        PairKeys(SECRET, SESSION, "shop", "telecom"),
+        PairKeys(SECRET, fixed("another session"), "shop", "bank"),
+        PairKeys(fixed("another secret"), SESSION, "shop", "bank"),
+        *(PairKeys(flipped(SECRET, bit), SESSION, "shop", "bank") for bit in (0, 100, 255)),
+        *(PairKeys(SECRET, flipped(SESSION, bit), "shop", "bank") for bit in (0, 100, 255)),
     ],
     ids=lambda pair: f"{pair.me}-{pair.other}",
 )
 def test_nobody_else_opens_a_box_not_even_its_sender(pair):
-    with pytest.raises(PeerError, match=f"^{pair.other}: a message to {pair.me} does not open"):
-        unseal(pair, LABEL, BOX)
+    with pytest.raises(PeerError, match=f"^{pair.other}: a message to {pair.me} cannot be decrypted"):
+        decrypt(pair, LABEL, BOX)
 
 
 @given(st.binary(min_size=64, max_size=64), st.binary(min_size=64, max_size=64))
 def test_a_box_says_nothing_about_its_content(one, other):
     """Not equal to it, and not alike for contents that are alike: a key for each label makes each box new."""
-    sealed = [seal(BANK, b"label 1", one), seal(BANK, b"label 2", one), seal(BANK, b"label 3", other)]
+    sealed = [encrypt(BANK, b"label 1", one), encrypt(BANK, b"label 2", one), encrypt(BANK, b"label 3", other)]
     for first in range(3):
         assert abs(share_of_bits_that_differ(sealed[first][:64], one) - 0.5) < 0.2
         for second in range(first):
@@ -77,12 +76,12 @@ def test_a_box_says_nothing_about_its_content(one, other):
 
 
 def test_the_two_directions_give_different_boxes():
-    assert abs(share_of_bits_that_differ(BOX, seal(SHOP, LABEL, CONTENT)) - 0.5) < 0.15
+    assert abs(share_of_bits_that_differ(BOX, encrypt(SHOP, LABEL, CONTENT)) - 0.5) < 0.15
 
 
 def test_the_refusal_shows_nothing_of_the_box_and_no_cause_but_the_tag():
     with pytest.raises(PeerError) as caught:
-        unseal(SHOP, LABEL, flipped(BOX, 0))
+        decrypt(SHOP, LABEL, flipped(BOX, 0))
     text = str(caught.value)
     assert CONTENT.decode() not in text
     assert SECRET.hex()[:8] not in text

@@ -9,18 +9,19 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.testing import assert_array_equal
 
-from kcagc.errors import DataError, ParameterError
-from kcagc.secagg.fixed_point import (
+from kcagc.errors import DataError, ParameterError, PeerError
+from kcagc.secagg.masks import (
     FRACTION_BITS,
-    LARGEST,
     MAX_PARTIES,
+    MAX_SHIFT,
+    MAX_VALUE,
     ONE,
-    ROOM_FOR_A_SHIFT,
     decode,
     encode,
-    opened,
+    open_sum,
+    with_check_words,
 )
-from kcagc.secagg.masks import summed, with_check
+from secagg.parties import total_of
 
 JUST_BELOW = float(np.nextafter(2.0**14, 0))
 allowed = st.floats(-JUST_BELOW, JUST_BELOW)
@@ -36,9 +37,9 @@ def exact_sum(parties, place):
 
 
 def test_the_constants_of_the_protocol_are_these():
-    assert (FRACTION_BITS, ONE, LARGEST, MAX_PARTIES) == (44, 2**44, 2.0**14, 16)
-    assert ROOM_FOR_A_SHIFT == 2**54
-    assert MAX_PARTIES * LARGEST * ONE + ROOM_FOR_A_SHIFT < 2**63
+    assert (FRACTION_BITS, ONE, MAX_VALUE, MAX_PARTIES) == (44, 2**44, 2.0**14, 16)
+    assert MAX_SHIFT == 2**54
+    assert MAX_PARTIES * MAX_VALUE * ONE + MAX_SHIFT < 2**63
 
 
 @given(arrays(np.float64, array_shapes(max_dims=3, max_side=5), elements=allowed))
@@ -54,7 +55,7 @@ def test_every_value_below_the_bound_is_taken_and_rounded_to_the_nearest(values)
 @given(arrays(np.float64, st.integers(0, 6), elements=allowed), forbidden, st.data())
 def test_one_value_out_of_bounds_is_enough_to_refuse(values, bad, data):
     place = data.draw(st.integers(0, len(values)))
-    with pytest.raises(DataError, match="not below 16384, the protocol's bound"):
+    with pytest.raises(DataError, match="not below 16384, the bound of the protocol"):
         encode(np.insert(values, place, bad))
 
 
@@ -62,14 +63,14 @@ def test_one_value_out_of_bounds_is_enough_to_refuse(values, bad, data):
 @example([np.full(4, JUST_BELOW)] * 16)
 @example([np.full(4, 3 * 2.0**-45)] * 16)
 def test_the_error_of_a_sum_is_at_most_half_a_unit_for_each_party(parties):
-    sums = summed([with_check(encode(values)) for values in parties], len(parties))
+    sums = open_sum(total_of([with_check_words(encode(values)) for values in parties]), len(parties))
     for place, found in enumerate(sums.tolist()):
         assert abs(Fraction(found, 2**44) - exact_sum(parties, place)) <= len(parties) * Fraction(1, 2**45)
 
 
 @given(st.lists(arrays(np.float64, 4, elements=st.floats(-31.9, 31.9)), min_size=1, max_size=16))
 def test_below_512_reading_the_sum_adds_no_error(parties):
-    decoded = decode(summed([with_check(encode(values)) for values in parties], len(parties)))
+    decoded = decode(open_sum(total_of([with_check_words(encode(values)) for values in parties]), len(parties)))
     for place, found in enumerate(decoded.tolist()):
         assert abs(Fraction(found) - exact_sum(parties, place)) <= len(parties) * Fraction(1, 2**45)
 
@@ -83,7 +84,7 @@ def test_reading_a_sum_gives_the_float_that_is_nearest_to_it(total):
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_sixteen_parties_at_the_bound_do_not_overflow(sign):
-    sums = summed([with_check(encode(np.full(3, sign * JUST_BELOW)))] * 16, 16)
+    sums = open_sum(total_of([with_check_words(encode(np.full(3, sign * JUST_BELOW)))] * 16), 16)
     assert sums.dtype == np.int64
     assert sums.tolist() == [sign * 16 * int(JUST_BELOW * 2**44)] * 3
     assert_array_equal(decode(sums), np.full(3, sign * 16 * JUST_BELOW))
@@ -99,25 +100,26 @@ def test_sixteen_parties_at_the_bound_do_not_overflow(sign):
 @example(16, -(2**63))
 def test_what_the_parties_cannot_add_up_to_is_not_opened(n_parties, total):
     words = np.array([0, total, 0], dtype=np.int64).view(np.uint64)
-    found = opened(words, n_parties)
-    if abs(total) <= n_parties * 2**58 + ROOM_FOR_A_SHIFT:
-        assert found.tolist() == [0, total, 0]
+    if abs(total) <= n_parties * 2**58 + MAX_SHIFT:
+        assert open_sum(with_check_words(words), n_parties).tolist() == [0, total, 0]
     else:
-        assert found is None
+        with pytest.raises(PeerError, match="do not cancel"):
+            open_sum(with_check_words(words), n_parties)
 
 
 @given(st.integers(1, 16), st.integers(1, 2**62 - 2**54 - 1))
 def test_one_word_beyond_the_bound_hides_the_whole_sum(n_parties, excess):
-    words = np.array([1, n_parties * 2**58 + ROOM_FOR_A_SHIFT + excess], dtype=np.uint64)
-    assert opened(words, n_parties) is None
-    assert opened(np.negative(words), n_parties) is None
+    words = np.array([1, n_parties * 2**58 + MAX_SHIFT + excess], dtype=np.uint64)
+    for signed in (words, np.negative(words)):
+        with pytest.raises(PeerError, match="do not cancel"):
+            open_sum(with_check_words(signed), n_parties)
 
 
 def test_an_empty_sum_opens():
-    assert opened(encode(np.zeros(0)), 2).tolist() == []
+    assert open_sum(with_check_words(encode(np.zeros(0))), 2).tolist() == []
 
 
 @pytest.mark.parametrize("n_parties", [-1, 0, 17])
 def test_a_sum_of_too_few_or_too_many_is_refused(n_parties):
     with pytest.raises(ParameterError, match=f"a sum of {n_parties} parties"):
-        opened(encode(np.zeros(1)), n_parties)
+        open_sum(with_check_words(encode(np.zeros(1))), n_parties)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcagc.secagg.framing import digest, framed
+from kcagc.secagg.keys import digest, framed
 
 numbers = st.integers(-(2**63), 2**63 - 1)
 fields = st.lists(st.one_of(st.text(), st.binary(), numbers), max_size=6)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcagc.errors import ParameterError, PolicyError
-from kcagc.secagg.groups import TWO_PARTY_SUM, Group
+from kcagc.secagg.masks import TWO_PARTY_SUM, Group
 from secagg.parties import names
 
 
@@ -63,7 +63,7 @@ def test_three_or_more_need_no_acceptance(members):
     "members", [(), ("bank",), ("bank", "bank"), ("bank", "shop", "bank"), ("shop", "bank", "bank")]
 )
 def test_a_group_of_one_or_with_a_member_twice_is_refused(members, aggregator):
-    with pytest.raises(ParameterError, match=r"group all: a sum needs two different parties at least"):
+    with pytest.raises(ParameterError, match=r"group all: a sum needs at least two different parties"):
         Group(members, aggregator)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcagc.secagg.identity import KEY_BYTES, SIGNATURE_BYTES, Identity, signed_by, sound
+from kcagc.secagg.keys import KEY_BYTES, SIGNATURE_BYTES, Identity, is_identity_key, verify
 from secagg.parties import fixed, flipped
 
 IDENTITY = Identity(fixed("identity"))
@@ -17,7 +17,7 @@ def test_what_is_signed_verifies_with_the_public_half(statement, private):
     identity = Identity(private)
     signature = identity.sign(statement)
     assert (len(identity.public), len(signature)) == (KEY_BYTES, SIGNATURE_BYTES)
-    assert signed_by(identity.public, statement, signature)
+    assert verify(identity.public, statement, signature)
     assert Identity(identity.private).public == identity.public
 
 
@@ -26,19 +26,19 @@ def test_the_sizes_are_those_of_ed25519():
 
 
 def test_any_changed_bit_of_key_statement_or_signature_is_noticed():
-    assert signed_by(IDENTITY.public, STATEMENT, SIGNATURE)
+    assert verify(IDENTITY.public, STATEMENT, SIGNATURE)
     for bit in range(8 * SIGNATURE_BYTES):
-        assert not signed_by(IDENTITY.public, STATEMENT, flipped(SIGNATURE, bit)), f"bit {bit} of the signature"
+        assert not verify(IDENTITY.public, STATEMENT, flipped(SIGNATURE, bit)), f"bit {bit} of the signature"
     for bit in range(8 * len(STATEMENT)):
-        assert not signed_by(IDENTITY.public, flipped(STATEMENT, bit), SIGNATURE), f"bit {bit} of the statement"
+        assert not verify(IDENTITY.public, flipped(STATEMENT, bit), SIGNATURE), f"bit {bit} of the statement"
     for bit in range(8 * KEY_BYTES):
-        assert not signed_by(flipped(IDENTITY.public, bit), STATEMENT, SIGNATURE), f"bit {bit} of the key"
+        assert not verify(flipped(IDENTITY.public, bit), STATEMENT, SIGNATURE), f"bit {bit} of the key"
 
 
 @given(st.binary(max_size=80), st.binary(max_size=80))
 def test_keys_and_signatures_of_any_bytes_are_no_signature_and_no_crash(public, signature):
-    assert signed_by(public, STATEMENT, SIGNATURE) == (public == IDENTITY.public)
-    assert signed_by(IDENTITY.public, STATEMENT, signature) == (signature == SIGNATURE)
+    assert verify(public, STATEMENT, SIGNATURE) == (public == IDENTITY.public)
+    assert verify(IDENTITY.public, STATEMENT, signature) == (signature == SIGNATURE)
 
 
 def test_new_identities_are_all_different():
@@ -76,8 +76,8 @@ def test_a_key_for_which_anybody_can_sign_signs_nothing(key, sign):
     """The points of small order, also where the coordinate is written with the prime added."""
     public = bytearray.fromhex(key)
     public[-1] |= sign
-    assert not sound(bytes(public))
-    assert not signed_by(bytes(public), b"anything", bytes(public) + bytes(32))
+    assert not is_identity_key(bytes(public))
+    assert not verify(bytes(public), b"anything", bytes(public) + bytes(32))
 
 
 def test_the_keys_of_small_order_are_those_that_the_curve_has():

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from kcagc.secagg.keys import PairKeys, derive_key
 from kcagc.secagg.masks import keystream
-from kcagc.secagg.pairs import Pair, derived
 from secagg.parties import LABEL, SESSION, TRANSCRIPT, fixed, flipped, share_of_bits_that_differ
 
 SECRET = fixed("secret")
@@ -24,11 +24,11 @@ BOX = {"secret": SECRET, "session": SESSION, "sender": "bank", "receiver": "shop
 
 
 def mask_key(secret, session, me, other, group, label, length, transcript):
-    return Pair(secret, session, me, other).mask_key(group, label, length, transcript)
+    return PairKeys(secret, session, me, other).mask_key(group, label, length, transcript)
 
 
 def box_key(secret, session, sender, receiver, label):
-    return Pair(secret, session, sender, receiver).box_key(sender, receiver, label)
+    return PairKeys(secret, session, sender, receiver).encryption_key(sender, receiver, label)
 
 
 def stream_of(key_of, inputs):
@@ -117,58 +117,59 @@ def test_no_input_of_a_box_key_can_be_left_out(change):
 )
 def test_both_of_a_pair_derive_the_same(me, other, group, label, length, transcript, what):
     assume(me != other)
-    mine, theirs = Pair(SECRET, SESSION, me, other), Pair(SECRET, SESSION, other, me)
+    mine, theirs = PairKeys(SECRET, SESSION, me, other), PairKeys(SECRET, SESSION, other, me)
     group = tuple(group)
     assert mine.mask_key(group, label, length, transcript) == theirs.mask_key(group, label, length, transcript)
-    assert mine.box_key(me, other, label) == theirs.box_key(me, other, label)
+    assert mine.encryption_key(me, other, label) == theirs.encryption_key(me, other, label)
     assert mine.fingerprint(what, label) == theirs.fingerprint(what, label)
 
 
 @given(st.text(), st.text())
 def test_what_one_adds_the_other_takes_away(me, other):
     assume(me != other)
-    mine, theirs = Pair(SECRET, SESSION, me, other), Pair(SECRET, SESSION, other, me)
+    mine, theirs = PairKeys(SECRET, SESSION, me, other), PairKeys(SECRET, SESSION, other, me)
     assert {mine.sign, theirs.sign} == {1, -1}
     assert mine.sign == (1 if me == min(me, other) else -1)
 
 
 def test_the_two_directions_of_a_box_have_different_keys():
-    pair = Pair(SECRET, SESSION, "bank", "shop")
+    pair = PairKeys(SECRET, SESSION, "bank", "shop")
     assert looks_unrelated(
-        keystream(pair.box_key("bank", "shop", LABEL), 64), keystream(pair.box_key("shop", "bank", LABEL), 64)
+        keystream(pair.encryption_key("bank", "shop", LABEL), 64),
+        keystream(pair.encryption_key("shop", "bank", LABEL), 64),
     )
 
 
 def test_every_purpose_has_keys_of_its_own():
-    pair = Pair(SECRET, SESSION, "bank", "shop")
+    pair = PairKeys(SECRET, SESSION, "bank", "shop")
     keys = {
         SECRET,
         SESSION,
         pair.mask_key(("bank", "shop"), LABEL, 1, b""),
         pair.mask_key((), LABEL, 1, b""),
-        pair.box_key("bank", "shop", LABEL),
-        derived(SECRET, SESSION, "fingerprint", "bank", "shop", "a label"),
-        derived(SECRET, SESSION),
-        derived(SECRET, SESSION, "shuffle", LABEL, 1, 1, 1),
+        pair.encryption_key("bank", "shop", LABEL),
+        derive_key(SECRET, SESSION, "fingerprint", "bank", "shop", "a label"),
+        derive_key(SECRET, SESSION),
+        derive_key(SECRET, SESSION, "shuffle", LABEL, 1, 1, 1),
     }
     assert len(keys) == 8
 
 
 @given(st.binary(max_size=64), st.binary(max_size=64))
 def test_a_fingerprint_compares_data_within_a_pair_and_a_session_only(one, other):
-    pair = Pair(SECRET, SESSION, "bank", "shop")
+    pair = PairKeys(SECRET, SESSION, "bank", "shop")
     assert (pair.fingerprint("ids", one) == pair.fingerprint("ids", other)) == (one == other)
     elsewhere = [
         pair.fingerprint("graph", one),
-        Pair(SECRET, fixed("another session"), "bank", "shop").fingerprint("ids", one),
-        Pair(fixed("another secret"), SESSION, "bank", "shop").fingerprint("ids", one),
-        Pair(SECRET, SESSION, "bank", "telecom").fingerprint("ids", one),
+        PairKeys(SECRET, fixed("another session"), "bank", "shop").fingerprint("ids", one),
+        PairKeys(fixed("another secret"), SESSION, "bank", "shop").fingerprint("ids", one),
+        PairKeys(SECRET, SESSION, "bank", "telecom").fingerprint("ids", one),
     ]
     assert pair.fingerprint("ids", one) not in elsewhere
 
 
 def test_a_pair_does_not_print_its_secret():
-    pair = Pair(SECRET, SESSION, "bank", "shop")
+    pair = PairKeys(SECRET, SESSION, "bank", "shop")
     for text in (str(pair), repr(pair), f"{[pair]}"):
         for value in (SECRET, SESSION):
             assert value.hex()[:8] not in text

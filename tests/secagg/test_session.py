@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcagc.errors import PeerError
-from kcagc.secagg import session
-from kcagc.secagg.session import KEY_BYTES, NONCE_BYTES, Fresh, Secrets, session_id, statement
+from kcagc.secagg import keys
+from kcagc.secagg.keys import KEY_BYTES, NONCE_BYTES, Contribution, Secrets, hello_statement, session_id
 from secagg.parties import fixed, secrets_of
 
 FIELDS = ("nonce", "private", "shuffling")
 INPUTS = b"what everybody agreed on"
-ROSTER = [Fresh(name, fixed("nonce", name), secrets_of(name).public) for name in ("bank", "shop", "telecom")]
+ROSTER = [Contribution(name, fixed("nonce", name), secrets_of(name).public) for name in ("bank", "shop", "telecom")]
 
 of_32_bytes = st.binary(min_size=32, max_size=32)
-fresh_of_any = st.builds(Fresh, st.text(), st.binary(max_size=40), st.binary(max_size=40))
+fresh_of_any = st.builds(Contribution, st.text(), st.binary(max_size=40), st.binary(max_size=40))
 
 
 def test_fresh_secrets_are_new_every_time():
@@ -35,19 +35,19 @@ def test_nonce_and_shuffling_key_are_the_operating_systems_bytes(monkeypatch):
         given_out.append(bytes([len(given_out) + 1]) * size)
         return given_out[-1]
 
-    monkeypatch.setattr(session.os, "urandom", counted)
+    monkeypatch.setattr(keys.os, "urandom", counted)
     secrets = Secrets.fresh()
     assert {secrets.nonce, secrets.shuffling} == set(given_out)
     assert secrets.nonce != secrets.shuffling
 
 
 def test_the_session_key_is_drawn_by_the_library(monkeypatch):
-    drawn = session.X25519PrivateKey.from_private_bytes(fixed("drawn"))
+    drawn = keys.X25519PrivateKey.from_private_bytes(fixed("drawn"))
 
     class Library:
         generate = staticmethod(lambda: drawn)
 
-    monkeypatch.setattr(session, "X25519PrivateKey", Library)
+    monkeypatch.setattr(keys, "X25519PrivateKey", Library)
     assert Secrets.fresh().private == fixed("drawn")
 
 
@@ -88,15 +88,17 @@ def test_each_pair_shares_another_secret():
 
 @given(st.binary(max_size=40), fresh_of_any, st.text())
 def test_a_statement_says_role_name_inputs_nonce_and_key(inputs, fresh, role):
-    said = statement(role, inputs, fresh)
+    said = hello_statement(role, inputs, fresh)
     others = [
-        statement(role + "x", inputs, fresh),
-        statement(role, inputs + b"x", fresh),
-        statement(role, inputs, replace(fresh, name=fresh.name + "x")),
-        statement(role, inputs, replace(fresh, nonce=fresh.nonce + b"x")),
-        statement(role, inputs, replace(fresh, key=fresh.key + b"x")),
-        statement(fresh.name, inputs, replace(fresh, name=role)) if fresh.name != role else b"",
-        statement(role, inputs, replace(fresh, nonce=fresh.key, key=fresh.nonce)) if fresh.key != fresh.nonce else b"",
+        hello_statement(role + "x", inputs, fresh),
+        hello_statement(role, inputs + b"x", fresh),
+        hello_statement(role, inputs, replace(fresh, name=fresh.name + "x")),
+        hello_statement(role, inputs, replace(fresh, nonce=fresh.nonce + b"x")),
+        hello_statement(role, inputs, replace(fresh, key=fresh.key + b"x")),
+        hello_statement(fresh.name, inputs, replace(fresh, name=role)) if fresh.name != role else b"",
+        hello_statement(role, inputs, replace(fresh, nonce=fresh.key, key=fresh.nonce))
+        if fresh.key != fresh.nonce
+        else b"",
     ]
     assert said not in others
 
@@ -124,4 +126,4 @@ def test_every_single_thing_agreed_on_is_in_the_id():
 
 def test_an_id_is_not_a_statement_of_the_same_fields():
     one = ROSTER[0]
-    assert session.digest("kcagc hello", INPUTS, one.name, one.nonce, one.key) != session_id(INPUTS, [one])
+    assert keys.digest("kcagc hello", INPUTS, one.name, one.nonce, one.key) != session_id(INPUTS, [one])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy.stats import chi2
 
-from kcagc.secagg.shuffle import Shuffle
+from kcagc.secagg.blinding import Shuffle
 from secagg.parties import LABEL, SESSION, fixed, flipped
 
 KEY = fixed("shuffle key")

@@ -61,17 +61,7 @@ def uses(tree, wanted, inside=()):
 
 def test_the_scan_sees_every_module():
     modules = {path.stem for path in SOURCES} - {"__init__"}
-    assert modules >= {
-        "encryption",
-        "fixed_point",
-        "framing",
-        "groups",
-        "identity",
-        "masks",
-        "pairs",
-        "session",
-        "shuffle",
-    }
+    assert modules == {"blinding", "keys", "masks"}
     assert not [path for path in SOURCES[0].parent.rglob("*.py") if path not in SOURCES]
     assert [name for name in sorted(modules) if f"`{name}`" not in kcagc.secagg.__doc__] == []
 
@@ -87,10 +77,10 @@ def test_nothing_is_imported_that_draws_random_numbers_of_another_kind(path):
 def test_only_new_identities_and_fresh_secrets_draw():
     found = {(path.stem, name, where) for path in SOURCES for name, where in uses(tree_of(path), DRAWING)}
     assert found == {
-        ("identity", "generate", "Identity.generate"),
-        ("link", "urandom", "fresh_token"),
-        ("session", "generate", "Secrets.fresh"),
-        ("session", "urandom", "Secrets.fresh"),
+        ("keys", "generate", "Identity.generate"),
+        ("keys", "urandom", "random_token"),
+        ("keys", "generate", "Secrets.fresh"),
+        ("keys", "urandom", "Secrets.fresh"),
     }
 
 
@@ -98,7 +88,7 @@ def test_the_operating_system_is_asked_for_randomness_and_for_nothing_else():
     for path in SOURCES:
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
-                assert (path.stem, node.attr) in {("session", "urandom"), ("link", "urandom")}
+                assert (path.stem, node.attr) == ("keys", "urandom")
 
 
 @each_source

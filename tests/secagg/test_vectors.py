@@ -14,16 +14,22 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.testing import assert_array_equal
 
 from kcagc.errors import PeerError
-from kcagc.secagg import encryption, pairs
-from kcagc.secagg.blinding import factors, mixed, mixtures, shifts
-from kcagc.secagg.encryption import seal, unseal
-from kcagc.secagg.fixed_point import decode, encode
-from kcagc.secagg.framing import framed
-from kcagc.secagg.identity import Identity, signed_by
-from kcagc.secagg.masks import keystream, masked, summed
-from kcagc.secagg.pairs import Pair, derived
-from kcagc.secagg.session import Fresh, Secrets, session_id, statement
-from kcagc.secagg.shuffle import Shuffle
+from kcagc.secagg import keys
+from kcagc.secagg.blinding import Shuffle, draw_mixtures, mix_values, row_factors, row_shifts
+from kcagc.secagg.keys import (
+    Contribution,
+    Identity,
+    PairKeys,
+    Secrets,
+    decrypt,
+    derive_key,
+    encrypt,
+    framed,
+    hello_statement,
+    session_id,
+    verify,
+)
+from kcagc.secagg.masks import decode, encode, keystream, mask, open_sum
 
 FOLDER = Path(__file__).parent.parent / "vectors"
 FILES = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))}
@@ -45,7 +51,7 @@ def words_from(texts):
 
 
 def pair_of(me, other):
-    return Pair(bytes.fromhex(OURS["shared"][f"{me}+{other}"]), SESSION, me, other)
+    return PairKeys(bytes.fromhex(OURS["shared"][f"{me}+{other}"]), SESSION, me, other)
 
 
 def by_reason(name):
@@ -90,7 +96,7 @@ def test_identities_sign_as_in_rfc_8032(case):
     assert identity.public == public
     assert identity.private == private
     assert identity.sign(message) == signature
-    assert signed_by(public, message, signature)
+    assert verify(public, message, signature)
 
 
 @pytest.mark.parametrize("case", cases("rfc5869_hkdf"))
@@ -104,8 +110,8 @@ def test_hkdf_is_that_of_rfc_5869(case):
 def test_derived_is_hkdf_of_the_framed_info(case, monkeypatch):
     secret, salt, info = unhex(case, "secret", "salt", "info")
     asked = []
-    monkeypatch.setattr(pairs, "framed", lambda *fields: (asked.append(fields), info)[1])
-    assert derived(secret, salt, "mask", b"label", 3).hex() == case["derived"][:64]
+    monkeypatch.setattr(keys, "framed", lambda *fields: (asked.append(fields), info)[1])
+    assert derive_key(secret, salt, "mask", b"label", 3).hex() == case["derived"][:64]
     assert asked == [("mask", b"label", 3)]
 
 
@@ -119,7 +125,7 @@ def test_the_keystream_is_that_of_rfc_8439(case):
 @pytest.mark.parametrize("case", cases("rfc8439_aead"))
 def test_boxes_are_closed_as_in_rfc_8439(case):
     key, nonce, content, beside, box = unhex(case, "key", "nonce", "content", "beside", "box")
-    cipher = encryption.ChaCha20Poly1305(key)
+    cipher = keys.ChaCha20Poly1305(key)
     assert cipher.encrypt(nonce, content, beside) == box
     assert cipher.decrypt(nonce, box, beside) == content
 
@@ -135,16 +141,16 @@ def test_fields_are_framed_as_written_down(case):
 @pytest.mark.parametrize("hello", HELLOS.values(), ids=HELLOS)
 def test_hellos_are_stated_and_signed_as_written_down(hello):
     nonce, public, signature = unhex(hello, "nonce", "public", "signature")
-    stated = statement(hello["role"], bytes.fromhex(OURS["inputs"]), Fresh(hello["name"], nonce, public))
+    stated = hello_statement(hello["role"], bytes.fromhex(OURS["inputs"]), Contribution(hello["name"], nonce, public))
     identity = Identity(bytes.fromhex(hello["identity_private"]))
     assert stated.hex() == hello["statement"]
     assert identity.public.hex() == hello["identity_public"]
     assert identity.sign(stated) == signature
-    assert signed_by(identity.public, stated, signature)
+    assert verify(identity.public, stated, signature)
 
 
 def test_the_session_id_is_the_one_written_down():
-    fresh = [Fresh(hello["name"], *unhex(hello, "nonce", "public")) for hello in OURS["hellos"]]
+    fresh = [Contribution(hello["name"], *unhex(hello, "nonce", "public")) for hello in OURS["hellos"]]
     assert session_id(bytes.fromhex(OURS["inputs"]), fresh) == SESSION
 
 
@@ -177,9 +183,9 @@ def test_masks_and_sums_are_those_written_down(case):
     for me in group:
         encoded = encode(np.array(case["values"][me]))
         assert_array_equal(encoded, words_from(case["encoded"][me]))
-        sent.append(masked(encoded, [pair_of(me, other) for other in group if other != me], group, label, transcript))
+        sent.append(mask(encoded, [pair_of(me, other) for other in group if other != me], group, label, transcript))
         assert_array_equal(sent[-1], words_from(case["masked"][me]))
-    sums = summed(sent, len(group))
+    sums = open_sum(np.sum(sent, axis=0, dtype=np.uint64), len(group))
     assert sums.tolist() == case["sums"]
     assert decode(sums).tolist() == [value / 2**44 for value in case["sums"]]
 
@@ -189,9 +195,9 @@ def test_boxes_are_those_written_down(case):
     label, content, box = unhex(case, "label", "content", "box")
     sender, receiver = pair_of(case["sender"], case["receiver"]), pair_of(case["receiver"], case["sender"])
     for pair in (sender, receiver):
-        assert pair.box_key(case["sender"], case["receiver"], label).hex() == case["key"]
-    assert seal(sender, label, content) == box
-    assert unseal(receiver, label, box) == content
+        assert pair.encryption_key(case["sender"], case["receiver"], label).hex() == case["key"]
+    assert encrypt(sender, label, content) == box
+    assert decrypt(receiver, label, box) == content
 
 
 @pytest.mark.parametrize("case", OURS["shuffles"], ids=lambda case: f"{case['label']}-{case['shape']}")
@@ -206,7 +212,7 @@ def test_orders_are_those_written_down(case):
 def test_factors_and_shifts_are_those_written_down_to_the_last_bit(case):
     key, label = unhex(case, "key", "label")
     shape = tuple(case["shape"])
-    for drawn, expected in ((factors, case["factors"]), (shifts, words_from(case["shifts"]).tolist())):
+    for drawn, expected in ((row_factors, case["factors"]), (row_shifts, words_from(case["shifts"]).tolist())):
         found = drawn(key, SESSION, label, shape)
         assert found.shape == shape
         assert found.ravel().tolist() == expected
@@ -215,7 +221,7 @@ def test_factors_and_shifts_are_those_written_down_to_the_last_bit(case):
 @pytest.mark.parametrize("case", OURS["mixtures"], ids=lambda case: case["label"])
 def test_mixtures_are_those_written_down_to_the_last_bit(case):
     key, label = unhex(case, "key", "label")
-    found = mixtures(key, SESSION, label, len(case["share"]), case["among"])
+    found = draw_mixtures(key, SESSION, label, len(case["share"]), case["among"])
     assert [part.tolist() for part in found] == [case["first"], case["second"], case["share"]]
 
 
@@ -223,7 +229,7 @@ def test_mixtures_are_those_written_down_to_the_last_bit(case):
 def test_mixed_values_are_those_written_down_to_the_last_bit(case):
     key, label = unhex(case, "key", "label")
     values = np.array(case["values"])
-    assert mixed(key, SESSION, label, values).tolist() == case["mixed"]
+    assert mix_values(key, SESSION, label, values).tolist() == case["mixed"]
     assert values.tolist() == case["values"]
 
 
@@ -235,17 +241,17 @@ def test_a_key_that_shares_no_secret_is_refused_by_name(case):
 
 
 def test_the_signature_that_is_changed_below_is_good():
-    assert signed_by(*unhex(cases("bad_signatures")[0], "public", "message", "signature"))
+    assert verify(*unhex(cases("bad_signatures")[0], "public", "message", "signature"))
 
 
 @by_reason("bad_signatures")
 def test_a_signature_with_one_change_is_none(case):
-    assert signed_by(*unhex(case, "public", "message", "signature")) is False
+    assert verify(*unhex(case, "public", "message", "signature")) is False
 
 
 def opened_box(case):
     secret, session, label, box = unhex(case, "secret", "session", "label", "box")
-    return unseal(Pair(secret, session, case["me"], case["other"]), label, box)
+    return decrypt(PairKeys(secret, session, case["me"], case["other"]), label, box)
 
 
 def test_the_box_that_is_changed_below_opens():
@@ -255,5 +261,5 @@ def test_the_box_that_is_changed_below_opens():
 
 @by_reason("bad_boxes")
 def test_a_box_with_one_change_does_not_open(case):
-    with pytest.raises(PeerError, match=f"^{case['other']}: a message to {case['me']} does not open"):
+    with pytest.raises(PeerError, match=f"^{case['other']}: a message to {case['me']} cannot be decrypted"):
         opened_box(case)

@@ -24,7 +24,7 @@ from kcagc.datasets.catalog import EMBEDDED, entry
 from kcagc.datasets.dataset import Dataset
 from kcagc.disclosure.policy import LABELLED_SUMS
 from kcagc.metrics import accuracy
-from kcagc.secagg.groups import TWO_PARTY_SUM
+from kcagc.secagg.masks import TWO_PARTY_SUM
 
 _PATIENCE = 3600.0
 

@@ -73,7 +73,7 @@ def identity(file: Path) -> None:
     """Make an identity key in FILE and print its public half, for the `identity` of this role in everybody's file."""
     from kcagc.errors import ParameterError
     from kcagc.files.atomic import PRIVATE, write_bytes
-    from kcagc.secagg.identity import Identity
+    from kcagc.secagg.keys import Identity
 
     if file.exists():
         raise ParameterError(f"{file}: is there already; a key is not overwritten")

@@ -21,7 +21,7 @@ from kcagc.protocol.parameters import Parameters, RunSettings
 from kcagc.protocol.plan import check_enough_cells
 from kcagc.runtime.journal import LARGEST
 from kcagc.runtime.runner import Waiting
-from kcagc.secagg.identity import Identity
+from kcagc.secagg.keys import Identity
 from kcagc.tables.rules import ColumnRule, TableRules
 from kcagc.text import quoted
 

@@ -12,7 +12,7 @@ from kcagc._types import Features
 from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.handshake import graph_digest, ids_digest
 from kcagc.protocol.local import PartyData
-from kcagc.secagg.framing import digest
+from kcagc.secagg.keys import digest
 
 PACKAGES = ("kcagc", "numpy", "scipy", "scikit-learn", "cryptography", "msgspec")
 

@@ -10,8 +10,8 @@ from kcagc.errors import ParameterError
 from kcagc.files.atomic import PRIVATE, write_bytes, write_text
 from kcagc.net.trial_authority import trial_authority
 from kcagc.protocol.parameters import RunSettings
-from kcagc.secagg.fixed_point import MAX_PARTIES
-from kcagc.secagg.identity import Identity
+from kcagc.secagg.keys import Identity
+from kcagc.secagg.masks import MAX_PARTIES
 
 CONFIG = "kcagc.toml"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")

@@ -44,8 +44,7 @@ from kcagc.runtime.session import Drawn, Session, open_session
 from kcagc.runtime.stage import Play
 from kcagc.runtime.status import Look
 from kcagc.runtime.stream_handshake import Card, Place
-from kcagc.secagg.framing import digest
-from kcagc.secagg.identity import Identity
+from kcagc.secagg.keys import Identity, digest
 
 logger = logging.getLogger(__name__)
 

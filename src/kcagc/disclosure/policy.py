@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kcagc.errors import ParameterError, PolicyError
-from kcagc.secagg.groups import TWO_PARTY_SUM
+from kcagc.secagg.masks import TWO_PARTY_SUM
 
 LABELLED_SUMS = "labelled-sums"
 LOCAL_MEANS = "local-means"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcagc.secagg.groups import Group
+from kcagc.secagg.masks import Group
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from kcagc.foreign.graphs import graph_of, is_geometric
 from kcagc.foreign.tensors import plain
 from kcagc.graph.graph import AttributedGraph, Graph
 from kcagc.graph.ids import NodeIds
-from kcagc.secagg.fixed_point import MAX_PARTIES
+from kcagc.secagg.masks import MAX_PARTIES
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,10 +34,8 @@ from kcagc.protocol.messages import (
 )
 from kcagc.protocol.parameters import Seeding
 from kcagc.protocol.plan import Merge, layers
-from kcagc.secagg.fixed_point import ONE, Sums, Words
-from kcagc.secagg.identity import Identity
-from kcagc.secagg.masks import CHECK_WORDS, unmasked
-from kcagc.secagg.session import Secrets
+from kcagc.secagg.keys import Identity, Secrets
+from kcagc.secagg.masks import CHECK_WORDS, ONE, RingVector, Sums, open_sum
 from kcagc.text import printable
 
 _STAGES: dict[Seeding, frozenset[str]] = {
@@ -228,7 +226,7 @@ class Aggregator:
                 raise _differ(merge, number, f"{group.members[0]} is at {ours}, {member} at {theirs}")
             total += _words(message)
         try:
-            sums = unmasked(total, len(group.members))
+            sums = open_sum(total, len(group.members))
         except PeerError as error:
             raise PeerError(f"group {group.name}, sum {number}: {error}") from error
         n_distances = math.prod(first.shape)
@@ -252,7 +250,7 @@ def _n_values(message: Masked) -> int:
     return math.prod(message.shape) + len(message.costs)
 
 
-def _words(message: Masked) -> Words:
+def _words(message: Masked) -> RingVector:
     return np.frombuffer(message.words, dtype="<u8").astype(np.uint64, copy=False)
 
 

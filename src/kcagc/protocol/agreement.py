@@ -9,8 +9,8 @@ import msgspec
 
 from kcagc.errors import AgreementError, ParameterError, PeerError
 from kcagc.protocol.parameters import Parameters
-from kcagc.secagg.fixed_point import MAX_PARTIES
-from kcagc.secagg.identity import sound
+from kcagc.secagg.keys import is_identity_key
+from kcagc.secagg.masks import MAX_PARTIES
 
 PROTOCOL = "kcagc/2"
 
@@ -64,7 +64,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         for seat in self.participants:
             if not seat.name or len(seat.name) > 64 or not seat.name.isprintable():
                 raise ParameterError(f"roles: {seat.name!r} is no name; 1 to 64 printable letters make one")
-            if not sound(seat.identity):
+            if not is_identity_key(seat.identity):
                 raise ParameterError(f"roles: {seat.name}: {seat.identity.hex()[:16]}… is no identity key")
         if not 2 <= len(self.parties) <= MAX_PARTIES:
             raise ParameterError(f"roles: {len(self.parties)} data parties; there must be 2 to {MAX_PARTIES}")

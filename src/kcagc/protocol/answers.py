@@ -13,7 +13,7 @@ import numpy as np
 from kcagc._types import IntArray
 from kcagc.protocol.packing import pack, pack_bits
 from kcagc.protocol.seeds import random_for
-from kcagc.secagg.fixed_point import Sums, decode
+from kcagc.secagg.masks import Sums, decode
 
 # Each of 16 parties rounds by half a unit of 2^-44, and floating point adds a few: for distances of the order of one.
 TIE = 64

@@ -9,7 +9,7 @@ from kcagc.disclosure.texts import opened_kind
 from kcagc.errors import AbortedError, PeerError
 from kcagc.protocol.effects import Disclose, Send, perform, wait
 from kcagc.protocol.messages import Abort, AnyMessage, Message, decode, encode, expect, kind_of
-from kcagc.secagg.groups import Group
+from kcagc.secagg.masks import Group
 from kcagc.text import printable
 
 M = TypeVar("M", bound=Message)

@@ -18,7 +18,7 @@ from kcagc.protocol.packing import pack, unpack
 from kcagc.protocol.party import Party, PartyContext
 from kcagc.protocol.plan import Merge
 from kcagc.protocol.seeds import distinct, random_for, starts_from_codes
-from kcagc.secagg.framing import digest
+from kcagc.secagg.keys import digest
 
 EXCHANGE = 2  # one-way delays: to the aggregator, and back from it
 CONFIRMING = EXCHANGE

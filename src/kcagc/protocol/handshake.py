@@ -15,10 +15,19 @@ from kcagc.errors import AgreementError, PeerError
 from kcagc.graph.graph import Graph
 from kcagc.protocol.agreement import Agreement, compare, read_inputs
 from kcagc.protocol.messages import Hello
-from kcagc.secagg.framing import digest
-from kcagc.secagg.identity import SIGNATURE_BYTES, Identity, signed_by
-from kcagc.secagg.pairs import Pair
-from kcagc.secagg.session import KEY_BYTES, NONCE_BYTES, Fresh, Secrets, session_id, statement
+from kcagc.secagg.keys import (
+    KEY_BYTES,
+    NONCE_BYTES,
+    SIGNATURE_BYTES,
+    Contribution,
+    Identity,
+    PairKeys,
+    Secrets,
+    digest,
+    hello_statement,
+    session_id,
+    verify,
+)
 from kcagc.text import printable
 
 
@@ -27,14 +36,14 @@ class Session:
     """What holds for one run once all hellos are checked."""
 
     id: bytes
-    pairs: dict[str, Pair]
+    pairs: dict[str, PairKeys]
 
 
 def own_hello(name: str, agreement: Agreement, identity: Identity, secrets: Secrets) -> Hello:
     """Say who one is, what one agrees to, and show a fresh nonce and key; a coordinator shares no secrets."""
     seat = agreement.participant(name)
-    fresh = Fresh(name, secrets.nonce, secrets.public if seat.role == "party" else b"")
-    signature = identity.sign(statement(seat.role, agreement.inputs(), fresh))
+    fresh = Contribution(name, secrets.nonce, secrets.public if seat.role == "party" else b"")
+    signature = identity.sign(hello_statement(seat.role, agreement.inputs(), fresh))
     return Hello(name, agreement.protocol, agreement.inputs(), fresh.nonce, fresh.key, signature)
 
 
@@ -52,8 +61,8 @@ def check_hello(me: str, mine: Agreement, hello: Hello, sender: str) -> None:
     wanted = KEY_BYTES if seat.role == "party" else 0
     if (len(hello.nonce), len(hello.key), len(hello.signature)) != (NONCE_BYTES, wanted, SIGNATURE_BYTES):
         raise PeerError("nonce, key or signature has the wrong length", peer=sender)
-    fresh = Fresh(hello.name, hello.nonce, hello.key)
-    if not signed_by(seat.identity, statement(seat.role, mine.inputs(), fresh), hello.signature):
+    fresh = Contribution(hello.name, hello.nonce, hello.key)
+    if not verify(seat.identity, hello_statement(seat.role, mine.inputs(), fresh), hello.signature):
         raise PeerError(f"the hello is not signed by the identity key that {me} has pinned for {sender}", peer=sender)
 
 
@@ -73,7 +82,7 @@ def begin(me: str, mine: Agreement, secrets: Secrets, hellos: tuple[Hello, ...])
         raise PeerError("two roles showed the same key or nonce: one of them was reflected or copied")
     identifier = id_of(mine, hellos)
     pairs = {
-        hello.name: Pair(secrets.shared_with(hello.key, hello.name), identifier, me, hello.name)
+        hello.name: PairKeys(secrets.shared_with(hello.key, hello.name), identifier, me, hello.name)
         for hello in hellos
         if hello.key and hello.name != me
     }
@@ -82,7 +91,7 @@ def begin(me: str, mine: Agreement, secrets: Secrets, hellos: tuple[Hello, ...])
 
 def id_of(agreement: Agreement, hellos: tuple[Hello, ...]) -> bytes:
     """Give the id of the session that these hellos make."""
-    return session_id(agreement.inputs(), [Fresh(hello.name, hello.nonce, hello.key) for hello in hellos])
+    return session_id(agreement.inputs(), [Contribution(hello.name, hello.nonce, hello.key) for hello in hellos])
 
 
 def ids_kind(graph: Graph) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from kcagc.errors import PeerError
-from kcagc.secagg.fixed_point import MAX_PARTIES
+from kcagc.secagg.masks import MAX_PARTIES
 from kcagc.text import printable
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]  # whatever it counts: no arithmetic on it overflows

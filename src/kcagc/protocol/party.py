@@ -27,11 +27,7 @@ from kcagc.protocol.messages import (
 )
 from kcagc.protocol.plan import Merge, check_enough_cells, layers, risks
 from kcagc.protocol.secure_sum import SecureSums
-from kcagc.secagg.encryption import seal, unseal
-from kcagc.secagg.framing import digest, framed
-from kcagc.secagg.identity import Identity
-from kcagc.secagg.pairs import derived
-from kcagc.secagg.session import Secrets
+from kcagc.secagg.keys import Identity, Secrets, decrypt, derive_key, digest, encrypt, framed
 from kcagc.text import printable
 
 C = TypeVar("C", bound=Message)
@@ -115,7 +111,7 @@ class Party:
         ]
         for group in led:
             secret = self._membership.secrets.shuffling
-            self._group_keys[group.name] = derived(secret, self.session.id, "order of group", group.name)
+            self._group_keys[group.name] = derive_key(secret, self.session.id, "order of group", group.name)
         shared = self.agreement.parameters.graph == "shared"
         ids, graph = ids_digest(data.graph), graph_digest(data.graph) if shared else b""
         own = {
@@ -187,7 +183,7 @@ class Party:
         opened = {}
         for sender, box in delivery.boxes:
             about = b"" if stage == "confirmation" else self._about
-            content = unseal(self.session.pairs[sender], _box_label(stage, sender, self.name, about), box)
+            content = decrypt(self.session.pairs[sender], _box_label(stage, sender, self.name, about), box)
             opened[sender] = expect(decode_content(content, sender), kind, sender)
         return opened
 
@@ -195,7 +191,7 @@ class Party:
         label, plain = _box_label(stage, self.name, to, self._about), encode(content)
         await perform(CommitMask(framed(self.session.id, label), hashlib.sha256(plain).digest()))
         await perform(Disclose(Entry(self.name, to, f"inside/{line}", stage, (), len(plain))))
-        return seal(self.session.pairs[to], label, plain)
+        return encrypt(self.session.pairs[to], label, plain)
 
     def sums_of(self, merge: Merge, transcript: bytes) -> SecureSums:
         """Begin the sums of a group; `transcript` stands for all that its members must have in common by now."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kcagc.disclosure.policy import LABELLED_SUMS, LOCAL_MEANS
 from kcagc.errors import ParameterError
 from kcagc.protocol.agreement import Agreement
-from kcagc.secagg.groups import TWO_PARTY_SUM, Group
+from kcagc.secagg.masks import TWO_PARTY_SUM, Group
 
 
 @dataclass(frozen=True)

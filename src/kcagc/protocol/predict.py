@@ -21,7 +21,7 @@ from kcagc.protocol.local import PartyData
 from kcagc.protocol.model import PartyModel
 from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.party import Party, PartyContext
-from kcagc.secagg.framing import digest
+from kcagc.secagg.keys import digest
 
 BATCH_VALUES = 1 << 20  # values in one masked vector
 

@@ -22,12 +22,9 @@ from kcagc.protocol.effects import CommitMask, perform
 from kcagc.protocol.handshake import Session
 from kcagc.protocol.messages import Answer, Choice, Finished, Masked
 from kcagc.protocol.packing import unpack, unpack_bits
-from kcagc.secagg.blinding import factors, mixed, mixtures, shifts
-from kcagc.secagg.fixed_point import Words, check_bound, encode, encode_times
-from kcagc.secagg.framing import digest, framed
-from kcagc.secagg.groups import Group
-from kcagc.secagg.masks import masked, with_check
-from kcagc.secagg.shuffle import Shuffle
+from kcagc.secagg.blinding import Shuffle, draw_mixtures, mix_values, row_factors, row_shifts
+from kcagc.secagg.keys import digest, framed
+from kcagc.secagg.masks import Group, RingVector, check_bound, encode, encode_scaled, mask, with_check_words
 from kcagc.text import printable
 
 R = TypeVar("R", Answer, Choice)
@@ -115,10 +112,10 @@ class SecureSums:
         # Committed before anything under this label may leave: two vectors under one mask give away both.
         await perform(CommitMask(framed(self.session.id, label), hashlib.sha256(words.data).digest()))
         if me == self.group.aggregator:
-            covered = with_check(words)
+            covered = with_check_words(words)
         else:
             pairs = [self.session.pairs[other] for other in self.group.maskers if other != me]
-            covered = masked(words, pairs, self.group.maskers, label, self.transcript)
+            covered = mask(words, pairs, self.group.maskers, label, self.transcript)
         content = covered.astype("<u8", copy=False).tobytes()
         message = Masked(self.group.name, stage, self.number, shape, content, tuple(costs))
         kind = "plain" if self.group.exposes_one_party else "masked"
@@ -129,15 +126,15 @@ class SecureSums:
         self.values_sent["costs"] = self.values_sent.get("costs", 0) + len(costs)
         return shuffle
 
-    def _blinded(self, stage: str, values: FloatArray) -> Words:
+    def _blinded(self, stage: str, values: FloatArray) -> RingVector:
         """Multiply and shift what the receiver compares only within a row; when it draws rows, it compares all."""
         key, session, label = self.group_key, self.session.id, self._label()
         check_bound(values)  # the bound is the same with factors and without
         starts, rows, _ = values.shape
         shape = (starts, 1, 1) if stage == "seed" else (starts, rows, 1)
-        words = encode_times(values, factors(key, session, label, shape))
+        words = encode_scaled(values, row_factors(key, session, label, shape))
         if stage in ("lloyd", "predict") and self.channel.me == self.group.members[0]:  # the 1/9 step compares ratios
-            words += shifts(key, session, label, shape)
+            words += row_shifts(key, session, label, shape)
         return words
 
     def with_decoys(self, values: FloatArray, places: IntArray) -> FloatArray:
@@ -151,7 +148,7 @@ class SecureSums:
         if self.group.aggregator_is_member or len(ordinary) == 0:
             return values
         key, session = self.group_key, self.session.id
-        first, second, share = mixtures(key, session, self._label(), len(places), len(ordinary))
+        first, second, share = draw_mixtures(key, session, self._label(), len(places), len(ordinary))
         mixed = values.copy()
         mixed[places[:, 0], places[:, 1]] = (
             share[:, None] * flat[ordinary[first]] + (1 - share)[:, None] * flat[ordinary[second]]
@@ -170,7 +167,7 @@ class SecureSums:
         own = np.broadcast_to(least, values.shape)[settled]
         above = values[settled]
         above -= own
-        fillers = mixed(self.group_key, self.session.id, self._label(), above)
+        fillers = mix_values(self.group_key, self.session.id, self._label(), above)
         fillers += own
         filled = values.copy()
         filled[settled] = fillers

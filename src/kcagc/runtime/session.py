@@ -10,8 +10,7 @@ import msgspec
 from kcagc.errors import SessionError
 from kcagc.runtime.journal import Journal
 from kcagc.runtime.stream_handshake import Place
-from kcagc.secagg.link import fresh_token
-from kcagc.secagg.session import Secrets
+from kcagc.secagg.keys import Secrets, random_token
 
 _BOUND = "bound "
 _FINGERPRINT = "fingerprint "
@@ -80,7 +79,7 @@ def open_session(journal: Journal, fingerprints: Mapping[str, bytes], seeds: tup
                 "the change to go on, or start all roles with --new-session"
             )
     journal.erase(ledger=False)  # what a session that failed has disclosed stays on record
-    drawn, attempt = Drawn.fresh(*seeds), fresh_token()
+    drawn, attempt = Drawn.fresh(*seeds), random_token()
     journal.set_fact("status", b"running")
     journal.set_fact("drawn", msgspec.msgpack.encode(drawn))
     journal.set_fact("attempt", attempt)

@@ -19,8 +19,7 @@ from kcagc.net.grpc_server import ServerWire
 from kcagc.net.stream import Reason, Rejected, Wire
 from kcagc.protocol.agreement import Agreement, compare, read_inputs
 from kcagc.runtime.peer_queue import PeerQueue
-from kcagc.secagg.identity import Identity, signed_by
-from kcagc.secagg.link import fresh_token, opening, welcoming
+from kcagc.secagg.keys import Identity, opening_statement, random_token, verify, welcome_statement
 from kcagc.text import printable
 
 _SECONDS = 20.0  # for a challenge, and for an opening
@@ -56,7 +55,7 @@ class Caller:
 
 async def identify(wire: ServerWire, card: Card) -> Caller:
     """Find out, as the aggregator, who has opened a stream; refuse whoever is not expected."""
-    nonce = fresh_token()
+    nonce = random_token()
     await wire.send(Challenge(LINK, card.name, nonce))
     try:
         frame = await _next_frame(wire)
@@ -73,8 +72,8 @@ async def identify(wire: ServerWire, card: Card) -> Caller:
         shown = ", ".join(sorted(wire.names)) or "no name"
         told = f"the certificate is for {shown}, but {frame.name}'s must be for {card.tls_names[frame.name]}"
         raise Rejected(Reason.IDENTITY, told)
-    signed = opening(card.name, nonce, _unsigned(frame))
-    if not signed_by(card.agreement.participant(frame.name).identity, signed, frame.signature):
+    signed = opening_statement(card.name, nonce, _unsigned(frame))
+    if not verify(card.agreement.participant(frame.name).identity, signed, frame.signature):
         raise Rejected(Reason.IDENTITY, f"not signed by the identity key that {card.name} has pinned for {frame.name}")
     if frame.certificate != wire.certificate:
         told = f"{frame.name} speaks of another certificate than the one shown: something in between opens connections"
@@ -122,7 +121,7 @@ def check_place(caller: Caller, aggregator: str, place: Place, letters: PeerQueu
 async def welcome(wire: Wire, card: Card, place: Place, letters: PeerQueue, caller: Caller) -> None:
     """Let a party in."""
     answer = Welcome(place.attempt, letters.safe, letters.arrived, letters.sent, b"")
-    signature = card.identity.sign(welcoming(card.name, caller.signed, _unsigned(answer)))
+    signature = card.identity.sign(welcome_statement(card.name, caller.signed, _unsigned(answer)))
     await wire.send(msgspec.structs.replace(answer, signature=signature))
 
 
@@ -152,7 +151,7 @@ async def introduce(
     said = Open(
         link=LINK,
         name=card.name,
-        nonce=fresh_token(),
+        nonce=random_token(),
         certificate=card.certificate,
         attempt=place.attempt,
         bound=bound,
@@ -162,13 +161,13 @@ async def introduce(
         inputs=card.agreement.inputs(),
         signature=b"",
     )
-    signed = opening(aggregator, challenge.nonce, _unsigned(said))
+    signed = opening_statement(aggregator, challenge.nonce, _unsigned(said))
     await wire.send(msgspec.structs.replace(said, signature=card.identity.sign(signed)))
     answer = await _next_frame(wire, max(patience, _SECONDS))
     if not isinstance(answer, Welcome):
         raise PeerError("answered an opening with something else than a welcome", peer=aggregator)
-    expected = welcoming(aggregator, signed, _unsigned(answer))
-    if not signed_by(card.agreement.participant(aggregator).identity, expected, answer.signature):
+    expected = welcome_statement(aggregator, signed, _unsigned(answer))
+    if not verify(card.agreement.participant(aggregator).identity, expected, answer.signature):
         raise RejectedError(
             f"the server at its address does not have the identity key that {card.name} has pinned", peer=aggregator
         )

@@ -1,42 +1,90 @@
-"""Protocol 4: each pair of parties shares a stream of words that one adds and the other takes away.
+"""Masked sums (Protocol 4): numbers as integers modulo 2^64, masks that cancel in the sum, and the groups that add.
 
-In the sum over the group the streams cancel; any proper part of the group's vectors is uniform noise to whoever lacks
-the streams between that part and the rest. A few words that every party sets to zero travel behind the values: if the
-parties were told different things, their streams do not cancel and these words do not come back as zero.
+Each pair of parties shares a stream of random integers that one party adds and the other subtracts. The streams cancel
+in the sum over the group. A vector, or any incomplete sum, is uniform noise to a role without the streams.
+
+The scale and the bound of the numbers are constants of the protocol: a scale chosen from data would disclose something
+about the data. A squared distance between rows of unit length is at most 4; the bound leaves room for other units.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from numpy.typing import NDArray
 
-from kcagc.errors import ParameterError, PeerError
-from kcagc.secagg.fixed_point import Sums, Words, opened
-from kcagc.secagg.pairs import Pair
+from kcagc._types import FloatArray
+from kcagc.errors import DataError, ParameterError, PeerError, PolicyError
+from kcagc.secagg.keys import PairKeys
 
-CHECK_WORDS = 2
+RingVector = NDArray[np.uint64]  # integers modulo 2^64
+Sums = NDArray[np.int64]
+
+FRACTION_BITS = 44
+ONE = 1 << FRACTION_BITS
+MAX_VALUE = 2.0**14  # of one party; the sums of 16 parties stay below 2^62, so they never reach the sign bit
+MAX_PARTIES = 16
+MAX_SHIFT = 1 << (10 + FRACTION_BITS)  # one party may shift a row by less than 2^10 (see `blinding`)
+CHECK_WORDS = 2  # zeros at the end of each vector; if the masks do not cancel, their sum is not zero
+TWO_PARTY_SUM = "two-party-sum"
 
 
-def keystream(key: bytes, n_words: int) -> Words:
-    """Give ChaCha20's words for a key that is used for nothing else (hence a nonce of zeros), low byte first."""
+# Numbers
+
+
+def encode(values: FloatArray) -> RingVector:
+    """Round values to multiples of 2^-44; raise `DataError` for a value beyond the bound, before anything is sent."""
+    check_bound(values)
+    return encode_scaled(values, 1.0)
+
+
+def encode_scaled(values: FloatArray, factors: FloatArray | float) -> RingVector:
+    """Encode values within the bound, multiplied by factors of at most one."""
+    scaled = values * (np.asarray(factors, dtype=np.float64) * ONE)  # exact: ONE is a power of two
+    return np.rint(scaled, out=scaled).astype(np.int64).view(np.uint64)
+
+
+def check_bound(values: FloatArray) -> None:
+    """Raise `DataError` for values that are too large for the protocol, or not numbers."""
+    # The minimum and maximum of an array with NaN are NaN, and comparisons with NaN are false.
+    if values.size and not (float(values.max()) < MAX_VALUE and float(values.min()) > -MAX_VALUE):
+        raise DataError(
+            f"a value to be summed is not below {MAX_VALUE:g}, the bound of the protocol; rows that are not of unit "
+            'length need a larger unit (the parameter "unit", the same at all parties)'
+        )
+
+
+def decode(sums: Sums) -> FloatArray:
+    """Return the numbers that sums encode, to the precision of a float: exactly below 2^9."""
+    return sums / float(ONE)
+
+
+# Masks
+
+
+def keystream(key: bytes, length: int) -> RingVector:
+    """Return integers of a ChaCha20 keystream, low byte first; use the key for nothing else, as the nonce is zero."""
     encryptor = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
-    return np.frombuffer(encryptor.update(bytes(8 * n_words)), dtype="<u8").astype(np.uint64, copy=False)
+    return np.frombuffer(encryptor.update(bytes(8 * length)), dtype="<u8").astype(np.uint64, copy=False)
 
 
-def masked(words: Words, pairs: Iterable[Pair], group: tuple[str, ...], label: bytes, transcript: bytes) -> Words:
+def mask(
+    vector: RingVector, pairs: Iterable[PairKeys], group: tuple[str, ...], label: bytes, transcript: bytes
+) -> RingVector:
     """Add the streams shared with every other masking member of the group (Protocol 4, lines 8 to 13).
 
-    A label must be used for one vector only: two vectors under the same streams give away their difference.
+    Use a label for one vector only: two vectors under the same streams disclose their difference.
     """
     shared = list(pairs)
     covered = sorted([*{pair.me for pair in shared}, *(pair.other for pair in shared)]) if shared else list(group[:1])
     if covered != sorted(group):
-        raise ParameterError("masks are shared with every other member of the group, once each, and with nobody else")
-    total = with_check(words)
+        raise ParameterError("masks need the keys of each other member of the group exactly once, and no other keys")
+    total = with_check_words(vector)
     for pair in shared:
-        stream = keystream(pair.mask_key(group, label, len(words), transcript), len(total))
+        stream = keystream(pair.mask_key(group, label, len(vector), transcript), len(total))
         if pair.sign > 0:
             total += stream
         else:
@@ -44,29 +92,76 @@ def masked(words: Words, pairs: Iterable[Pair], group: tuple[str, ...], label: b
     return total
 
 
-def with_check(words: Words) -> Words:
-    """Give a copy with the words behind it that must be zero in the sum."""
-    if words.dtype != np.uint64:
-        raise ParameterError(f"masks are for words of 64 bits, not for {words.dtype}")
-    return np.concatenate([words, np.zeros(CHECK_WORDS, dtype=np.uint64)])
+def with_check_words(vector: RingVector) -> RingVector:
+    """Return a copy of a vector that ends with the check words."""
+    if vector.dtype != np.uint64:
+        raise ParameterError(f"masks are for unsigned integers of 64 bits, not for {vector.dtype}")
+    return np.concatenate([vector, np.zeros(CHECK_WORDS, dtype=np.uint64)])
 
 
-def summed(vectors: Iterable[Words], n_parties: int) -> Sums:
-    """Add up masked vectors, one from each party (Protocol 4, line 14), and see whether all masks are gone."""
-    every = list(vectors)
-    if len(every) != n_parties or len({vector.shape for vector in every}) != 1 or every[0].size < CHECK_WORDS:
-        raise PeerError(f"a sum of {n_parties} parties needs as many vectors of one length")
-    total = every[0].copy()
-    for vector in every[1:]:
-        total += vector
-    return unmasked(total, n_parties)
-
-
-def unmasked(total: Words, n_parties: int) -> Sums:
-    """Give the sums in a total of all parties' vectors, if all masks are gone."""
-    sums = opened(total[:-CHECK_WORDS], n_parties)
-    if sums is None or total[-CHECK_WORDS:].any():
+def open_sum(total: RingVector, n_parties: int) -> Sums:
+    """Return the sums in the total of all masked vectors (Protocol 4, line 14), if all masks have cancelled."""
+    if not 1 <= n_parties <= MAX_PARTIES:
+        raise ParameterError(f"a sum of {n_parties} parties: there must be 1 to {MAX_PARTIES}")
+    sums = total[:-CHECK_WORDS].view(np.int64)
+    limit = n_parties * int(MAX_VALUE) * ONE + MAX_SHIFT
+    in_range = not sums.size or (int(sums.max()) <= limit and int(sums.min()) >= -limit)
+    if not in_range or total[-CHECK_WORDS:].any():
         raise PeerError(
-            "transcripts differ: the masks of a sum do not cancel, so its parties were told different things"
+            "transcripts differ: the masks of a sum do not cancel, so its parties received different messages"
         )
     return sums
+
+
+# Groups
+
+
+@dataclass(frozen=True)
+class Group:
+    """The parties whose vectors are added, in the agreed order, and the aggregator, which learns the sum.
+
+    Every role computes the groups from the signed participants and parameters; no message defines a group. `layer` and
+    `index` give the position of a merge in the tree, both counted from 1. The group of all parties has index 0.
+    """
+
+    members: tuple[str, ...]
+    aggregator: str
+    layer: int = 1
+    index: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.members) < 2 or len(set(self.members)) < len(self.members):
+            raise ParameterError(f"group {self.name}: a sum needs at least two different parties, not {self.members}")
+
+    @property
+    def name(self) -> str:
+        """The group in messages, mask labels and reports: "all", or layer and index as in "2.1"."""
+        return f"{self.layer}.{self.index}" if self.index else "all"
+
+    @property
+    def title(self) -> str:
+        """The name of the group for people."""
+        return "joint clustering" if not self.index else f"joint clustering {self.name}"
+
+    @property
+    def maskers(self) -> tuple[str, ...]:
+        """The members that send masked vectors: all but the aggregator (Protocol 4, line 2)."""
+        return tuple(member for member in self.members if member != self.aggregator)
+
+    @property
+    def aggregator_is_member(self) -> bool:
+        """Whether the aggregator is a member, and therefore knows which node or cell each sum belongs to."""
+        return self.aggregator in self.members
+
+    @property
+    def exposes_one_party(self) -> bool:
+        """Whether the aggregator knows all terms of a sum except one, and therefore learns that one."""
+        return len(self.maskers) < 2
+
+    def check(self, accept: Collection[str]) -> None:
+        """Raise `PolicyError` if a sum discloses the values of one party and the operator has not accepted that."""
+        if self.exposes_one_party and TWO_PARTY_SUM not in set(accept):
+            raise PolicyError(
+                f"group {self.name}: {self.aggregator} would learn the values of {', '.join(self.maskers)} by "
+                f'subtracting its own values from the sum; accept "{TWO_PARTY_SUM}", or use a coordinator'
+            )
