@@ -13,8 +13,7 @@ from scipy import sparse
 from experiments.paper.configurations import order_of
 from experiments.paper.experiment import Result
 from kcagc._types import Features, FloatArray
-from kcagc.analysis.privacy import Privacy, nearest, neighbours, plug_in_by_column
-from kcagc.analysis.privacy.discrete import DIGITS
+from kcagc.analysis.privacy import DIGITS, Privacy, distinct_rows, nearest, plug_in_by_column
 from kcagc.cluster.kmeans import local_search, plus_plus
 from kcagc.cluster.lloyd import squared_distances
 from kcagc.cluster.local import Scaling, fit_projection
@@ -102,7 +101,7 @@ def _first_distances(rows: list[FloatArray], k: int, seed: int) -> FloatArray:
 
 def _nearest(name: str, shared: FloatArray, given: FloatArray) -> Result:
     """Measure by near neighbours, without rows that repeat; beside the level, a volume, the side of such a cube."""
-    kept = neighbours.distinct(shared)
+    kept = distinct_rows(shared)
     found = nearest(shared[kept], given[kept])
     return _named(name, found) | {f"{name}_side": float(found.level ** (1 / shared.shape[1]))}
 

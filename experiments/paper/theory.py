@@ -69,7 +69,7 @@ def _measured(model: KCAGC, tables: list[Any], target: Any, adjacency: Any) -> R
         "bound": found.bound.nodes,
         "misclassified": int(wrong),
         "nodes": len(target),
-        "verdict": list(found.verdict),
+        "verdict": list(found.conclusions),
     }
 
 

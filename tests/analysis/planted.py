@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from kcagc.analysis.clusters import Around, Clusters
+from kcagc.analysis.clusters import ClusteredRows, Clusters
 
 
 def planted(seed, *, k=3, size=40, parties=2, noise=1e-4, width=4, same=None):
@@ -41,7 +41,7 @@ def strayed(seed, *, size, stray, noise=1e-3):
 
 def around(rows, labels):
     rows = np.asarray(rows, dtype=float)
-    return Around.of(rows, Clusters.of(labels, len(rows), "labels"))
+    return ClusteredRows.of(rows, Clusters.of(labels, len(rows), "labels"))
 
 
 def centers_of(rows, labels):

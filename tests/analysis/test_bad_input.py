@@ -88,7 +88,7 @@ def test_a_table_without_any_difference_names_its_party():
 
 def test_the_basic_method_has_no_local_clusters_unless_they_are_given():
     basic = KCAGC(n_clusters=3, method="basic", psi=1)
-    with pytest.raises(ParameterError, match=r'^method: "basic" makes no local clusters'):
+    with pytest.raises(ParameterError, match=r'^method: "basic" has no local clusters'):
         tried(model=basic)
     assert tried(model=basic, local_labels=[GROUPS, GROUPS]).bound.holds
 

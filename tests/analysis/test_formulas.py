@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.planted import around, loop_c, loop_good, loop_norm, loop_restricted
-from kcagc.analysis.bound import bound, common_c
 from kcagc.analysis.clusters import Clusters, spectral_norm
 from kcagc.analysis.conditions import conditions
-from kcagc.analysis.restricted import cell_ratio, restricted
+from kcagc.analysis.theorem import bound, cell_ratio, common_c, restricted_proximity
 
 
 def test_a_line_worked_out_by_hand():
@@ -49,19 +48,19 @@ def test_a_node_in_the_middle_is_bad_worked_out_by_hand():
 def test_the_wrong_side_is_that_of_the_other_nodes_worked_out_by_hand():
     """Without the node at 6 its cluster's mean is 0, which is further from it than 10; at 4 it is nearer."""
     (pair,) = conditions(around([[0], [0], [6], [10], [10], [10]], [0, 0, 0, 1, 1, 1])).pairs
-    assert (pair.wrong, pair.more_in, pair.confused) == (1, 0, pytest.approx(1 / 3))
-    assert not pair.told_apart
+    assert (pair.wrong_side, pair.more_in, pair.confused) == (1, 0, pytest.approx(1 / 3))
+    assert not pair.separated
     (pair,) = conditions(around([[0], [0], [4], [10], [10], [10]], [0, 0, 0, 1, 1, 1])).pairs
-    assert (pair.wrong, pair.told_apart) == (0, True)
+    assert (pair.wrong_side, pair.separated) == (0, True)
 
 
-def test_groups_drawn_by_lot_are_not_told_apart_in_many_columns_either():
+def test_groups_drawn_by_lot_are_not_separated_in_many_columns_either():
     """To their own mean nearly all nodes are nearer, having pulled it; to that of the others half of them are."""
     random = np.random.default_rng(0)
     rows, labels = random.normal(size=(60, 200)), np.arange(60) % 3
     found = conditions(around(rows, labels))
-    assert len(found.merged) == 3
-    assert all(0.3 < pair.wrong / pair.nodes < 0.7 for pair in found.pairs)
+    assert len(found.not_separated) == 3
+    assert all(0.3 < pair.wrong_side / pair.nodes < 0.7 for pair in found.pairs)
 
 
 def test_m0_worked_out_by_hand():
@@ -117,7 +116,7 @@ def test_the_restricted_condition_and_the_bound_are_those_of_plain_loops(case, o
     whole = conditions(joint)
     c = min(loop_c(np.hstack(tables), labels), *map(loop_c, tables, moved))
     assert common_c(whole, own) == pytest.approx(c)
-    near = restricted(joint, whole.norm, locals_, c=c, order_constant=order)
+    near = restricted_proximity(joint, whole.norm, locals_, c=c, order_constant=order)
     m0 = cell_ratio(joint.clusters, [one.clusters for one in locals_])
     assert near.violate_a == np.sum(~loop_restricted(tables, moved, labels, m0, order / c))
     assert near.violate_b == np.sum(~loop_restricted(tables, moved, labels, m0, 0.0))

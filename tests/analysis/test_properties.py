@@ -7,7 +7,7 @@ import pytest
 
 from analysis.planted import around, planted
 from kcagc import KCAGC, diagnose
-from kcagc.analysis import party as theory
+from kcagc.analysis import diagnosis as theory
 from kcagc.analysis.conditions import conditions
 from kcagc.protocol import fit
 from kcagc.protocol.local import compute_local
@@ -24,7 +24,7 @@ def model(**changes):
 
 
 def comparable(found):
-    return found.n_bad, [(pair.nodes, pair.bad, pair.wrong, pair.confused) for pair in found.pairs]
+    return found.n_bad, [(pair.nodes, pair.bad, pair.wrong_side, pair.confused) for pair in found.pairs]
 
 
 @pytest.mark.parametrize("scale", [1e-30, 0.1, 7.0, 1e30])
@@ -51,7 +51,7 @@ def test_whole_tables_in_other_units_give_the_same_diagnosis(blurred):
         before.restricted.violate_a,
         before.restricted.violate_b,
     )
-    assert after.verdict == before.verdict
+    assert after.conclusions == before.conclusions
 
 
 def test_the_order_of_nodes_changes_nothing(blurred):
@@ -59,7 +59,7 @@ def test_the_order_of_nodes_changes_nothing(blurred):
     order = np.random.default_rng(2).permutation(len(groups))
     before = diagnose(model(), tables, groups, adjacency=graph)
     after = diagnose(model(), [table[order] for table in tables], groups[order], adjacency=graph[order][:, order])
-    assert after.verdict == before.verdict
+    assert after.conclusions == before.conclusions
     assert after.joint.c == pytest.approx(before.joint.c)
     assert [one.own.n_bad for one in after.parties] == [one.own.n_bad for one in before.parties]
     assert sorted(after.restricted.m0) == pytest.approx(sorted(before.restricted.m0))
@@ -123,9 +123,9 @@ def test_a_diagnosis_is_json_and_text(noise):
     said = json.loads(json.dumps(found.as_dict(), allow_nan=False))
     assert [party["name"] for party in said["parties"]] == ["alice", "bob"]
     assert said["joint"]["bad"] == found.joint.n_bad
-    assert said["verdict"] == list(found.verdict)
+    assert said["conclusions"] == list(found.conclusions)
     assert "bob, own" in found.summary()
-    assert found.verdict[0] in found.summary()
+    assert found.conclusions[0] in found.summary()
     assert repr(found).startswith("Diagnosis(2 tables of 120 nodes")
     assert "\n" not in repr(found)
 
@@ -141,4 +141,12 @@ def test_clusters_at_the_same_place_are_not_separated_however_little_they_spread
     found = conditions(around([[0.0, 1.0]] * 4 + [[5.0, 5.0]] * 2, [0, 0, 1, 1, 2, 2]))
     assert (found.norm, found.c, found.pair) == (0.0, 0.0, (0, 1))
     assert found.n_bad == 4
-    assert [(pair.first, pair.second) for pair in found.merged] == [(0, 1)]
+    assert [(pair.first, pair.second) for pair in found.not_separated] == [(0, 1)]
+
+
+def test_a_summary_opens_with_what_the_tool_is_for(blurred):
+    tables, graph, groups = blurred
+    found = diagnose(model(), tables, groups, adjacency=graph)
+    for summary in (found.summary(), found.parties[0].summary()):
+        assert summary.startswith("This is a research tool.")
+        assert "says nothing about the quality of the clusters" in summary.split("\n\n")[0]

@@ -25,7 +25,7 @@ def test_where_all_conditions_hold_nothing_is_misclassified(seed, parties):
     assert found.bound.holds
     assert found.bound.nodes == 0
     assert found.bound.formula < 1
-    assert found.verdict[0].startswith("Theorem 1 holds")
+    assert found.conclusions[0].startswith("Theorem 1 guarantees that no node is misclassified")
     assert misclassified(groups, model.fit(tables, adjacency=graph).labels_) == 0
 
 
@@ -68,7 +68,7 @@ def test_the_bound_holds_with_the_papers_own_constant():
     wrong, found = run_strayed(0, 25_000, 1, 100, "local")
     assert found.bound.c > 100
     assert 0 < wrong <= found.bound.nodes
-    assert "at most 2 of 50,000 nodes are misclassified" in found.verdict[0]
+    assert "at most 2 of 50,000 nodes are misclassified" in found.conclusions[0]
 
 
 def test_with_bad_nodes_it_is_part_a_that_counts_and_without_them_part_b():
@@ -90,16 +90,16 @@ def test_a_pair_that_one_party_does_not_separate_is_named_with_that_party():
     tables, graph, groups = planted(1, parties=3, noise=0.05, same=(1, 0, 2))
     model = KCAGC(n_clusters=3, n_local_clusters="k", psi=1, random_state=0)
     found = diagnose(model, tables, groups, adjacency=graph, names=["alice", "bob", "carol"])
-    assert [[(pair.first, pair.second) for pair in party.target.merged] for party in found.parties] == [
+    assert [[(pair.first, pair.second) for pair in party.target.not_separated] for party in found.parties] == [
         [],
         [(0, 2)],
         [],
     ]
-    assert found.verdict[0].startswith("Theorem 1 promises nothing here: bob's own clusters")
-    assert found.verdict[1].startswith("bob's data do not separate clusters 0 and 2 (")
-    assert "rests on alice's and carol's data" in found.verdict[1]
-    assert found.parties[1].verdict[0].startswith("bob's data do not separate clusters 0 and 2 (")
-    assert "alone keep most nodes" in found.parties[0].verdict[0]
+    assert found.conclusions[0].startswith("Theorem 1 gives no guarantee: bob's own clusters")
+    assert found.conclusions[1].startswith("bob's data do not separate clusters 0 and 2 (")
+    assert "depends on alice's and carol's data" in found.conclusions[1]
+    assert found.parties[1].conclusions[0].startswith("bob's data do not separate clusters 0 and 2 (")
+    assert "alone separate most nodes" in found.parties[0].conclusions[0]
 
 
 def test_a_pair_that_nobody_separates_is_said_to_be_lost():
@@ -108,30 +108,31 @@ def test_a_pair_that_nobody_separates_is_said_to_be_lost():
     split[:20] = 7  # half of group 0 by number, which no column knows
     model = KCAGC(n_clusters=4, n_local_clusters="k", psi=0, random_state=0)
     found = diagnose(model, tables, split, adjacency=graph)
-    assert found.verdict[1].startswith("All data together do not separate clusters 0 and 7 (")
+    assert found.conclusions[1].startswith("All data together do not separate clusters 0 and 7 (")
 
 
 def test_too_many_local_clusters_are_advised_against():
     tables, graph, groups = planted(0)
     found = diagnose(KCAGC(n_clusters=3, n_local_clusters="2k", psi=1, random_state=0), tables, groups, adjacency=graph)
     assert not found.bound.holds
-    assert "The target has 3 clusters: fewer than 6 local ones (n_local_clusters) may be clearer." in found.verdict[-1]
+    advice = "The target has 3 clusters: fewer than 6 local ones (n_local_clusters) may be clearer."
+    assert advice in found.conclusions[-1]
 
 
-def test_a_verdict_stays_short_with_sixteen_parties_and_many_pairs():
+def test_conclusions_stay_short_with_sixteen_parties_and_many_pairs():
     random = np.random.default_rng(0)
     tables, graph, groups = planted(0, k=8, size=20, parties=16, noise=3, width=8)
     model = KCAGC(n_clusters=8, psi=1, random_state=0, n_local_clusters="k")
     found = diagnose(model, tables, random.permutation(groups), adjacency=graph)
-    assert all(len(party.target.merged) > 5 for party in found.parties)
-    assert len(found.verdict) <= 10
-    assert max(map(len, found.verdict)) < 800
-    assert "further pairs" in found.verdict[1]
-    assert "the theorem is about all at once" in found.verdict[-1]
+    assert all(len(party.target.not_separated) > 5 for party in found.parties)
+    assert len(found.conclusions) <= 10
+    assert max(map(len, found.conclusions)) < 800
+    assert "further pairs" in found.conclusions[1]
+    assert "the theorem merges all at once" in found.conclusions[-1]
 
 
 @pytest.mark.real_data
-def test_the_theorem_promises_nothing_on_cora():
+def test_the_theorem_gives_no_guarantee_on_cora():
     cora = load("cora")
     model = KCAGC(n_clusters=7, n_local_clusters="k", psi=9, random_state=0)
     found = diagnose(model, cora.parties(2), cora.labels, adjacency=cora.adjacency)
@@ -139,6 +140,6 @@ def test_the_theorem_promises_nothing_on_cora():
     assert all(0 < party.own.c < 1 for party in found.parties)
     assert not found.bound.holds
     assert found.bound.nodes == cora.n_nodes
-    assert found.verdict[0].startswith("Theorem 1 promises nothing here")
+    assert found.conclusions[0].startswith("Theorem 1 gives no guarantee")
     # With as many local clusters as target ones, local means are nearer to the rows (after Definition 2).
     assert found.restricted.norm < found.joint.norm

@@ -1,18 +1,19 @@
-"""The paper's theory as a diagnosis: whether data meet the conditions of Theorem 1, where not, and what that means."""
+"""Analysis: research tools that no run uses, the paper's theory as a diagnosis and its privacy measures.
 
-from kcagc.analysis.bound import Bound
-from kcagc.analysis.conditions import Conditions, Pair
-from kcagc.analysis.diagnosis import Diagnosis, diagnose
-from kcagc.analysis.party import PartyDiagnosis, diagnose_party
-from kcagc.analysis.restricted import Restricted
+`diagnose` checks the conditions of Theorem 1; `kcagc.analysis.privacy` has the privacy measures.
+"""
+
+from kcagc.analysis.conditions import ClusterPair, Conditions
+from kcagc.analysis.diagnosis import Diagnosis, PartyDiagnosis, diagnose, diagnose_party
+from kcagc.analysis.theorem import Bound, RestrictedProximity
 
 __all__ = [
     "Bound",
+    "ClusterPair",
     "Conditions",
     "Diagnosis",
-    "Pair",
     "PartyDiagnosis",
-    "Restricted",
+    "RestrictedProximity",
     "diagnose",
     "diagnose_party",
 ]

@@ -12,13 +12,20 @@ from numpy.typing import ArrayLike
 from kcagc._types import FloatArray, IntArray
 from kcagc.cluster.lloyd import blocks_of, weighted_means
 from kcagc.errors import DataError
+from kcagc.files.delimited import read_delimited
+from kcagc.files.names import node_ids
+from kcagc.files.opening import TABLES, InputFile, PathLike
+from kcagc.files.parquet import read_parquet
+from kcagc.files.table import Wanted
+from kcagc.graph.graph import Graph
+from kcagc.graph.ids import NodeIds
 
 Name = int | float | str | bool
 
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Which cluster each node is in, as a number below k; what the clusters are called; how many nodes each has."""
+    """The cluster of each node as a number below k, the names of the clusters, and their sizes."""
 
     codes: IntArray
     names: tuple[Name, ...]
@@ -26,11 +33,11 @@ class Clusters:
 
     @classmethod
     def of(cls, labels: ArrayLike, n_nodes: int, where: str) -> Clusters:
-        """Check labels of any kind, numbers or strings, one for each node; a cluster without nodes does not exist."""
+        """Check labels, numbers or strings, one for each node; clusters without nodes do not exist."""
         given = np.asarray(labels)
         if given.ndim != 1 or len(given) != n_nodes:
             raise DataError(f"{where}: must be one label for each of the {n_nodes} nodes, not of shape {given.shape}")
-        if given.dtype.kind in "fO":  # the kinds that can hold a NaN, which differs from itself, or a None
+        if given.dtype.kind in "fO":  # the types that can hold NaN, which differs from itself, or None
             missing = [row for row, label in enumerate(given.tolist()) if label is None or label != label]  # noqa: PLR0124
             if missing:
                 raise DataError(f"{where}: the label in row {missing[0]} is missing")
@@ -38,46 +45,65 @@ class Clusters:
             names, codes, sizes = np.unique(given, return_inverse=True, return_counts=True)
         except TypeError as error:
             raise DataError(f"{where}: labels must be all numbers or all strings ({error})") from error
-        return cls(codes.astype(np.int64), tuple(map(_name, names.tolist())), sizes.astype(np.int64))
+        return cls(codes.astype(np.int64), tuple(map(_json_name, names.tolist())), sizes.astype(np.int64))
 
     def __len__(self) -> int:
         return len(self.sizes)
 
     @property
     def n_nodes(self) -> int:
-        """How many nodes there are."""
+        """Number of nodes."""
         return len(self.codes)
 
 
-def _name(label: Any) -> Name:
-    """Keep what JSON can say."""
+def _json_name(label: Any) -> Name:
     return label if isinstance(label, int | float | str) else str(label)
 
 
+def read_labels(path: PathLike, party: str, graph: Graph) -> IntArray:
+    """Read the columns `id` and `cluster` of a labels file and return the cluster of each node in the graph's order."""
+    file = InputFile.named(path, party, TABLES)
+    ids = NodeIds.numbered(graph.n_nodes) if graph.ids is None else graph.ids
+    # A CSV file does not distinguish the string "7" from the number 7; the graph does.
+    wanted = Wanted(names=("id",), numbers=("cluster",), as_text=ids.are_text)
+    table = (read_parquet if file.kind == "parquet" else read_delimited)(file, wanted)
+    clusters = table.numbers[:, 0]
+    fractions = np.flatnonzero(clusters != np.floor(clusters))
+    if fractions.size:
+        row = int(fractions[0])
+        raise table.error(row, "cluster", f"{clusters[row]:g} is not a whole number, as clusters are")
+    try:
+        order = ids.alignment(node_ids(table, "id").values, where=f"{party}: {path}")
+    except DataError as error:
+        raise DataError(f"{error}; the file may belong to another run") from error
+    found: IntArray = clusters[order].astype(np.int64)
+    return found
+
+
 @dataclass(frozen=True, eq=False)
-class Around:
-    """Rows of one party, or of all side by side, the clusters they are in, and the means of these (the paper's μ)."""
+class ClusteredRows:
+    """Rows of one party, or of all parties side by side, with their clusters and the cluster means (the paper's μ)."""
 
     rows: FloatArray
     clusters: Clusters
     means: FloatArray
 
     @classmethod
-    def of(cls, rows: FloatArray, clusters: Clusters) -> Around:
-        """Find the means."""
+    def of(cls, rows: FloatArray, clusters: Clusters) -> ClusteredRows:
+        """Compute the means."""
         empty = np.zeros((len(clusters), rows.shape[1]))
         return cls(rows, clusters, weighted_means(rows, np.ones(len(rows)), clusters.codes, empty))
 
     def residuals(self, block: slice) -> FloatArray:
-        """Give some rows of X - C."""
+        """Return some rows of X - C."""
         return self.rows[block] - self.means[self.clusters.codes[block]]
 
 
-def spectral_norm(parts: Sequence[Around]) -> float:
-    """Give ‖X - C‖, the largest singular value, of parts side by side: [X¹ - Ĉ¹, X² - Ĉ², ...].
+def spectral_norm(parts: Sequence[ClusteredRows]) -> float:
+    """Return ‖X - C‖, the largest singular value, of parts side by side: [X¹ - Ĉ¹, X² - Ĉ², ...].
 
-    It is the root of the largest eigenvalue of the q × q Gram matrix, added up over blocks of rows: nothing of the
-    size n × n, nor a second n × q table, is ever held.
+    It is the root of the largest eigenvalue of the q × q Gram matrix, which is added up over blocks of rows. Neither an
+    n × n matrix nor a second n × q table is needed.
     """
     width = sum(part.rows.shape[1] for part in parts)
     gram = np.zeros((width, width))
@@ -85,3 +111,8 @@ def spectral_norm(parts: Sequence[Around]) -> float:
         away = np.hstack([part.residuals(block) for part in parts])
         gram += away.T @ away
     return float(np.sqrt(max(np.linalg.eigvalsh(gram)[-1], 0.0)))
+
+
+def finite(value: float) -> float | None:
+    """Return a number for JSON, which has no infinity: None instead."""
+    return float(value) if np.isfinite(value) else None

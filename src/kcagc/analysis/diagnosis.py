@@ -1,4 +1,8 @@
-"""`diagnose`: all parties' data against the conditions of Theorem 1, pooled in one process."""
+"""Diagnosis: whether data meet the conditions of the paper's Theorem 1, for all parties or for one party alone.
+
+`diagnose` needs the tables of all parties in one process, so it is for public or generated data. `diagnose_party` needs
+one party's own data and nothing else: no other party and no network.
+"""
 
 from __future__ import annotations
 
@@ -6,73 +10,164 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kcagc.analysis.bound import ENOUGH, Bound, bound, common_c
-from kcagc.analysis.clusters import Around, Clusters
+from kcagc.analysis.clusters import ClusteredRows, Clusters
+from kcagc.analysis.conclusions import PURPOSE, joint_conclusions, party_conclusions
 from kcagc.analysis.conditions import Conditions, conditions
-from kcagc.analysis.party import HEADINGS, PartyDiagnosis, check_constant, line, measured, own_clusters
-from kcagc.analysis.restricted import Restricted, restricted
-from kcagc.analysis.verdict import joint_verdict
-from kcagc.analysis.words import aligned, spread
+from kcagc.analysis.theorem import ENOUGH, Bound, RestrictedProximity, bound, common_c, restricted_proximity
 from kcagc.errors import DataError, ParameterError
-from kcagc.graph.filters import Filter
-from kcagc.graph.graph import Graph
 from kcagc.inputs import bring, check_tables, graphs_of
-from kcagc.protocol.local import PartyData
-from kcagc.protocol.parameters import draw_seeds, settings_of
+from kcagc.parameters import check_between
+from kcagc.protocol.local import PartyData, compute_local
+from kcagc.protocol.parameters import Parameters, draw_seeds, settings_of
 from kcagc.text import count, number, percent
+
+HEADINGS = ("", "clusters", "|X-C|", "Delta", "c", "limited by", "1-bad", "1-good")
+LEGEND = (
+    "|X-C|: spectral norm of the rows minus their cluster means. c: all means lie at least c (Delta + Delta) apart. "
+    "1-good: nodes that are clearly nearer to the mean of their own cluster (Definition 1); all others are 1-bad."
+)
+_LARGEST = 1e12  # of the constants that the paper writes as O(.)
+
+
+@dataclass(frozen=True, repr=False)
+class PartyDiagnosis:
+    """The conditions in one party's rows.
+
+    Attributes
+    ----------
+    name : str
+        Name of the party.
+    own : Conditions
+        Conditions of the party's own local clusters (the paper's T^l), which the theorem is about.
+    target : Conditions or None
+        Conditions of the target clusters in this party's rows: which of them its columns separate.
+    conclusions : tuple of str
+        What the figures mean, in sentences, the most important first.
+
+    Examples
+    --------
+    >>> print(diagnose_party("bank", data, parameters, labels).summary())  # doctest: +SKIP
+    """
+
+    name: str
+    own: Conditions
+    target: Conditions | None
+    conclusions: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        seen = "" if self.target is None else f", target {self.target!r}"
+        return f"PartyDiagnosis({self.name!r}, own {self.own!r}{seen})"
+
+    def lines(self) -> list[tuple[str, ...]]:
+        """Return the party's lines of the table with the columns `HEADINGS`."""
+        seen = [] if self.target is None else [_line(f"{self.name}, target", self.target)]
+        return [_line(f"{self.name}, own", self.own), *seen]
+
+    def figures(self) -> tuple[str, ...]:
+        """Return the figures that do not fit the table: none for one party."""
+        return ()
+
+    def summary(self) -> str:
+        """Return purpose, table and conclusions as text."""
+        return _summary(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all values for JSON."""
+        return {
+            "name": self.name,
+            "own": self.own.as_dict(),
+            "target": None if self.target is None else self.target.as_dict(),
+            "conclusions": list(self.conclusions),
+        }
 
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis:
-    """Whether data meet the conditions of Theorem 1: each party, all together, and what follows.
+    """The conditions of Theorem 1 for each party and for all data together.
 
-    `joint` measures the target clusters in all parties' rows side by side, `restricted` is Definition 2, `bound`
-    Theorem 1; `verdict` says it in sentences, the most important first.
+    Attributes
+    ----------
+    parties : tuple of PartyDiagnosis
+        One diagnosis for each party.
+    joint : Conditions
+        Conditions of the target clusters in the rows of all parties side by side.
+    restricted : RestrictedProximity
+        The restricted proximity condition (Definition 2).
+    bound : Bound
+        The guarantee of Theorem 1.
+    conclusions : tuple of str
+        What the figures mean, in sentences, the most important first.
+
+    Examples
+    --------
+    >>> found = diagnose(model, tables, labels, adjacency=graph)  # doctest: +SKIP
+    >>> found.bound.holds  # doctest: +SKIP
+    False
     """
 
     parties: tuple[PartyDiagnosis, ...]
     joint: Conditions
-    restricted: Restricted
+    restricted: RestrictedProximity
     bound: Bound
-    verdict: tuple[str, ...]
+    conclusions: tuple[str, ...]
 
     def __repr__(self) -> str:
         who = count(len(self.parties), "table")
         return f"Diagnosis({who} of {self.joint.n_nodes:,} nodes, joint {self.joint!r}, {self.bound!r})"
 
     def lines(self) -> list[tuple[str, ...]]:
-        """Give the lines of the table whose columns are `HEADINGS`."""
-        return [*(row for party in self.parties for row in party.lines()), line("joint, target", self.joint)]
+        """Return the lines of the table with the columns `HEADINGS`."""
+        return [*(row for party in self.parties for row in party.lines()), _line("joint, target", self.joint)]
 
     def figures(self) -> tuple[str, ...]:
-        """Give what does not fit the table: Definition 2 and Theorem 1."""
+        """Return the figures that do not fit the table: Definition 2 and Theorem 1."""
         near, theorem = self.restricted, self.bound
+        nodes = number(theorem.nodes if theorem.holds else theorem.formula)
+        result = "misclassified at most" if theorem.holds else "no guarantee; without the conditions its formula gives"
         return (
-            f"restricted proximity condition: (a) met by {percent(near.share_a)} of nodes, (b) by "
-            f"{percent(near.share_b)}; local |X-C| {number(near.norm)}, m_0 {spread(near.m0)}",
-            f"Theorem 1: c = {number(theorem.c)}, epsilon = {theorem.epsilon:.3g}, "
-            + ("misclassified at most " if theorem.holds else "not applicable; its formula would give ")
-            + f"{number(theorem.nodes if theorem.holds else theorem.formula)} of {theorem.n_nodes:,} nodes",
+            f"Restricted proximity condition: (a) holds for {percent(near.share_a)} of the nodes, (b) for "
+            f"{percent(near.share_b)}; local |X-C| {number(near.norm)}, m_0 {_range(near.m0)}",
+            f"Theorem 1: c = {number(theorem.c)}, epsilon = {theorem.epsilon:.3g}, {result} {nodes} of "
+            f"{theorem.n_nodes:,} nodes",
         )
 
     def summary(self) -> str:
-        """Give table, figures and verdict as text."""
-        table = aligned([HEADINGS, *self.lines()])
-        return "\n".join([*table, "", *self.figures(), "", *(f"- {words}" for words in self.verdict)])
+        """Return purpose, table, figures and conclusions as text."""
+        return _summary(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give what a script reads; what is infinite is None."""
+        """Return all values for JSON; infinite values are None."""
         return {
             "nodes": self.joint.n_nodes,
             "parties": [party.as_dict() for party in self.parties],
             "joint": self.joint.as_dict(),
             "restricted": self.restricted.as_dict(),
             "bound": self.bound.as_dict(),
-            "verdict": list(self.verdict),
+            "conclusions": list(self.conclusions),
         }
+
+
+def _line(who: str, one: Conditions) -> tuple[str, ...]:
+    pair = "" if one.pair is None else f"{one.pair[0]}, {one.pair[1]}"
+    figures = number(one.norm), _range(one.deltas), number(one.c), pair, f"{one.n_bad:,}", percent(one.good)
+    return who, str(len(one.sizes)), *figures
+
+
+def _range(values: Sequence[float]) -> str:
+    least, most = number(min(values)), number(max(values))
+    return least if least == most else f"{least} to {most}"
+
+
+def _summary(found: Diagnosis | PartyDiagnosis) -> str:
+    rows = [HEADINGS, *found.lines()]
+    first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], others)]).rstrip() for row in rows]
+    points = [f"- {text}" for text in found.conclusions]
+    return "\n".join([PURPOSE, "", *table, "", LEGEND, *found.figures(), "", *points])
 
 
 def diagnose(
@@ -89,77 +184,179 @@ def diagnose(
 ) -> Diagnosis:
     """Check the conditions of Theorem 1 on the rows that the parties of a run cluster.
 
-    - `model`: a `KCAGC`, fitted or not, whose settings say how tables become rows; `X` and `adjacency` as for `fit`.
-    - `target`: the cluster of every node, in the graph's order; None takes what the fitted model found. Its k is the
-      number of clusters that have nodes.
-    - `local_labels`: the local target clusters, one list of labels for each party; None takes those that each party
-      finds alone, the very ones of a fit with the same whole number as `random_state`.
-    - `names` of the parties; None calls them party-1, party-2, ...
-    - `order_constant` stands for what the paper hides in O(.): O(1/c) of Definition 2 is order_constant / c, O(1) of
-      the theorem is order_constant. `enough`: the c that has to be exceeded.
-    - `progress` is called with a few words before each step.
+    This is a research tool for data that may be pooled in one process, such as public or generated data. The
+    conditions are sufficient, not necessary: on real data the result is nearly always "no guarantee", which says
+    nothing about the quality of the clusters. A party can check its own data alone with ``kcagc diagnose --config``.
 
-    It needs all tables in one place: for data that may be shown, such as public or generated ones. A party alone has
-    `kcagc diagnose --config`.
+    Parameters
+    ----------
+    model : KCAGC
+        Fitted or not; its settings say how tables become rows.
+    X : sequence of tables
+        One table for each party, as for `KCAGC.fit`.
+    target : array of shape (n_nodes,), optional
+        The cluster of each node in the graph's order. Default: the labels of the fitted model.
+    adjacency : graph or sequence of graphs
+        As for `KCAGC.fit`.
+    local_labels : sequence of arrays of shape (n_nodes,), optional
+        Local clusters of each party. Default: those that each party finds alone, the same as in a fit with the same
+        integer `random_state`.
+    names : sequence of str, optional
+        Names of the parties. Default: party-1, party-2, ...
+    order_constant : float, default 1.0
+        The constant that the paper writes as O(.): O(1/c) of Definition 2 is `order_constant` / c, O(1) of the theorem
+        is `order_constant`.
+    enough : float, default 100.0
+        The value that c must exceed.
+    progress : callable, optional
+        Called with a short text before each step.
+
+    Returns
+    -------
+    Diagnosis
+        Conditions of each party and of all data, the bound, and conclusions in sentences.
+
+    Raises
+    ------
+    DataError
+        If a table, the graph or the labels are invalid.
+    ParameterError
+        If a setting is invalid, or the method is "basic" and no local labels are given.
+
+    Examples
+    --------
+    >>> from kcagc import KCAGC, diagnose
+    >>> from kcagc.datasets import load
+    >>> demo = load("demo")
+    >>> model = KCAGC(n_clusters=5, random_state=0)
+    >>> diagnose(model, demo.parties(), demo.labels, adjacency=demo.adjacency).bound.holds
+    False
     """
     check_tables(X, None, adjacency)
-    check_constant("order_constant", order_constant)
-    check_constant("enough", enough)
-    say = progress or (lambda _: None)
+    _check_constants(order_constant=order_constant, enough=enough)
+    report = progress or (lambda _: None)
     graphs, shared = graphs_of(adjacency, len(X))
     settings, graph_filter = settings_of(model, "shared" if shared else "own")
     parameters = settings.resolve(len(X), graph_filter)
-    called = _names(names, len(X))
-    given = _one_each("local_labels", local_labels, called)
-    data = _data(model, X, graphs, called, graph_filter)
-    n_nodes = data[called[0]].graph.n_nodes
-    wanted = Clusters.of(_target(model, target), n_nodes, "target")
+    parties = _party_names(names, len(X))
+    given = _by_party("local_labels", local_labels, parties)
+    options = {name: getattr(model, name) for name in ("id_column", "nodes", "transformers") if hasattr(model, name)}
+    data = bring(parties, graphs, X, graph_filter, **options).data
+    labels = getattr(model, "labels_", None) if target is None else target
+    if labels is None:
+        raise DataError("target: is missing; give the cluster of every node, or a model that has been fitted")
+    clusters = Clusters.of(labels, data[parties[0]].graph.n_nodes, "target")
     seed, _ = draw_seeds(getattr(model, "random_state", None))
-    own: dict[str, Around] = {}
-    parties: dict[str, PartyDiagnosis] = {}
-    for name in called:
-        say(f"{name}: filtering, projecting and clustering")
-        own[name] = own_clusters(name, data.pop(name), parameters, seed, given.get(name))
-        parties[name] = measured(name, own[name], wanted, enough)
-    say("all parties together")
-    together = Around.of(np.hstack([one.rows for one in own.values()]), wanted)
+    rows: dict[str, ClusteredRows] = {}
+    found: dict[str, PartyDiagnosis] = {}
+    for name in parties:
+        report(f"{name}: filtering, projecting and clustering")
+        rows[name] = _own_rows(name, data.pop(name), parameters, seed, given.get(name))
+        found[name] = _measured(name, rows[name], clusters, enough)
+    report("all parties together")
+    together = ClusteredRows.of(np.hstack([one.rows for one in rows.values()]), clusters)
     joint = conditions(together)
-    mine = {name: party.own for name, party in parties.items()}
-    seen = {name: party.target for name, party in parties.items() if party.target is not None}
-    c = common_c(joint, mine)
-    near = restricted(together, joint.norm, list(own.values()), c=c, order_constant=order_constant)
-    theorem = bound(joint, mine, near, enough=enough, order_constant=order_constant)
-    verdict = joint_verdict(theorem, joint, mine, seen, enough, tree=parameters.method == "tree")
-    return Diagnosis(tuple(parties.values()), joint, near, theorem, verdict)
+    own = {name: party.own for name, party in found.items()}
+    seen = {name: party.target for name, party in found.items() if party.target is not None}
+    near = restricted_proximity(
+        together, joint.norm, list(rows.values()), c=common_c(joint, own), order_constant=order_constant
+    )
+    theorem = bound(joint, own, near, enough=enough, order_constant=order_constant)
+    conclusions = joint_conclusions(theorem, joint, own, seen, enough, tree=parameters.method == "tree")
+    return Diagnosis(tuple(found.values()), joint, near, theorem, conclusions)
 
 
-def _names(names: Sequence[str] | None, n_parties: int) -> list[str]:
-    called = [f"party-{number}" for number in range(1, n_parties + 1)] if names is None else list(names)
-    if len(called) != n_parties or len(set(called)) != n_parties:
-        raise ParameterError(f"names: must be {n_parties} different names, one for each table, not {called!r}")
-    return called
+def diagnose_party(
+    name: str,
+    data: PartyData,
+    parameters: Parameters,
+    labels: ArrayLike | None = None,
+    *,
+    local_labels: ArrayLike | None = None,
+    seed: int = 0,
+    enough: float = ENOUGH,
+) -> PartyDiagnosis:
+    """Check the conditions on one party's own data; nothing is sent.
+
+    Parameters
+    ----------
+    name : str
+        Name of the party.
+    data : PartyData
+        Its table and graph.
+    parameters : Parameters
+        Parameters of the session.
+    labels : array of shape (n_nodes,), optional
+        The joint clusters, if they are known.
+    local_labels : array of shape (n_nodes,), optional
+        Local clusters. Default: those that the party finds with `seed`.
+    seed : int, default 0
+        Seed of the local clustering.
+    enough : float, default 100.0
+        The value that c must exceed.
+
+    Returns
+    -------
+    PartyDiagnosis
+        Conditions of the party's own clusters and, with `labels`, of the joint clusters in its rows.
+
+    Raises
+    ------
+    DataError
+        If the data or the labels are invalid.
+    ParameterError
+        If the method is "basic", which has no local clusters, and no local labels are given.
+
+    Examples
+    --------
+    >>> diagnose_party("bank", data, parameters, labels, seed=1).own.c  # doctest: +SKIP
+    0.42
+    """
+    _check_constants(enough=enough)
+    target = None if labels is None else Clusters.of(labels, data.graph.n_nodes, f"{name}: labels")
+    return _measured(name, _own_rows(name, data, parameters, seed, local_labels), target, enough)
 
 
-def _one_each(what: str, given: Sequence[ArrayLike] | None, names: list[str]) -> dict[str, ArrayLike]:
+def _measured(name: str, own: ClusteredRows, target: Clusters | None, enough: float) -> PartyDiagnosis:
+    """Measure a party's own clusters and the target clusters in the same rows."""
+    mine = conditions(own)
+    seen = None if target is None else conditions(ClusteredRows.of(own.rows, target))
+    return PartyDiagnosis(name, mine, seen, party_conclusions(name, mine, seen, enough))
+
+
+def _own_rows(
+    name: str, data: PartyData, parameters: Parameters, seed: int, local_labels: ArrayLike | None
+) -> ClusteredRows:
+    """Return the rows that a party clusters in a run, with its own local clusters or with those given (T^l)."""
+    n = data.graph.n_nodes
+    given = None if local_labels is None else Clusters.of(local_labels, n, f"{name}: local_labels")
+    if given is not None:
+        # With these parameters the basic method filters and projects as all methods do, and clusters nothing.
+        parameters = msgspec.structs.replace(parameters, method="basic", n_local_clusters=0, seeding="d2")
+    elif parameters.method == "basic":
+        raise ParameterError('method: "basic" has no local clusters, which Theorem 1 is about; use "cells" or "tree"')
+    try:
+        local = compute_local(data, parameters, 0 if given is not None else seed)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from error
+    return ClusteredRows.of(local.rows, Clusters.of(local.labels, n, name) if given is None else given)
+
+
+def _check_constants(**values: float) -> None:
+    for name, value in values.items():
+        check_between(name, value, 0.0, _LARGEST)
+
+
+def _party_names(names: Sequence[str] | None, n_parties: int) -> list[str]:
+    found = [f"party-{number}" for number in range(1, n_parties + 1)] if names is None else list(names)
+    if len(found) != n_parties or len(set(found)) != n_parties:
+        raise ParameterError(f"names: must be {n_parties} different names, one for each table, not {found!r}")
+    return found
+
+
+def _by_party(what: str, given: Sequence[ArrayLike] | None, names: list[str]) -> dict[str, ArrayLike]:
     if given is None:
         return {}
     if not isinstance(given, list | tuple) or len(given) != len(names):
         raise ParameterError(f"{what}: must be a list of {len(names)}, one for each party")
     return dict(zip(names, given, strict=True))
-
-
-def _data(
-    model: Any, X: Sequence[Any], graphs: list[Graph], names: list[str], graph_filter: Filter
-) -> dict[str, PartyData]:
-    """Make rows of the tables as the model does."""
-    asked = {name: getattr(model, name) for name in ("id_column", "nodes", "transformers") if hasattr(model, name)}
-    return bring(names, graphs, X, graph_filter, **asked).data
-
-
-def _target(model: Any, target: ArrayLike | None) -> ArrayLike:
-    if target is not None:
-        return target
-    found: ArrayLike | None = getattr(model, "labels_", None)
-    if found is None:
-        raise DataError("target: is missing; give the cluster of every node, or a model that has been fitted")
-    return found

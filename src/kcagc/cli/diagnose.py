@@ -125,7 +125,7 @@ def _dataset(
 
 def _party(path: Path, labels: Path | None, enough: float, seed: int | None) -> tuple[dict[str, Any], PartyDiagnosis]:
     from kcagc.analysis import diagnose_party
-    from kcagc.analysis.found import read_labels
+    from kcagc.analysis.clusters import read_labels
     from kcagc.deploy.config import Config
     from kcagc.deploy.run import RoleRun
     from kcagc.errors import ParameterError
@@ -170,23 +170,23 @@ def _show(title: dict[str, Any], found: Diagnosis | PartyDiagnosis) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from kcagc.analysis.party import HEADINGS
+    from kcagc.analysis.conclusions import PURPOSE
+    from kcagc.analysis.diagnosis import HEADINGS, LEGEND
 
     console = terminal.out()
-    console.print(
-        f"[bold]{escape(str(title.get('dataset', title.get('config'))))}[/], seen by {escape(title['seen_by'])}\n"
-    )
+    source = escape(str(title.get("dataset", title.get("config"))))
+    console.print(f"{PURPOSE}\n\n[bold]{source}[/], by {escape(title['seen_by'])}\n")
     table = Table(box=None, pad_edge=False)
     for heading in HEADINGS:
         table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
     for line in found.lines():
         table.add_row(*map(escape, line))
     console.print(table)
-    console.print("\n|X-C|: spread around the means (spectral norm). c: means lie at least c (Delta + Delta) apart.")
-    for figure in getattr(found, "figures", list)():
+    console.print(f"\n{LEGEND}")
+    for figure in found.figures():
         console.print(escape(figure))
-    console.print("\n[bold]What it means[/]")
+    console.print("\n[bold]Conclusions[/]")
     points = Table.grid(padding=(0, 1, 0, 0))
-    for words in found.verdict:
-        points.add_row("-", escape(printable(words, keep="\n")))
+    for text in found.conclusions:
+        points.add_row("-", escape(printable(text, keep="\n")))
     console.print(points)
