@@ -167,8 +167,10 @@ def commands() -> str:
 def _every(command: click.Command, name: str) -> list[tuple[str, click.Command]]:
     found = [] if name == "kcagc" else [(name, command)]
     if isinstance(command, click.Group):
-        for inner, one in command.commands.items():
-            found += _every(one, f"{name} {inner}")
+        context = click.Context(command)
+        for inner in command.list_commands(context):
+            if one := command.get_command(context, inner):
+                found += _every(one, f"{name} {inner}")
     return found
 
 
@@ -176,7 +178,7 @@ def _command(name: str, command: click.Command) -> str:
     context = click.Context(command, info_name=name)
     usage = " ".join([name, *command.collect_usage_pieces(context)])
     rows: list[tuple[str, ...]] = []
-    for parameter in command.params:
+    for parameter in command.get_params(context):
         if not isinstance(parameter, click.Option):
             continue
         record = parameter.get_help_record(context)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kcagc.cli.completion import SHELLS
+from kcagc.cli.main import SHELLS
 
 
 def kcagc(*words, **settings):

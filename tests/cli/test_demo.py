@@ -20,6 +20,7 @@ from kcagc.cli import terminal
 from kcagc.cli.main import cli
 from kcagc.datasets import load
 from kcagc.deploy.trial import Processes
+from kcagc.disclosure.texts import LINES
 from kcagc.errors import KcagcError, ParameterError
 
 PATIENCE = 120.0  # seconds, on a machine that does many other things
@@ -81,12 +82,13 @@ def test_the_demo_for_scripts_says_who_learned_what_and_where_everything_is(told
     result, folder = told
     assert result["folder"] == str(folder)
     assert {path.name for path in folder.iterdir()} == set(ROLES)
-    learned = {row["role"]: row for row in result["learned"]}
-    assert list(learned) == ROLES
-    assert all(row["bytes_sent"] > 0 for row in learned.values())
-    assert learned["bank"]["learned"] == ["each other party's local cluster of every node", "the cluster of every node"]
-    assert learned["coordinator"]["learned"]
-    assert not any("every node" in words for words in learned["coordinator"]["learned"])
+    assert list(result["disclosed"]["bytes_sent"]) == ROLES
+    assert all(sent > 0 for sent in result["disclosed"]["bytes_sent"].values())
+    learned = {(row["receivers"], row["text"]) for row in result["disclosed"]["learned"]}
+    assert {receivers for receivers, _ in learned} == {"every party", "coordinator"}
+    for kind in ("output/labels", "inside/labels"):
+        assert ("every party", LINES[kind].learns) in learned
+    assert ("coordinator", LINES["opened/distances.shuffled"].learns) in learned
 
 
 def test_the_demo_shows_a_person_the_same(told, shown):
@@ -97,7 +99,7 @@ def test_the_demo_shows_a_person_the_same(told, shown):
     for row in told[0]["clusterings"]:
         assert f"{100 * row['accuracy']:.1f} %" in printed
         assert " ".join(map(str, sorted(row["cluster_sizes"], reverse=True))) in printed
-    for who in ("bank alone", "telecom alone", "shop alone", "together", "all pooled", "Who learned what"):
+    for who in ("bank alone", "telecom alone", "shop alone", "together", "all pooled", "Disclosures"):
         assert who in printed
     for name in ROLES:
         assert f" {name}: " in said  # as lines, where nobody watches
@@ -117,11 +119,11 @@ def test_a_narrow_or_plain_terminal_loses_no_names_and_no_figures(told, monkeypa
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     monkeypatch.setattr(sys, "stdout", stream)
     monkeypatch.setenv("COLUMNS", str(columns))
-    terminal.speak_plainly()
-    module._report(result["clusterings"], result["learned"], Path("/here"), 7.0)
+    terminal.replace_missing_characters()
+    module._show(result["clusterings"], result["disclosed"], Path("/here"), "/here/report.html", 7.0)
     stream.flush()
     printed = stream.buffer.getvalue().decode(encoding)
-    for text in ("telecom alone", "69.2 %", "91.5 %", "bank, telecom, shop", "coordinator", "/here"):
+    for text in ("telecom alone", "69.2 %", "91.5 %", "every party", "coordinator", "/here"):
         assert text in printed
     assert max(map(len, printed.splitlines())) <= columns
     if columns == 100:
@@ -132,7 +134,7 @@ def test_a_folder_that_has_been_used_is_refused_before_anything_starts(told):
     before = sorted(told[1].rglob("*"))
     done = CliRunner().invoke(cli, ["demo", "--folder", str(told[1])])
     assert isinstance(done.exception, ParameterError)
-    assert str(done.exception) == f"{told[1] / 'bank'}: is there already; nothing was written"
+    assert str(done.exception) == f"{told[1] / 'bank'}: exists already; nothing was written"
     assert done.stdout == ""
     assert sorted(told[1].rglob("*")) == before
 
@@ -199,7 +201,7 @@ def test_a_process_that_ends_badly_is_quoted(tmp_path):
     processes.start("telecom", ["party", "--config", str(tmp_path / "nowhere.toml")])
     try:
         with pytest.raises(KcagcError) as caught:
-            list(processes.lines())
+            list(processes.records())
     finally:
         processes.stop()
     assert str(caught.value) == (

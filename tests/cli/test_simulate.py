@@ -32,14 +32,14 @@ def test_a_simulation_says_what_was_found_and_who_learned_what():
     done = kcagc("simulate")
     assert done.returncode == 0
     assert done.stderr == ""
-    assert "demo: 3 parties, kcagc, 10 local clusters, a coordinator sums" in done.stdout
+    assert "demo: 3 parties, method cells, 10 local clusters, the coordinator aggregates" in done.stdout
     assert "coordinator  how many rows there are and, in secret order" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
     assert "weaker" not in done.stdout
 
 
 def test_a_simulation_for_scripts():
-    result = simulated("--local-clusters", "1k", "--starts", "1")
+    result = simulated("--n-local-clusters", "1k", "--n-init", "1")
     assert (result["parties"], result["method"], result["local_clusters"]) == (3, "cells", 5)
     assert result["secure_sums"] == result["rounds"] * result["cells"] * 5
     assert result["accuracy"] == result["runs"][0]["accuracy"] > 75
@@ -49,19 +49,19 @@ def test_a_simulation_for_scripts():
 
 @pytest.mark.parametrize(("parties", "method"), [(2, "cells"), (4, "tree"), (16, "tree")])
 def test_any_number_of_parties(parties, method):
-    result = simulated("--parties", str(parties), "--local-clusters", "k", "--starts", "2")
+    result = simulated("--parties", str(parties), "--n-local-clusters", "k", "--n-init", "2")
     assert (result["parties"], result["method"]) == (parties, method)
 
 
 def test_nodes_held_back_are_predicted():
-    result = simulated("--method", "basic", "--holdout", "0.1", "--starts", "3")
+    result = simulated("--method", "basic", "--holdout", "0.1", "--n-init", "3")
     assert result["predicted"]["nodes"] == 60
     assert result["predicted"]["secure_sums"] == 60 * 5
     assert result["predicted"]["accuracy"] > 70
 
 
 def test_several_runs_have_a_mean():
-    result = simulated("--runs", "3", "--starts", "2")
+    result = simulated("--runs", "3", "--n-init", "2")
     assert [run["seed"] for run in result["runs"]] == [0, 1, 2]
     assert result["accuracy"] == pytest.approx(sum(run["accuracy"] for run in result["runs"]) / 3, abs=0.01)
 
@@ -69,7 +69,7 @@ def test_several_runs_have_a_mean():
 def test_the_papers_configuration_and_its_ledger(tmp_path):
     done = kcagc("simulate", "--paper", "--parties", "2", "--ledger", str(tmp_path / "run.jsonl"))
     assert done.returncode == 0
-    assert "the last party sums" in done.stdout
+    assert "the last party aggregates" in done.stdout
     assert "weaker than the default" in done.stdout
     lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
     assert any(line["kind"] == "opened/distances.two-party" and line["weaker"] for line in lines)
@@ -86,8 +86,8 @@ def test_what_is_not_accepted_is_refused_with_its_name_and_exit_code():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--local-clusters", "2x"], "n_local_clusters"),
-        (["--local-clusters", "1"], "n_local_clusters"),
+        (["--n-local-clusters", "2x"], "n_local_clusters"),
+        (["--n-local-clusters", "1"], "n_local_clusters"),
         (["--accept", "everything"], "nothing is called 'everything'"),
         (["--parties", "1"], "--parties"),
         (["--method", "magic"], "--method"),

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from kcagc.deploy.config import Config
-from kcagc.deploy.folders import Plan, write_folders
+from kcagc.deploy.folders import FolderPlan, write_folders
 from kcagc.deploy.run import RoleRun
 
 NODES = 24
@@ -16,7 +16,7 @@ NODES = 24
 
 def made(root, parties=("alice", "bob", "carol"), *, aggregator=None, n_clusters=3, data=True):
     """Write the folders of all roles, with data unless that is what a test brings; give the configuration files."""
-    plan = Plan.of(
+    plan = FolderPlan.of(
         list(parties),
         aggregator=aggregator,
         address="localhost:7443",

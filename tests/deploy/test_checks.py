@@ -42,12 +42,12 @@ def check(path, *options):
     expected = []
     for row in rows:
         assert row["ok"] == (row["exit_code"] == 0)
-        expected.append(f"{'ok   ' if row['ok'] else 'wrong'} {row['what']:<12} {row['words']}")
+        expected.append(f"{'ok   ' if row['ok'] else 'error'} {row['check']:<12} {row['message']}")
         expected += [f"note  {'':<12} {warning}" for warning in row["warnings"]]
     assert lines == expected
     wrong = [row["exit_code"] for row in rows if not row["ok"]]
     assert told.exit_code == (wrong[0] if wrong else 0)
-    return {row["what"]: row for row in rows}
+    return {row["check"]: row for row in rows}
 
 
 def spoil(path, name):
@@ -80,8 +80,8 @@ def test_all_is_well_with_what_init_wrote(folders):
     found = check(folders["alice"], "--offline")
     assert list(found) == ["identity", "certificate", "policy", "journal", "data"]
     assert all(row["ok"] and not row["warnings"] for row in found.values())
-    assert found["journal"]["words"] == "no run so far"
-    assert found["data"]["words"] == "24 nodes whose ids are strings, 3 columns, " + (
+    assert found["journal"]["message"] == "no run so far"
+    assert found["data"]["message"] == "24 nodes whose ids are strings, 3 columns, " + (
         f"{task(folders['alice']).data.graph.n_edges} edges"
     )
     found = check(folders["coordinator"], "--offline")
@@ -95,13 +95,13 @@ def test_each_thing_that_is_wrong_has_its_line_and_exit_code_and_hides_no_other(
     found = check(folders["alice"], "--offline")
     assert [name for name, row in found.items() if not row["ok"]] == [what]
     assert found[what]["exit_code"] == code
-    assert re.search(words, found[what]["words"])
+    assert re.search(words, found[what]["message"])
 
 
 def test_more_clusters_than_nodes_are_found_before_a_run(folders):
     edit(folders["alice"], r"^n_clusters = 3", "n_clusters = 25")
     found = check(folders["alice"], "--offline")["data"]
-    assert (found["exit_code"], found["words"]) == (3, "alice: n_clusters: 25 clusters of 24 nodes")
+    assert (found["exit_code"], found["message"]) == (3, "alice: n_clusters: 25 clusters of 24 nodes")
 
 
 def test_everything_that_is_wrong_is_found_at_once(folders):
@@ -136,7 +136,7 @@ def test_a_certificate_that_ran_out_is_wrong(folders):
     renew(folders["alice"].parent, days=1, start=datetime.now(UTC) - timedelta(days=3))
     found = check(folders["alice"], "--offline")["certificate"]
     assert found["exit_code"] == 2
-    assert "certificate.pem" in found["words"]
+    assert "certificate.pem" in found["message"]
 
 
 def renew(folder, authority=None, **dates):
@@ -159,8 +159,8 @@ def test_nodes_without_edges_are_worth_a_note(folders):
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        ("running", "a run was interrupted: the same command goes on with it"),
-        ("finished", "the run has finished; --new-session"),
+        ("running", "a run was interrupted: the same command resumes it"),
+        ("finished", "the run has finished; to start another"),
         ("failed", "the last run ended with: bob ended the run"),
     ],
 )
@@ -170,7 +170,7 @@ def test_the_journal_says_how_the_last_run_ended(folders, status, words):
     journal.set_fact("why", b"bob ended the run")
     journal.commit()
     journal.close()
-    assert check(folders["alice"], "--offline")["journal"]["words"].startswith(words)
+    assert check(folders["alice"], "--offline")["journal"]["message"].startswith(words)
 
 
 def test_a_journal_in_use_is_said_and_looking_does_not_disturb_it(folders):
@@ -179,7 +179,7 @@ def test_a_journal_in_use_is_said_and_looking_does_not_disturb_it(folders):
     journal.commit()
     found = check(folders["alice"], "--offline")["journal"]
     assert found["exit_code"] == 12
-    assert "another process is using this journal" in found["words"]
+    assert "another process is using this journal" in found["message"]
     assert journal.fact("mine") == b"still here"
     journal.close()
 
@@ -244,7 +244,7 @@ def test_only_a_handshake_reaches_the_aggregator(folders):
     assert b"kcagc" not in listener.received
     # Beyond the handshake, at most HTTP/2's opening words, which say nothing: no headers and no data.
     assert http2_kinds(listener.received) <= {4, 6, 7, 8}
-    assert found["network"]["words"].startswith(f"localhost:{listener.port}: the aggregator accepts our certificate")
+    assert found["network"]["message"].startswith(f"localhost:{listener.port}: the aggregator accepts our certificate")
 
 
 def http2_kinds(received):
@@ -266,13 +266,13 @@ def test_nobody_is_missing_and_an_aggregator_with_another_name_refused(folders):
     edit(folders["alice"], "^address = .*", f'address = "localhost:{free}"')
     found = check(folders["alice"])["network"]
     assert found["exit_code"] == 10
-    assert found["words"].startswith(f"localhost:{free}: nobody listens there")
+    assert found["message"].startswith(f"localhost:{free}: nobody listens there")
     edit(folders["alice"], "coordinator.kcagc.internal", "somebody.else")
     with RoleServer(folders["coordinator"].parent) as listener:
         edit(folders["alice"], "^address = .*", f'address = "localhost:{listener.port}"')
         found = check(folders["alice"])["network"]
     assert found["exit_code"] == 11
-    assert "somebody.else" in found["words"]
+    assert "somebody.else" in found["message"]
 
 
 def test_an_aggregator_of_another_authority_is_refused(folders):
@@ -288,8 +288,8 @@ def test_a_port_that_is_taken_is_said_to_the_aggregator_and_a_free_one_is_left_f
         edit(folders["coordinator"], "^listen = .*", f'listen = "127.0.0.1:{port}"')
         found = check(folders["coordinator"])["network"]
         assert found["exit_code"] == 1
-        assert found["words"] == f"cannot listen on 127.0.0.1:{port}: Address already in use"
-    assert check(folders["coordinator"])["network"]["words"] == f"127.0.0.1:{port} is free to listen on"
+        assert found["message"] == f"cannot listen on 127.0.0.1:{port}: Address already in use"
+    assert check(folders["coordinator"])["network"]["message"] == f"127.0.0.1:{port} is free to listen on"
     with socket.create_server(("127.0.0.1", port)):
         pass
 

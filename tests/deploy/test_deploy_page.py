@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from kcagc import KCAGC
+from kcagc.cli import roles
 from kcagc.datasets import load
 
 ROOT = Path(__file__).parents[2]
@@ -70,12 +71,12 @@ def test_every_option_and_variable_of_the_page_exists():
     for command in ("party", "predict"):
         asked = [sys.executable, "-m", "kcagc", command, "--help"]
         shown += subprocess.run(asked, capture_output=True, text=True, check=True).stdout
-    source = (ROOT / "src" / "kcagc" / "cli" / "settings.py").read_text()
+    known = {one.envvar for command in (roles.party, roles.predict) for one in command.params}
     table = PAGE.partition("| option | variable |")[2]
     for option in re.findall(r"`(--[a-z-]+)`", table.partition("\n\n")[0]):
         assert option in shown
     for variable in re.findall(r"`(KCAGC_[A-Z_]+)`", table):
-        assert f'"{variable}"' in source
+        assert variable in known
 
 
 def test_the_page_of_exit_codes_has_every_class_of_error():
@@ -85,4 +86,5 @@ def test_the_page_of_exit_codes_has_every_class_of_error():
     listed = {int(code) for code in re.findall(r"^\| (\d+) \|", page, flags=re.MULTILINE)}
     classes = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.KcagcError)]
     assert listed == {0, 130} | {one.exit_code for one in classes}
-    assert len({one.exit_code for one in classes}) == len(classes)
+    own = [one.exit_code for one in classes if "exit_code" in vars(one)]  # a subclass may share the code of its parent
+    assert len(set(own)) == len(own)

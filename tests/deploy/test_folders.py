@@ -14,7 +14,7 @@ from deploy.collaboration import edit, made
 from kcagc.cli.main import cli
 from kcagc.deploy import config as structs
 from kcagc.deploy.config import Config
-from kcagc.deploy.folders import Plan
+from kcagc.deploy.folders import FolderPlan
 from kcagc.errors import ParameterError
 from kcagc.tables import ColumnRule
 
@@ -73,7 +73,7 @@ def test_every_configuration_passes_the_check_once_there_are_data(tmp_path, n_pa
             edit(path, r"^# (accept = )", r"\1")
         done = check(path)
         assert done.exit_code == 0, done.output
-        assert "wrong" not in done.output
+        assert "error" not in done.output
     for path in configs:
         assert Config.load(path).agreement() == Config.load(configs[0]).agreement()
 
@@ -201,11 +201,11 @@ def test_a_party_that_sums_is_accepted_by_the_line_that_the_comment_gives(tmp_pa
     path = configs["ann"]
     done = check(path)
     assert done.exit_code == 4
-    assert "wrong policy" in done.output
+    assert "error policy" in done.output
     assert "ok    data" in done.output  # which has nothing to do with it
     needed = re.search(r"^# (accept = .*)", path.read_text(), flags=re.MULTILINE)[1]
     for name in ("two-party-sum", "labelled-sums"):
-        assert (name in needed) == (name in re.search(r"wrong policy.*", done.output)[0])
+        assert (name in needed) == (name in re.search(r"error policy.*", done.output)[0])
     edit(path, r"^accept = .*", needed)
     done = check(path)
     assert done.exit_code == 0, done.output
@@ -225,7 +225,7 @@ def test_a_folder_that_is_there_is_not_touched(tmp_path, there):
     before = {path: path.stat().st_mtime_ns for path in [tmp_path, *tmp_path.rglob("*")]}
     done = init(tmp_path, "--parties", "ann,bob")
     assert isinstance(done.exception, ParameterError)
-    assert str(done.exception) == f"{tmp_path / there}: is there already; nothing was written"
+    assert str(done.exception) == f"{tmp_path / there}: exists already; nothing was written"
     assert {path: path.stat().st_mtime_ns for path in [tmp_path, *tmp_path.rglob("*")]} == before
 
 
@@ -233,7 +233,7 @@ def test_a_folder_that_is_there_is_not_touched(tmp_path, there):
 def test_names_that_could_be_no_folder_or_no_host_are_refused(tmp_path, name):
     done = init(tmp_path / "trial", "--parties", f"{name},bob")
     assert isinstance(done.exception, ParameterError)
-    assert "is no name here: use small letters, digits and -, at most 32 of them" in str(done.exception)
+    assert "use 1 to 32 lower-case letters, digits and hyphens" in str(done.exception)
     assert not (tmp_path / "trial").exists()
 
 
@@ -243,13 +243,13 @@ def test_names_that_could_be_no_folder_or_no_host_are_refused(tmp_path, name):
         (["--parties", "ann"], "1 parties; there must be 2 to 16"),
         (["--parties", ","], "0 parties; there must be 2 to 16"),
         (["--parties", ",".join(f"p{number}" for number in range(17))], "17 parties; there must be 2 to 16"),
-        (["--parties", "ann,ann"], "'ann' is the name of two roles"),
-        (["--parties", "ann,coordinator"], "'coordinator' is the name of two roles"),
-        (["--parties", "ann,bob", "--coordinator", "bob"], "'bob' is the name of two roles"),
+        (["--parties", "ann,ann"], "two roles have the name 'ann'"),
+        (["--parties", "ann,coordinator"], "two roles have the name 'coordinator'"),
+        (["--parties", "ann,bob", "--coordinator", "bob"], "two roles have the name 'bob'"),
         (["--parties", "ann,bob", "--aggregator", "cid"], "--aggregator: 'cid' is not one of the parties"),
         (["--parties", "ann,bob", "--address", "localhost"], "--address: 'localhost' is not an address"),
-        (["--parties", "ann,bob", "--clusters", "1"], "--clusters"),
-        (["--parties", "ann,bob", "--psi", "-1"], "--psi"),
+        (["--parties", "ann,bob", "--n-clusters", "0"], "n_clusters: must be"),
+        (["--parties", "ann,bob", "--psi", "-1"], "psi: must be"),
         ([], "--parties"),
     ],
 )
@@ -261,7 +261,7 @@ def test_who_cannot_take_part_is_said_and_nothing_is_written(tmp_path, options, 
 
 
 def test_a_coordinator_may_share_a_name_where_there_is_none():
-    plan = Plan.of(["coordinator", "ann"], aggregator="ann", address="h:1", listen="h:1", n_clusters=2, psi=0)
+    plan = FolderPlan.of(["coordinator", "ann"], aggregator="ann", address="h:1", listen="h:1", n_clusters=2, psi=0)
     assert plan.roles == ("coordinator", "ann")
 
 

@@ -8,7 +8,7 @@ import pytest
 from kcagc import KCAGC
 from kcagc.datasets import load
 from kcagc.datasets.catalog import entry
-from kcagc.deploy.examples import write_examples
+from kcagc.deploy.folders import write_examples
 from kcagc.deploy.trial import Trial
 
 PARTIES = [f"party-{number:02}" for number in range(1, 17)]
@@ -25,12 +25,11 @@ def test_sixteen_processes_find_on_cora_what_the_estimator_finds(tmp_path, monke
         monkeypatch.setenv(name, "1")  # there are more processes than cores
     monkeypatch.setenv("KCAGC_REPORT", "0")
     data, psi = load("cora"), entry("cora").paper.psi
-    trial = Trial(tmp_path, PARTIES, n_clusters=data.n_classes, psi=psi)
-    trial.set("random_state", 0)
-    trial.set("n_local_clusters", "k")
+    settings = {"n_clusters": data.n_classes, "psi": psi, "n_local_clusters": "k"}
+    trial = Trial(tmp_path, PARTIES, random_state=0, **settings)
     write_examples(data, trial.configs, PARTIES)
     with trial.running() as processes:
-        for _ in processes.lines():
+        for _ in processes.records():
             pass
     first, *others = (labels_of(tmp_path, name) for name in PARTIES)
     assert all(other == first for other in others)

@@ -50,7 +50,7 @@ class Scenario:
     def write(self, folder: Path) -> None:
         """Write the folders of all roles, with data and settings."""
         sums = ["--aggregator", self.aggregating_party] if self.aggregating_party else []
-        named = ["--parties", ",".join(self.parties), "--clusters", "3", "--address", "localhost:7443", *sums]
+        named = ["--parties", ",".join(self.parties), "--n-clusters", "3", "--address", "localhost:7443", *sums]
         made = CliRunner().invoke(cli, ["init", str(folder), *named], catch_exceptions=False)
         assert made.exit_code == 0, made.output
         settings = {"n_init": 2, "max_iter": 3, **self.settings}

@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments.paper.network.fork_server import ForkServer
 from kcagc.deploy.config import Config
-from kcagc.deploy.folders import Plan, tls_name, write_folders
+from kcagc.deploy.folders import FolderPlan, tls_name, write_folders
 from kcagc.deploy.run import RoleRun
 from kcagc.disclosure import Ledger, Policy
 from kcagc.files.atomic import PRIVATE, write_bytes
@@ -118,7 +118,9 @@ class Collaboration:
     roles: list[Role] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        plan = Plan(self.parties, AGGREGATOR, "127.0.0.1:1", "127.0.0.1:0", 3, psi=1)
+        plan = FolderPlan.of(
+            list(self.parties), coordinator=AGGREGATOR, address="127.0.0.1:1", listen="127.0.0.1:0", n_clusters=3, psi=1
+        )
         self.configs = write_folders(self.root, plan)
         self.authority = trial_authority("test")
         random = np.random.default_rng(5)

@@ -17,7 +17,7 @@ from scipy import sparse
 from experiments.paper.network.fork_server import ForkServer, Process
 from experiments.paper.network.relay import Count, Network, Relay
 from kcagc.datasets.dataset import Dataset
-from kcagc.deploy.folders import Plan, write_folders
+from kcagc.deploy.folders import FolderPlan, write_folders
 
 PLAY = "experiments.paper.network.stopwatch:play"
 _WARM = ("grpc.aio", "rich.status", "sklearn.cluster", "kcagc.cli.main", "kcagc.deploy.run")
@@ -69,7 +69,7 @@ class Roles:
         play: str = PLAY,
     ) -> None:
         self.parties = [f"party-{number:02}" for number in range(1, n_parties + 1)]
-        plan = Plan.of(
+        plan = FolderPlan.of(
             self.parties,
             aggregator=self.parties[-1] if settings.get("aggregator") == "party" else None,
             address="127.0.0.1:1",  # another is given when they are started

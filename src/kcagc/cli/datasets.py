@@ -1,27 +1,25 @@
-"""`kcagc datasets`: which graphs there are, what is in one, and fetching one."""
+"""`kcagc datasets`: list the datasets, describe one, download one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kcagc.cli import terminal
+from kcagc.cli.options import JSON, load_dataset
 from kcagc.text import size
-
-if TYPE_CHECKING:
-    from kcagc.datasets.dataset import Dataset
 
 
 @click.group()
 def datasets() -> None:
-    """List, describe and fetch graphs by name."""
+    """List, describe and download datasets by name."""
 
 
 @datasets.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
+@JSON
 def list_(as_json: bool) -> None:
-    """Show all graphs and where each is."""
+    """List all datasets and the files that hold them."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -73,18 +71,18 @@ def list_(as_json: bool) -> None:
 
 @datasets.command()
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
+@JSON
 def info(name: str, as_json: bool) -> None:
-    """Count what is in the graph NAME.
+    """Describe the dataset NAME: nodes, edges, features, classes.
 
-    Where the paper counts edges otherwise, say why.
+    If the paper counts edges in another way, the note explains the difference.
     """
     import numpy as np
 
     from kcagc.datasets.catalog import EMBEDDED, entry
     from kcagc.graph.graph import Graph
 
-    dataset = _load(name)
+    dataset = load_dataset(name)
     graph = Graph(dataset.adjacency)
     row, column = dataset.adjacency.nonzero()
     proper = row != column
@@ -101,7 +99,7 @@ def info(name: str, as_json: bool) -> None:
         "class_sizes": np.bincount(dataset.labels).tolist(),
     }
     if name == EMBEDDED:
-        title = "five communities that no party can tell apart alone: a generated stochastic block model"
+        title = "five communities that no party can find alone: a generated stochastic block model"
         note = f"Three parties hold {', '.join(map(str, dataset.party_columns))} of the columns."
     else:
         described = entry(name)
@@ -126,19 +124,12 @@ def info(name: str, as_json: bool) -> None:
 @datasets.command()
 @click.argument("name")
 def fetch(name: str) -> None:
-    """Download the graph NAME unless it is here, and print its path.
+    """Download the dataset NAME unless this machine has it, and print its path.
 
-    KCAGC_DATA names a folder that is looked into first, KCAGC_CACHE where downloads are kept, and KCAGC_DATA_URL a
-    web folder of your own with copies of the original files, used instead of the public addresses.
+    Environment variables: KCAGC_DATA is a folder that is searched first, KCAGC_CACHE the folder of downloads, and
+    KCAGC_DATA_URL a web folder of your own with copies of the original files, instead of the public addresses.
     """
     from kcagc.datasets.catalog import EMBEDDED, embedded_path, local_path
 
-    _load(name)
+    load_dataset(name)
     click.echo(embedded_path() if name == EMBEDDED else local_path(name))
-
-
-def _load(name: str) -> Dataset:
-    """Load with a line of progress for each file that is downloaded."""
-    from kcagc.datasets.catalog import load
-
-    return load(name, progress=lambda file: click.echo(f"downloading {file}", err=True))

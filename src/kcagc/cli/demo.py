@@ -3,138 +3,125 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kcagc.cli import terminal
-from kcagc.text import percent, size
+from kcagc.cli.options import JSON
+from kcagc.cli.simulate import disclosure_table, learned_about_data
+from kcagc.text import count, listed, percent, printable, size
 
 if TYPE_CHECKING:
     from kcagc.datasets.dataset import Dataset
-    from kcagc.deploy.trial import Trial
+    from kcagc.deploy.trial import LogRecord
 
 _PARTIES = ("bank", "telecom", "shop")
-_ORDER = 2  # of the filter
+_ORDER = 2  # of the graph filter
 
 
 @click.command()
-@click.option("--folder", type=click.Path(path_type=Path), help="Where the roles' folders go  [default: a new one].")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Folder for the roles  [default: a new temporary one].")
+@JSON
 def demo(folder: Path | None, as_json: bool) -> None:
-    """Cluster the embedded dataset as three organisations and a coordinator, four processes with mutual TLS."""
+    """Cluster the embedded dataset as three organisations and a coordinator: four processes with mutual TLS."""
     from kcagc.datasets import load
+    from kcagc.deploy.folders import write_examples
+    from kcagc.deploy.trial import Trial
     from kcagc.graph import Graph
 
     dataset = load("demo")
     graph = Graph.from_matrix(dataset.adjacency)
     where = Path(tempfile.mkdtemp(prefix="kcagc-demo-")) if folder is None else folder
-    begin = time.perf_counter()
-    trial = _prepared(where, dataset)
+    start = time.perf_counter()
+    # A demonstration should be repeatable; a real run should not set random_state.
+    trial = Trial(where, list(_PARTIES), n_clusters=dataset.n_classes, psi=_ORDER, random_state=0)
+    write_examples(dataset, trial.configs, list(_PARTIES))
     if not as_json:
         _introduce(dataset, graph)
-    with trial.running() as processes, _shown(list(trial.configs), processes.ids, as_json) as show:
-        alone = _alone(dataset, graph)  # meanwhile
-        for name, line in processes.lines():
-            show(name, line)
-    seconds = time.perf_counter() - begin
-    results = [*alone[:-1], _together(dataset, graph, where), alone[-1]]
-    learned = _learned(where, list(trial.configs))
+    with trial.running() as processes, _shown(processes.ids, as_json) as show:
+        alone = _cluster_alone(dataset, graph)  # meanwhile
+        for name, record in processes.records():
+            show(name, record)
+    duration = time.perf_counter() - start
+    results = [*alone[:-1], _read_together(dataset, graph, where), alone[-1]]
+    disclosed = _disclosed(where, list(trial.configs))
+    reports = {name: str(where / name / "result" / "report.html") for name in trial.configs}
     if as_json:
-        told = {"clusterings": results, "learned": learned, "folder": str(where), "seconds": round(seconds, 1)}
-        terminal.print_json({**told, "reports": {name: str(_page(where, name)) for name in trial.configs}})
+        rest = {"folder": str(where), "seconds": round(duration, 1), "reports": reports}
+        terminal.print_json({"clusterings": results, "disclosed": disclosed, **rest})
     else:
-        _report(results, learned, where, seconds)
-
-
-def _prepared(where: Path, dataset: Dataset) -> Trial:
-    """Write what four organisations would have: keys, certificates, configurations and tables of their own."""
-    from kcagc.deploy.examples import write_examples
-    from kcagc.deploy.trial import Trial
-
-    trial = Trial(where, list(_PARTIES), n_clusters=dataset.n_classes, psi=_ORDER)
-    write_examples(dataset, trial.configs, list(_PARTIES))
-    trial.set("random_state", 0)  # a demonstration should be repeatable; a run in earnest should not
-    return trial
+        _show(results, disclosed, where, reports[_PARTIES[0]], duration)
 
 
 def _introduce(dataset: Dataset, graph: Any) -> None:
     terminal.out().print(
-        f"[bold]{graph.n_nodes:,} people, {graph.n_edges:,} links between them, {dataset.n_classes} hidden groups.[/] "
-        f"A {_PARTIES[0]}, a {_PARTIES[1]} and a {_PARTIES[2]} all know who is linked to whom; each holds "
-        f"{dataset.party_columns[0]} columns of its own about everybody, and shows them to nobody.\n"
+        f"[bold]{count(graph.n_nodes)} people, {count(graph.n_edges)} links between them, {dataset.n_classes} hidden "
+        f"groups.[/] A {_PARTIES[0]}, a {_PARTIES[1]} and a {_PARTIES[2]} know all links. Each of them also has "
+        f"{dataset.party_columns[0]} columns of its own about each person, which it does not show to the others.\n"
     )
 
 
 @contextlib.contextmanager
-def _shown(names: list[str], ids: dict[str, int], as_json: bool) -> Iterator[Any]:
-    """Show what each process says: as a table that moves where a person watches, as lines where not."""
-    from rich.live import Live
-    from rich.table import Table
-
-    console, said = terminal.messages(), dict.fromkeys(names, "starting")
-
-    def drawn() -> Table:
-        table = Table(box=None, pad_edge=False, show_header=False)
-        table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True, style="dim")
-        table.add_column(no_wrap=True)
-        for name in names:
-            table.add_row(name, f"process {ids[name]}", said[name])
-        return table
-
+def _shown(ids: dict[str, int], as_json: bool) -> Iterator[Callable[[str, LogRecord], None]]:
+    """Show the log of each process: as a table on a terminal, otherwise as lines."""
+    console = terminal.messages()
     if not console.is_terminal:
 
-        def say(_: str, line: str) -> None:
+        def write(name: str, record: LogRecord) -> None:
             if not as_json:
-                click.echo(line, err=True)
+                click.echo(f"{record.clock} {name}: {printable(record.message)}", err=True)
 
-        yield say
+        yield write
         return
-    with Live(drawn(), console=console, refresh_per_second=12, transient=False) as live:
+    from rich.live import Live
+    from rich.table import Table
+    from rich.text import Text
 
-        def show(name: str, line: str) -> None:
-            said[name] = _stage_of(line)
-            live.update(drawn())
+    last = dict.fromkeys(ids, "starting")
 
-        yield show
-        for name in names:
-            said[name] = "done"
-        live.update(drawn())
+    def table() -> Table:
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        for style in ("", "dim", ""):
+            grid.add_column(no_wrap=True, style=style)
+        for name, number in ids.items():
+            grid.add_row(name, f"process {number}", Text(printable(last[name])))
+        return grid
+
+    with Live(console=console, get_renderable=table, refresh_per_second=12):
+        yield lambda name, record: last.update({name: record.message})
+        last.update(dict.fromkeys(ids, "done"))
 
 
-def _stage_of(line: str) -> str:
-    """Give what a role said, without the time and its name."""
-    return line.partition(": ")[2] or line
-
-
-def _alone(dataset: Dataset, graph: Any) -> list[dict[str, Any]]:
-    """Cluster what each party has, and what all have, as if there were nobody else and no secrets."""
+def _cluster_alone(dataset: Dataset, graph: Any) -> list[dict[str, Any]]:
+    """Cluster the columns of each party alone, and all columns pooled, without any protocol."""
     from kcagc.cluster import cluster_locally
     from kcagc.graph import HalfFilter
 
-    tables = [*dataset.parties(), dataset.features]
     results = []
-    for who, features in zip((*_PARTIES, "all pooled"), tables, strict=True):
+    for who, features in zip((*_PARTIES, "all pooled"), [*dataset.parties(), dataset.features], strict=True):
         found = cluster_locally(graph, features, dataset.n_classes, filter=HalfFilter(_ORDER), random_state=0).labels
-        results.append(_judged(who, features.shape[1], dataset, graph, found))
+        results.append(_measured(who, features.shape[1], dataset, graph, found))
     return results
 
 
-def _together(dataset: Dataset, graph: Any, where: Path) -> dict[str, Any]:
-    """Read the labels that the first party's process wrote; they are in the order of the names."""
+def _read_together(dataset: Dataset, graph: Any, where: Path) -> dict[str, Any]:
+    """Read the labels that the first party's process wrote, in the order of the ids."""
+    import csv
+
     import numpy as np
 
-    lines = (where / _PARTIES[0] / "result" / "labels.csv").read_text(encoding="utf-8").splitlines()[1:]
-    found = np.array([int(line.split(",")[1]) for line in lines])
-    return _judged("together", dataset.features.shape[1], dataset, graph, found)
+    with (where / _PARTIES[0] / "result" / "labels.csv").open(encoding="utf-8", newline="") as file:
+        found = np.array([int(row["cluster"]) for row in csv.DictReader(file)])
+    return _measured("together", dataset.features.shape[1], dataset, graph, found)
 
 
-def _judged(who: str, columns: int, dataset: Dataset, graph: Any, found: Any) -> dict[str, Any]:
+def _measured(who: str, columns: int, dataset: Dataset, graph: Any, found: Any) -> dict[str, Any]:
     import numpy as np
 
     from kcagc.metrics import table
@@ -143,67 +130,48 @@ def _judged(who: str, columns: int, dataset: Dataset, graph: Any, found: Any) ->
     return {"who": who, "columns": columns, "cluster_sizes": sizes, **table(dataset.labels, found, graph)}
 
 
-def _learned(where: Path, names: list[str]) -> list[dict[str, Any]]:
-    """Give, for each role, what left it and what it learned about data, as the ledgers of all roles have it."""
-    import json
+def _disclosed(where: Path, names: list[str]) -> dict[str, Any]:
+    """Return the bytes that each role sent, and what roles learned about data, from the ledgers of all roles."""
+    from kcagc.disclosure import Entry, Ledger
 
-    learned: dict[str, dict[str, None]] = {name: {} for name in names}
-    sent = dict.fromkeys(names, 0)
+    ledgers = {}
     for name in names:
-        for line in (where / name / "result" / "ledger.jsonl").read_text(encoding="utf-8").splitlines():
-            entry = json.loads(line)
-            if entry["kind"].startswith("message/") and entry["sender"] == name:
-                sent[name] += entry["bytes"]
-            about_data = entry["kind"].startswith(("opened/", "inside/labels", "output/"))
-            if about_data and entry["receiver"] in learned:
-                words = entry["learns"].partition(":")[0].partition(";")[0]
-                learned[entry["receiver"]][words.replace("the sender's", "each other party's")] = None
-    return [{"role": name, "bytes_sent": sent[name], "learned": sorted(learned[name])} for name in names]
+        lines = (where / name / "result" / "ledger.jsonl").read_text(encoding="utf-8").splitlines()
+        fields = [{field: row[field] for field in Entry.__dataclass_fields__} for row in map(json.loads, lines)]
+        ledgers[name] = Ledger(Entry.of(row) for row in fields)
+    everything = [one for ledger in ledgers.values() for one in ledger]
+    learned = [{"receivers": who, "text": text} for who, text in learned_about_data(everything, list(_PARTIES))]
+    return {"bytes_sent": {name: ledger.bytes_sent(name) for name, ledger in ledgers.items()}, "learned": learned}
 
 
-def _page(where: Path, name: str) -> Path:
-    return where / name / "result" / "report.html"
-
-
-def _report(results: list[dict[str, Any]], learned: list[dict[str, Any]], where: Path, seconds: float) -> None:
+def _show(results: list[dict[str, Any]], disclosed: dict[str, Any], where: Path, report: str, duration: float) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     console = terminal.out()
     wide = console.width >= 75
-    shown = Table(box=None, pad_edge=False)
-    shown.add_column("clustered by", no_wrap=True)
-    shown.add_column("columns", justify="right")
-    shown.add_column("accuracy", justify="right", no_wrap=True)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("clustered by", no_wrap=True)
+    table.add_column("columns", justify="right")
+    table.add_column("accuracy", justify="right", no_wrap=True)
     if wide:
-        shown.add_column("", no_wrap=True)
-        shown.add_column("NMI", justify="right")
-        shown.add_column("cluster sizes", no_wrap=True)
+        table.add_column("", no_wrap=True)
+        table.add_column("NMI", justify="right")
+        table.add_column("cluster sizes", no_wrap=True)
     names = {"together": "[bold]together[/]", "all pooled": "all pooled"}
     for row in results:
         cells = [names.get(row["who"], f"{row['who']} alone"), str(row["columns"]), percent(row["accuracy"])]
         if wide:
             sizes = " ".join(map(str, sorted(row["cluster_sizes"], reverse=True)))
             cells += ["█" * round(15 * row["accuracy"]), f"{row['nmi']:.2f}", sizes]
-        shown.add_row(*cells)
+        table.add_row(*cells)
     console.print()
-    console.print(shown)
-    console.print("\n[bold]Who learned what about the data[/]")
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True)
-    grid.add_column(no_wrap=True, justify="right")
-    grid.add_column()
-    told: dict[str, list[str]] = {}
-    for row in learned:
-        told.setdefault("; ".join(row["learned"]), []).append(row["role"])
-    sent = {row["role"]: row["bytes_sent"] for row in learned}
-    for words, roles in told.items():
-        each = " each" if len(roles) > 1 else ""
-        grid.add_row(", ".join(roles), f"sent {size(max(sent[role] for role in roles))}{each}", words)
-    console.print(grid)
-    console.print(
-        f"\nFour processes, mutual TLS, {seconds:.1f} s. Each role's configuration, keys, labels, model, ledger and "
-        "report are in its own folder under"
-    )
-    console.print(f"[bold]{where}[/]", soft_wrap=True)
+    console.print(table)
+    console.print("\n[bold]Disclosures: what each role learned about the data[/]")
+    console.print(disclosure_table([(row["receivers"], row["text"]) for row in disclosed["learned"]]))
+    sent = [f"{name} {size(n_bytes)}" for name, n_bytes in disclosed["bytes_sent"].items()]
+    console.print(f"\nFour processes with mutual TLS took {duration:.1f} s. Bytes sent: {listed(sent)}.")
+    console.print("The folder of each role contains its configuration, keys, labels, model, ledger and report:")
+    console.print(f"[bold]{escape(str(where))}[/]", soft_wrap=True)
     console.print(f"\nThe report of the {_PARTIES[0]}, for a browser:")
-    console.print(f"[bold]{_page(where, _PARTIES[0])}[/]", soft_wrap=True)
+    console.print(f"[bold]{escape(report)}[/]", soft_wrap=True)

@@ -1,53 +1,35 @@
-"""`kcagc diagnose`: what the paper's theory says about a dataset, or about one party's own data."""
+"""`kcagc diagnose`: the conditions of the paper's theory on a dataset, or on one party's own data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kcagc.cli import terminal
-from kcagc.cli.settings import FILE
+from kcagc.cli.options import JSON, PAPER, PARTIES, ParameterCommand, load_dataset, make_model
 from kcagc.text import printable
 
 if TYPE_CHECKING:
     from kcagc.analysis import Diagnosis, PartyDiagnosis
 
-# What only a dataset needs: a configuration says all of it.
-_OF_DATASET = {
-    "parties": "--parties",
-    "local_clusters": "--local-clusters",
-    "psi": "--psi",
-    "filter_": "--filter",
-    "components": "--components",
-    "scaling": "--scaling",
-    "unit": "--unit",
-    "paper": "--paper",
-    "found": "--found",
-    "order_constant": "--order-constant",
-}
+_FILE = click.Path(dir_okay=False, path_type=Path)
+# The theory is about local clustering: the other run parameters do not matter to it.
+_WITHOUT = ("n_clusters", "graph", "method", "virtual_nodes", "seeding", "fan_in", "aggregator", "max_iter", "n_init")
 
 
-@click.command()
+@click.command(cls=ParameterCommand, without=_WITHOUT)
 @click.argument("dataset", required=False)
-@click.option("--config", type=FILE, envvar="KCAGC_CONFIG", help="Instead of a dataset: a party's TOML file.")
-@click.option("--labels", type=FILE, help="With --config: clusters of all nodes  [default: what the run left].")
+@click.option("--config", type=_FILE, envvar="KCAGC_CONFIG", help="Instead of a dataset: a party's TOML file.")
+@click.option("--labels", type=_FILE, help="With --config: clusters of all nodes  [default: those of the run].")
 @click.option("--found", is_flag=True, help="Diagnose the clusters that kcagc finds, not the known classes.")
-@click.option("--parties", type=click.IntRange(2, 16), help="Among how many to split the columns  [default: 3].")
-@click.option("--local-clusters", metavar="N|Mk", help='Clusters of each party alone: a number, or "2k".')
-@click.option("--psi", type=click.IntRange(min=0), help="Order of the graph filter  [default: the paper's].")
-@click.option("--filter", "filter_", type=click.Choice(["half", "norm"]), help="Which filter  [default: half].")
-@click.option("--components", type=click.IntRange(min=1), help="Singular vectors that each party projects on.")
-@click.option("--scaling", type=click.Choice(["unit", "U", "US"]), help="Of projected rows  [default: unit].")
-@click.option("--unit", type=float, help="What rows are divided by with --scaling US  [default: 1].")
-@click.option("--paper", is_flag=True, help="The paper's configuration; other options change it.")
-@click.option("--order-constant", type=float, help="What the paper's O(.) hides  [default: 1].")
-@click.option("--enough", type=float, default=100.0, show_default=True, help="The c that the theorem needs.")
-@click.option("--seed", type=click.IntRange(0, 2**31), help="Of local clusters and of --found  [default: 0].")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
+@PARTIES
+@PAPER
+@click.option("--order-constant", type=float, help="Constant in the paper's O(.)  [default: 1].")
+@click.option("--enough", type=float, default=100.0, show_default=True, help="Constant c that the theorem requires.")
+@click.option("--seed", type=click.IntRange(0, 2**31), help="Seed of local clusters and of --found  [default: 0].")
+@JSON
 def diagnose(
     dataset: str | None,
     config: Path | None,
@@ -57,57 +39,54 @@ def diagnose(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Say whether data meet the conditions under which the paper proves its method right, and where they do not.
+    """Compare data with the conditions of the paper's theory (for researchers).
 
-    DATASET is a dataset with known classes, all of it in this process. With --config it is one party's own data
-    alone, seen by the clusters that a run has found, or by its own clusters before any run: nothing leaves the machine.
+    The conditions are so strict that on real data the answer is nearly always "no guarantee", also when the clusters
+    are good. To see the quality of clusters, use kcagc report.
+
+    DATASET is a dataset with known classes; all parties run in this process. With --config, the command reads one
+    party's own data and compares them with the clusters of a finished run or, before any run, with the party's own
+    clusters. Nothing leaves the machine.
     """
     source = click.get_current_context().get_parameter_source("config")
     if dataset is not None and source is click.core.ParameterSource.ENVIRONMENT:
-        config = None  # a dataset is asked for here and now, and the variable is there for all commands
+        config = None  # the variable is set for all commands; the argument is for this one
     if (dataset is None) == (config is None):
-        raise click.UsageError(
-            "name a dataset (see: kcagc datasets list), or a party's file by --config; one of the two"
-        )
+        raise click.UsageError("give either a dataset (see: kcagc datasets list) or a party's file with --config")
     title: dict[str, Any]
     found: Diagnosis | PartyDiagnosis
     if config is not None:
-        for name, option in _OF_DATASET.items():
-            if given[name] is not None and given[name] is not False:
-                raise click.UsageError(f"{option}: is for a dataset; the configuration says how its session runs")
-        title, found = _party(config, labels, enough, seed)
+        for name, value in given.items():
+            if value is not None and value is not False:
+                option = f"--{name.replace('_', '-')}"
+                raise click.UsageError(f"{option}: only for a dataset; with --config the file sets the parameters")
+        title, found = _diagnose_party(config, labels, enough, seed)
     elif labels is not None:
-        raise click.UsageError("--labels: goes with --config; a dataset knows its classes, or takes --found")
+        raise click.UsageError("--labels: only with --config; a dataset has its own classes, or use --found")
     else:
-        title, found = _dataset(str(dataset), enough, seed or 0, **given)
+        title, found = _diagnose_dataset(str(dataset), enough, seed or 0, **given)
     if as_json:
         terminal.print_json({**title, **found.as_dict()})
     else:
         _show(title, found)
 
 
-def _dataset(
+def _diagnose_dataset(
     dataset: str,
     enough: float,
     seed: int,
     *,
     parties: int | None,
     found: bool,
-    paper: bool,
     order_constant: float | None,
     **given: Any,
 ) -> tuple[dict[str, Any], Diagnosis]:
     from kcagc.analysis import diagnose
-    from kcagc.datasets.catalog import EMBEDDED, entry, load
-    from kcagc.estimator import KCAGC
 
-    data = load(dataset, progress=lambda file: click.echo(f"downloading {file}", err=True))
-    names = {"local_clusters": "n_local_clusters", "filter_": "filter", "components": "n_components"}
-    chosen = {names.get(option, option): value for option, value in given.items() if value is not None}
-    chosen.setdefault("psi", 2 if data.name == EMBEDDED else entry(data.name).paper.psi)
+    data = load_dataset(dataset)
     tables = data.parties(parties or (None if data.party_columns else 3))
-    model = (KCAGC.paper if paper else KCAGC)(n_clusters=data.n_classes, random_state=seed, **chosen)
-    with _steps(dataset, len(tables) + 1 + found) as step:
+    model = make_model(data, seed, **given)
+    with terminal.steps(dataset, len(tables) + 1 + found) as step:
         if found:
             step("clustering together")
             model.fit(tables, adjacency=data.adjacency)
@@ -120,10 +99,12 @@ def _dataset(
             enough=enough,
             progress=step,
         )
-    return {"dataset": data.name, "seen_by": "found clusters" if found else "known classes"}, result
+    return {"dataset": data.name, "compared_with": "found clusters" if found else "known classes"}, result
 
 
-def _party(path: Path, labels: Path | None, enough: float, seed: int | None) -> tuple[dict[str, Any], PartyDiagnosis]:
+def _diagnose_party(
+    path: Path, labels: Path | None, enough: float, seed: int | None
+) -> tuple[dict[str, Any], PartyDiagnosis]:
     from kcagc.analysis import diagnose_party
     from kcagc.analysis.clusters import read_labels
     from kcagc.deploy.config import Config
@@ -134,36 +115,22 @@ def _party(path: Path, labels: Path | None, enough: float, seed: int | None) -> 
     config = Config.load(path)
     if config.role != "party":
         raise ParameterError(f"{path}: is the configuration of a coordinator, which has no data to diagnose")
-    task = RoleRun(config)
-    with _steps(config.me, 2) as step:
+    role_run = RoleRun(config)
+    with terminal.steps(config.me, 2) as step:
         step("reading files")
-        task.check_data()
-        data = task.data
+        role_run.check_data()
+        data = role_run.data
         if data is None:
             raise ParameterError(f"{path}: has no section [data]")
-        if labels is None and task.files.labels.exists():
-            labels = task.files.labels
+        if labels is None and role_run.files.labels.exists():
+            labels = role_run.files.labels
         target = None if labels is None else read_labels(labels, config.me, data.graph)
         step("filtering, projecting and clustering")
-        # The seed of the run where the configuration fixes one, so that its own clusters are the same.
+        # If the configuration sets a seed, use it: the party's own clusters are then those of the run.
         fixed = config.document.me.random_state
         drawn, _ = draw_seeds(seed if seed is not None else fixed or 0)
-        found = diagnose_party(config.me, data, task.agreement.parameters, target, seed=drawn, enough=enough)
-    return {"config": str(path), "seen_by": "own clusters" if labels is None else str(labels)}, found
-
-
-@contextmanager
-def _steps(what: str, total: int) -> Iterator[Any]:
-    """Show which step is being done."""
-    with terminal.progress(total) as bar:
-        task = bar.task_ids[0]
-        begun: list[str] = []
-
-        def step(words: str) -> None:
-            bar.update(task, description=f"{what}: {words}", completed=len(begun))
-            begun.append(words)
-
-        yield step
+        found = diagnose_party(config.me, data, role_run.agreement.parameters, target, seed=drawn, enough=enough)
+    return {"config": str(path), "compared_with": "own clusters" if labels is None else str(labels)}, found
 
 
 def _show(title: dict[str, Any], found: Diagnosis | PartyDiagnosis) -> None:
@@ -174,8 +141,9 @@ def _show(title: dict[str, Any], found: Diagnosis | PartyDiagnosis) -> None:
     from kcagc.analysis.diagnosis import HEADINGS, LEGEND
 
     console = terminal.out()
-    source = escape(str(title.get("dataset", title.get("config"))))
-    console.print(f"{PURPOSE}\n\n[bold]{source}[/], by {escape(title['seen_by'])}\n")
+    console.print(f"{PURPOSE}\n")
+    subject = title.get("dataset", title.get("config"))
+    console.print(f"[bold]{escape(str(subject))}[/], compared with {escape(title['compared_with'])}\n")
     table = Table(box=None, pad_edge=False)
     for heading in HEADINGS:
         table.add_column(heading, justify="right" if heading else "left", no_wrap=True)

@@ -1,76 +1,92 @@
-"""The entry point: which commands there are, and how an error ends."""
+"""The command line: the list of commands, and how errors end them."""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import click
+from click.shell_completion import ShellComplete, get_completion_class
 
 from kcagc import __version__
 from kcagc.cli import terminal
-from kcagc.cli.baselines import baselines
-from kcagc.cli.check import check
-from kcagc.cli.completion import completion
-from kcagc.cli.datasets import datasets
-from kcagc.cli.demo import demo
-from kcagc.cli.diagnose import diagnose
-from kcagc.cli.forget import forget
-from kcagc.cli.init import identity, init
-from kcagc.cli.nodes import nodes
-from kcagc.cli.report import report
-from kcagc.cli.roles import coordinator, party, predict
-from kcagc.cli.simulate import simulate
 from kcagc.errors import KcagcError
 from kcagc.text import printable
 
-_INTERRUPTED = 130  # what shells report for a program ended by Ctrl-C
+SHELLS = ("bash", "zsh", "fish")
+_INTERRUPTED = 130  # the exit code that shells report for a program ended by Ctrl-C
+
+# Commands in the order of `kcagc --help`, each with its module. A command imports only its own module.
+_MODULES = {
+    "demo": "demo",
+    "init": "init",
+    "identity": "init",
+    "nodes": "maintenance",
+    "check": "maintenance",
+    "party": "roles",
+    "coordinator": "roles",
+    "predict": "roles",
+    "forget": "maintenance",
+    "report": "maintenance",
+    "simulate": "simulate",
+    "diagnose": "diagnose",
+    "datasets": "datasets",
+    "completion": "main",
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = _MODULES.get(cmd_name)
+        return None if module is None else getattr(import_module(f"kcagc.cli.{module}"), cmd_name)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="kcagc")
 def cli() -> None:
-    """Cluster the nodes of a graph that organisations share, using features that each holds and none may show."""
+    """Cluster the nodes of a shared graph with features that each organisation keeps to itself."""
 
 
-for command in (
-    demo,
-    init,
-    identity,
-    nodes,
-    check,
-    party,
-    coordinator,
-    predict,
-    forget,
-    report,
-    simulate,
-    diagnose,
-    datasets,
-    baselines,
-    completion,
-):
-    cli.add_command(command)
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script that completes kcagc's commands and options in SHELL.
+
+    For bash, add this line to ~/.bashrc: eval "$(kcagc completion bash)". For zsh, add the same line with zsh to
+    ~/.zshrc. For fish: kcagc completion fish > ~/.config/fish/completions/kcagc.fish
+    """
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.BadParameter(f"click has no completion for {shell}")
+    # kind.source() would start the bash of this machine to read its version.
+    click.echo(ShellComplete.source(kind(context.find_root().command, {}, "kcagc", "_KCAGC_COMPLETE")))
 
 
 def main() -> None:
-    """Run the command line; every error that can be foreseen ends in one line and the exit code of its class."""
-    terminal.speak_plainly()
+    """Run the command line; each expected error ends in one line and the exit code of its class."""
+    terminal.replace_missing_characters()
     try:
         code = cli(standalone_mode=False)
     except KcagcError as error:
-        code = _say(str(error), error.exit_code)
+        code = _show_error(str(error), error.exit_code)
     except click.ClickException as error:
         error.show()
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        code = _say("interrupted", _INTERRUPTED)
+        code = _show_error("interrupted", _INTERRUPTED)
     except MemoryError:
-        code = _say("there is not enough memory for this", 1)
+        code = _show_error("not enough memory", 1)
     except OSError as error:
-        code = _say(f"{error.filename or 'output'}: {error.strerror or error}", 1)
+        code = _show_error(f"{error.filename or 'output'}: {error.strerror or error}", 1)
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _say(message: str, code: int) -> int:
-    click.echo("kcagc: " + printable(message, keep="\n"), err=True)
+def _show_error(message: str, code: int) -> int:
+    click.echo(f"kcagc: {printable(message, keep=chr(10))}", err=True)
     return code

@@ -1,46 +1,126 @@
-"""`kcagc party`, `kcagc coordinator` and `kcagc predict`: one role of a run, on this machine."""
+"""`kcagc party`, `kcagc coordinator` and `kcagc predict`: run one role. Their options serve other commands, too.
+
+An option overrides its environment variable, and both override the configuration file.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kcagc.cli import terminal
-from kcagc.cli.settings import WITH_DATA, WITHOUT_DATA, loaded, options
-from kcagc.cli.watching import Watching
 from kcagc.text import size
+
+if TYPE_CHECKING:
+    from kcagc.deploy.config import Config
 
 # gRPC writes a line to stderr for every TLS handshake that it refuses. These lines need knowledge of gRPC; the refused
 # party explains the reason itself. Set GRPC_VERBOSITY=INFO to see them. gRPC reads the variable when it is imported.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
+FILE = click.Path(dir_okay=False, path_type=Path)
+_SETTINGS = {  # options that replace a setting of the file, and where it is
+    "address": "network.address",
+    "listen": "network.listen",
+    "features": "data.features",
+    "graph": "data.graph",
+    "output": "output.folder",
+    "state": "output.state",
+    "random_state": "me.random_state",
+    "peer_timeout": "limits.peer_timeout",
+}
+_PATHS = ("output", "state", "features", "graph")
+WITH_DATA = ("config", *_SETTINGS)
+WITHOUT_DATA = ("config", "listen", "output", "state", "random_state", "peer_timeout")
+_RUN = ("new_session", "watch", "log_format", "report", "as_json")
+
+
+def _option(name: str, help_: str, **more: Any) -> Any:
+    return click.option(f"--{name}", envvar=f"KCAGC_{name.upper().replace('-', '_')}", help=help_, **more)
+
+
+_OPTIONS = {
+    "config": _option("config", "The role's TOML file.", type=FILE, required=True),
+    "address": _option("address", "Address of the aggregator, HOST:PORT."),
+    "listen": _option("listen", "Address on which the aggregator listens, HOST:PORT."),
+    "features": _option("features", "The party's table."),
+    "graph": _option("graph", "The shared edges."),
+    "output": _option("output", "Folder of the results."),
+    "state": _option("state", "Folder of the journal."),
+    "random_state": _option("random-state", "For tests only: the same number gives the same labels.", type=int),
+    "peer_timeout": _option("peer-timeout", "Seconds to wait for a disconnected participant.", type=float),
+    "model": _option("model", "The file model.kcagc of the fit.", type=FILE, required=True),
+    "new_session": click.option("--new-session", is_flag=True, help="Erase the journal and start a new session."),
+    "watch": _option("watch", "Show the full status: phases, waiting, bytes, time left.", is_flag=True),
+    "log_format": _option(
+        "log-format",
+        "Log lines as text, or as one JSON object each.",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+    ),
+    "report": click.option(
+        "--report/--no-report",
+        default=True,
+        show_default=True,
+        envvar="KCAGC_REPORT",
+        help="Write report.html after the run.",
+    ),
+    "as_json": click.option("--json", "as_json", is_flag=True, help="Print the summary of the run as JSON."),
+}
+
+
+def options(*names: str) -> Callable[[Any], Any]:
+    """Add these options to a command."""
+
+    def decorate(command: Any) -> Any:
+        for name in reversed(names):
+            command = _OPTIONS[name](command)
+        return command
+
+    return decorate
+
+
+def load_config(path: Path, *, predicting: bool = False, **given: Any) -> Config:
+    """Read a configuration; options and environment variables override it."""
+    from kcagc.deploy.config import Config
+
+    changes = {}
+    for name, value in given.items():
+        if value is not None and name in _SETTINGS:
+            place = _SETTINGS[name].replace("data.", "predict.") if predicting else _SETTINGS[name]
+            # A path in an option is relative to the working directory, not to the configuration.
+            changes[place] = str(Path(value).absolute()) if name in _PATHS else value
+    return Config.load(path, changes)
+
 
 @click.command()
-@options(*WITH_DATA, "new_session", "watch", "report", "as_json")
+@options(*WITH_DATA, *_RUN)
 def party(config: Path, **given: Any) -> None:
-    """Run a data party: connect to the aggregator, cluster with the others, write results.
+    """Run a data party: connect to the aggregator, cluster with the other parties, write results.
 
-    Started again with the same command after an interruption, it goes on where it was.
+    After an interruption, the same command resumes the run.
     """
     _run("party", config, None, **given)
 
 
 @click.command()
-@options(*WITHOUT_DATA, "new_session", "watch", "report", "as_json")
+@options(*WITHOUT_DATA, *_RUN)
 def coordinator(config: Path, **given: Any) -> None:
-    """Run the coordinator: listen for the parties, pass their boxes on, add up what they mask."""
+    """Run the coordinator: listen for the parties, relay their encrypted messages, add their masked vectors."""
     _run("coordinator", config, None, **given)
 
 
 @click.command()
-@options(*WITH_DATA, "model", "new_session", "watch", "report", "as_json")
+@options(*WITH_DATA, "model", *_RUN)
 def predict(config: Path, model: Path, **given: Any) -> None:
-    """Place new nodes, as any role: every role of the fit runs this with its own model.
+    """Predict the clusters of new nodes: every role of the fit runs this with its own model.
 
-    It is a session of its own, with new keys. The tables are those of [predict] in the configuration.
+    This is a session of its own, with new keys. The tables are those of [predict] in the configuration.
     """
     _run("predict", config, model, **given)
 
@@ -52,6 +132,7 @@ def _run(
     *,
     new_session: bool,
     watch: bool,
+    log_format: str,
     report: bool,
     as_json: bool,
     **changes: Any,
@@ -59,18 +140,18 @@ def _run(
     from kcagc.deploy.run import RoleRun, execute
     from kcagc.errors import ParameterError
 
-    config = loaded(path, predicting=model is not None, **changes)
+    config = load_config(path, predicting=model is not None, **changes)
     if command not in ("predict", config.role):
         raise ParameterError(
             f"{path}: is the configuration of a {config.role}; run: kcagc {config.role} --config {path}"
         )
     role_run = RoleRun(config) if model is None else RoleRun.predict(config, model)
-    with Watching(config.me, in_full=watch).shown() as watching:
+    with terminal.StatusDisplay(config.me, full=watch, as_json=log_format == "json").shown() as display:
         summary = execute(
             role_run,
             new_session=new_session,
-            watcher=watching.watch,
-            look=watching.look if watch else None,
+            watcher=display.progress,
+            look=display.connections if watch else None,
             report=report,
         )
     if as_json:
@@ -84,18 +165,18 @@ def _show(folder: Path, summary: dict[str, Any]) -> None:
 
     console = terminal.out()
     if "cluster_sizes" in summary:
-        console.print(_found(summary["task"], summary["nodes"], summary["cluster_sizes"]))
+        console.print(_sizes(summary["task"], summary["nodes"], summary["cluster_sizes"]))
     sent = f"{summary['messages_sent']} messages, {size(summary['bytes_sent'])} sent"
-    console.print(f"{sent}. What left, and what was learned from it: {escape(str(folder / 'ledger.jsonl'))}")
+    console.print(f"{sent}. What each message disclosed: {escape(str(folder / 'ledger.jsonl'))}", soft_wrap=True)
     files = ", ".join(summary["files"].values())
     console.print(f"In {escape(str(folder))}: {files}, run.json", soft_wrap=True)
     page = folder / "report.html"
     if page.exists():
-        console.print(f"All of it on one page: [bold]{escape(str(page))}[/]", soft_wrap=True)
+        console.print(f"Report: [bold]{escape(str(page))}[/]", soft_wrap=True)
 
 
-def _found(task: str, nodes: int, sizes: list[int]) -> str:
-    if task == "predict":  # which cluster got how many: most of them may have got none
+def _sizes(task: str, nodes: int, sizes: list[int]) -> str:
+    if task == "predict":  # most clusters may have received no node
         listed = ", ".join(f"{size} in cluster {cluster}" for cluster, size in enumerate(sizes) if size)
         return f"[bold]{nodes:,} new nodes[/]: {listed}"
     return f"[bold]{nodes:,} nodes in {len(sizes)} clusters[/] of {' '.join(map(str, sorted(sizes, reverse=True)))}"

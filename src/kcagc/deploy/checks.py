@@ -1,4 +1,4 @@
-"""Everything that can be found out before a run: keys, data, policy, and whether others can be reached."""
+"""The checks of `kcagc check`: keys, certificate, policy, journal, data and connectivity, before a run."""
 
 from __future__ import annotations
 
@@ -14,81 +14,90 @@ from kcagc.net.address import split_address
 from kcagc.net.probe import Kind, probe
 from kcagc.protocol.plan import risks
 from kcagc.runtime.journal import Journal
+from kcagc.text import listed
+
+_Result = tuple[str, tuple[str, ...]]  # what was found, and warnings
+_SOON = 14  # days before the end of a certificate at which to warn
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at: how it is, and the error if it is not well."""
+    """The result of one check."""
 
-    what: str
-    words: str
+    check: str
+    message: str
     error: KcagcError | None = None
     warnings: tuple[str, ...] = ()
 
     @property
-    def sound(self) -> bool:
-        """Whether a run can go on with it."""
+    def ok(self) -> bool:
+        """Whether a run is possible with it."""
         return self.error is None
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the finding as a row for scripts."""
+        code = 0 if self.error is None else self.error.exit_code
+        row = {"check": self.check, "ok": self.ok, "message": self.message, "exit_code": code}
+        return {**row, "warnings": list(self.warnings)}
 
-def check(run: RoleRun, *, reach: bool = True) -> Iterator[Finding]:
-    """Look at one thing after the other, and go on where one is not well; nothing about data leaves this machine."""
-    looks: list[tuple[str, Callable[[RoleRun], tuple[str, tuple[str, ...]]]]] = [
+
+def run_checks(run: RoleRun, *, connect: bool = True) -> Iterator[Finding]:
+    """Run all checks, also after one has failed; no data leave this machine."""
+    checks: list[tuple[str, Callable[[RoleRun], _Result]]] = [
         ("identity", _identity),
         ("certificate", _certificate),
         ("policy", _policy),
         ("journal", _journal),
     ]
     if run.config.role == "party":
-        looks.append(("data", _data))
-    if reach:
-        looks.append(("network", _port if run.config.listens else _reach))
-    for what, look in looks:
+        checks.append(("data", _data))
+    if connect:
+        checks.append(("network", _listen if run.config.listens else _connect))
+    for name, check in checks:
         try:
-            words, warnings = look(run)
+            message, warnings = check(run)
         except KcagcError as error:
-            yield Finding(what, str(error), error)
+            yield Finding(name, str(error), error)
         else:
-            yield Finding(what, words, None, warnings)
+            yield Finding(name, message, None, warnings)
 
 
-def _identity(run: RoleRun) -> tuple[str, tuple[str, ...]]:
-    path = run.config.file(run.config.document.me.identity)
-    return f"{run.identity.public.hex()[:16]}…, the key that the roles list for {run.config.me}", _open_to_others(path)
+def _identity(run: RoleRun) -> _Result:
+    message = f"{run.identity.public.hex()[:16]}…, the key that [[participants]] lists for {run.config.me}"
+    return message, _readable_by_others(run.config.file(run.config.document.me.identity))
 
 
-def _certificate(run: RoleRun) -> tuple[str, tuple[str, ...]]:
+def _certificate(run: RoleRun) -> _Result:
     found = run.config.credentials()
-    soon = (f"{found.certificate_file}: {found.days_left} days left",) if found.days_left < 14 else ()
-    words = f"for {', '.join(sorted(found.names))}, {found.days_left} days left"
-    return words, (*found.warnings, *soon)
+    soon = (f"{found.certificate_file}: {found.days_left} days left",) if found.days_left < _SOON else ()
+    return f"for {', '.join(sorted(found.names))}, {found.days_left} days left", (*found.warnings, *soon)
 
 
-def _policy(run: RoleRun) -> tuple[str, tuple[str, ...]]:
+def _policy(run: RoleRun) -> _Result:
     if run.config.role != "party":
-        return "a coordinator discloses nothing of its own", ()
-    run.config.policy().check(risks(run.agreement))
+        return "a coordinator has no data to disclose", ()
     opened = risks(run.agreement)
-    return f"accepts {', '.join(opened)}, which this run opens" if opened else "nothing opens beyond the default", ()
+    run.config.policy().check(opened)
+    return f"accepts {listed(opened)}, which this run needs" if opened else "this run needs no accepted risk", ()
 
 
-def _journal(run: RoleRun) -> tuple[str, tuple[str, ...]]:
+def _journal(run: RoleRun) -> _Result:
     if not run.journal.exists():
         return "no run so far", ()
     journal = Journal(run.journal)
     try:
-        words = {
+        messages = {
             "new": "no run so far",
-            "running": "a run was interrupted: the same command goes on with it",
-            "finished": "the run has finished; --new-session starts another, if all roles are given it",
+            "running": "a run was interrupted: the same command resumes it",
+            "finished": "the run has finished; to start another, restart all roles with --new-session",
             "failed": f"the last run ended with: {journal.why}",
         }
-        return words[journal.status], _open_to_others(run.journal)
+        return messages[journal.status], _readable_by_others(run.journal)
     finally:
         journal.close()
 
 
-def _data(run: RoleRun) -> tuple[str, tuple[str, ...]]:
+def _data(run: RoleRun) -> _Result:
     run.check_data()
     data = run.data
     if data is None:
@@ -96,37 +105,37 @@ def _data(run: RoleRun) -> tuple[str, tuple[str, ...]]:
     nodes, columns = data.features.shape
     ids = "called by their row number" if data.graph.ids is None else f"whose ids are {data.graph.ids.kind}"
     alone = int((data.graph.adjacency.indptr[1:] == data.graph.adjacency.indptr[:-1]).sum())
-    warnings = (f"{alone:,} nodes have no edge: they are clustered by their features alone",) if alone else ()
-    words, notes = _prepared(run, columns)
-    return f"{nodes:,} nodes {ids}, {words}, {data.graph.n_edges:,} edges", (*notes, *warnings)
+    warnings = (f"{alone:,} nodes have no edge: only their features decide their cluster",) if alone else ()
+    made, notes = _columns_and_nodes(run, columns)
+    return f"{nodes:,} nodes {ids}, {made}, {data.graph.n_edges:,} edges", (*notes, *warnings)
 
 
-def _prepared(run: RoleRun, columns: int) -> tuple[str, tuple[str, ...]]:
-    """Say what became of the columns, and which nodes take part."""
+def _columns_and_nodes(run: RoleRun, columns: int) -> _Result:
+    """Describe what became of the columns, and which rows and edges the node list leaves out."""
     found = {} if run.input is None else run.input.told()
     read = found.get("columns_read", columns)
-    words = f"{columns:,} columns" if read == columns else f"{read:,} columns that became {columns:,}"
+    made = f"{columns:,} columns" if read == columns else f"{read:,} columns that became {columns:,}"
     if found.get("nodes") != "list":
-        return words, ()
+        return made, ()
     left, filled, edges = (found[name] for name in ("rows_left_out", "rows_filled_in", "edges_left_out"))
-    told = (
-        (left, f"{left:,} rows of other nodes than those of node_list are left out"),
-        (filled, f"{filled:,} nodes of node_list have no row here: everything about them counts as missing"),
-        (edges, f"{edges:,} edges to other nodes than those of node_list are left out"),
+    notes = (
+        (left, f"{left:,} rows are left out: their nodes are not in node_list"),
+        (filled, f"{filled:,} nodes of node_list have no row here: all their values count as missing"),
+        (edges, f"{edges:,} edges are left out: they lead to nodes that are not in node_list"),
     )
-    return words, tuple(line for count, line in told if count)
+    return made, tuple(line for count, line in notes if count)
 
 
-def _reach(run: RoleRun) -> tuple[str, tuple[str, ...]]:
+def _connect(run: RoleRun) -> _Result:
     config, aggregator = run.config, run.agreement.aggregator
     found = probe(config.document.network.address, config.credentials(), config.tls_names()[aggregator], 5.0)
     if found.accepted:
         return found.words, ()
-    waiting = {Kind.REFUSED, Kind.UNREACHABLE, Kind.NAME_UNKNOWN, Kind.SILENT, Kind.CLOSED}
-    raise (PeerTimeoutError if found.kind in waiting else RejectedError)(found.words)
+    not_running = {Kind.REFUSED, Kind.UNREACHABLE, Kind.NAME_UNKNOWN, Kind.SILENT, Kind.CLOSED}
+    raise (PeerTimeoutError if found.kind in not_running else RejectedError)(found.words)
 
 
-def _port(run: RoleRun) -> tuple[str, tuple[str, ...]]:
+def _listen(run: RoleRun) -> _Result:
     listen = run.config.document.network.listen
     host, port = split_address(listen, "network.listen", any_port=True)
     try:
@@ -139,16 +148,9 @@ def _port(run: RoleRun) -> tuple[str, tuple[str, ...]]:
     return f"{listen} is free to listen on", ()
 
 
-def _open_to_others(path: Path) -> tuple[str, ...]:
+def _readable_by_others(path: Path) -> tuple[str, ...]:
     try:
         mode = path.stat().st_mode & 0o077
     except OSError:
         return ()
-    return (f"{path}: others on this machine can read it; chmod 600 mends that",) if mode else ()
-
-
-def as_row(finding: Finding) -> dict[str, Any]:
-    """Give a finding for scripts."""
-    code = 0 if finding.error is None else finding.error.exit_code
-    row = {"what": finding.what, "ok": finding.sound, "words": finding.words, "exit_code": code}
-    return {**row, "warnings": list(finding.warnings)}
+    return (f"{path}: other users of this machine can read it; run: chmod 600 {path}",) if mode else ()

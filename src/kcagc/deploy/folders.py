@@ -1,32 +1,45 @@
-"""Folders to begin with: for each role a commented configuration, an identity key and, for trials, a certificate."""
+"""Folders for the roles of a new collaboration: configuration, identity key, trial certificate, and example data."""
 
 from __future__ import annotations
 
+import json
 import re
+import textwrap
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
+from string import Template
+from typing import Any
 
+from scipy import sparse
+
+from kcagc._types import Features
+from kcagc.datasets.dataset import Dataset
+from kcagc.disclosure.policy import RISKS
 from kcagc.errors import ParameterError
 from kcagc.files.atomic import PRIVATE, write_bytes, write_text
 from kcagc.net.trial_authority import trial_authority
-from kcagc.protocol.parameters import RunSettings
+from kcagc.protocol.agreement import Agreement, Participant
+from kcagc.protocol.parameters import PARAMETERS, Parameter, RunSettings
+from kcagc.protocol.plan import risks
 from kcagc.secagg.keys import Identity
 from kcagc.secagg.masks import MAX_PARTIES
 
 CONFIG = "kcagc.toml"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
+_ALWAYS_SET = ("n_clusters", "psi", "aggregator")  # settings that are no comments in the file
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Who takes part and where the aggregator listens; the aggregator comes last, as in every roster."""
+class FolderPlan:
+    """The roles, the address of the aggregator, and the settings that differ from the default."""
 
     parties: tuple[str, ...]
     coordinator: str | None
     address: str
     listen: str
-    n_clusters: int
-    psi: int
+    settings: dict[str, Any]
+    random_state: int | None = None
 
     @classmethod
     def of(
@@ -37,25 +50,28 @@ class Plan:
         coordinator: str = "coordinator",
         address: str,
         listen: str,
-        n_clusters: int,
-        psi: int,
-    ) -> Plan:
-        """Check who takes part."""
+        random_state: int | None = None,
+        **settings: Any,
+    ) -> FolderPlan:
+        """Check the names of the roles and the settings of the session; a party as `aggregator` becomes the last."""
         for name in (*parties, coordinator):
             if not _NAME.fullmatch(name):
-                raise ParameterError(f"{name!r} is no name here: use small letters, digits and -, at most 32 of them")
-        roles = [*parties, coordinator] if aggregator is None else parties
-        again = {name for name in roles if roles.count(name) > 1}
+                raise ParameterError(
+                    f"Invalid role name {name!r}: use 1 to 32 lower-case letters, digits and hyphens, and no hyphen at "
+                    "either end"
+                )
+        names = [*parties, coordinator] if aggregator is None else parties
+        again = {name for name in names if names.count(name) > 1}
         if again:
-            raise ParameterError(f"{again.pop()!r} is the name of two roles")
+            raise ParameterError(f"two roles have the name {again.pop()!r}")
         if not 2 <= len(parties) <= MAX_PARTIES:
             raise ParameterError(f"--parties: {len(parties)} parties; there must be 2 to {MAX_PARTIES}")
-        if aggregator is None:
-            return cls(tuple(parties), coordinator, address, listen, n_clusters, psi)
-        if aggregator not in parties:
+        if aggregator is not None and aggregator not in parties:
             raise ParameterError(f"--aggregator: {aggregator!r} is not one of the parties")
-        last = [*(name for name in parties if name != aggregator), aggregator]
-        return cls(tuple(last), None, address, listen, n_clusters, psi)
+        settings["aggregator"] = "coordinator" if aggregator is None else "party"
+        RunSettings.read(settings)
+        last = parties if aggregator is None else [*(name for name in parties if name != aggregator), aggregator]
+        return cls(tuple(last), coordinator if aggregator is None else None, address, listen, settings, random_state)
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -63,16 +79,17 @@ class Plan:
         return self.parties if self.coordinator is None else (*self.parties, self.coordinator)
 
 
-def write_folders(folder: Path, plan: Plan) -> dict[str, Path]:
-    """Write a folder for each role, and give their configuration files.
+def write_folders(folder: Path, plan: FolderPlan) -> dict[str, Path]:
+    """Write a folder for each role and return their configuration files.
 
-    The key of the trial authority signs the certificates and is kept nowhere.
+    The key of the trial authority signs the certificates and is not kept.
     """
     taken = [name for name in plan.roles if (folder / name).exists()]
     if taken:
-        raise ParameterError(f"{folder / taken[0]}: is there already; nothing was written")
+        raise ParameterError(f"{folder / taken[0]}: exists already; nothing was written")
     authority = trial_authority("kcagc trial")
     identities = {name: Identity.generate() for name in plan.roles}
+    public = {name: identity.public for name, identity in identities.items()}
     written = {}
     for name in plan.roles:
         role = folder / name
@@ -87,173 +104,108 @@ def write_folders(folder: Path, plan: Plan) -> dict[str, Path]:
         write_bytes(role / "ca.pem", authority.certificate_pem)
         if name in plan.parties:
             (role / "data").mkdir()
-        public = {one: identity.public.hex() for one, identity in identities.items()}
         write_text(role / CONFIG, configuration(plan, name, public))
         written[name] = role / CONFIG
     return written
 
 
 def tls_name(name: str) -> str:
-    """Give the name in a trial certificate: one that can be no host's on the Internet."""
+    """Return the name in a trial certificate; no host on the Internet can have it."""
     return f"{name}.kcagc.internal"
 
 
-def configuration(plan: Plan, name: str, public: dict[str, str]) -> str:
-    """Write the configuration of one role, with a comment on everything that a person might change."""
-    listens, party = name == plan.roles[-1], name in plan.parties
-    parts = [_head(plan, name), _session(plan), _roster(plan, public), _network(plan, listens)]
-    if party:
-        parts += [_data(), _policy(plan)]
-    parts += [_output(party), _waiting()]
-    return "\n".join(parts)
+def configuration(plan: FolderPlan, name: str, public: dict[str, bytes]) -> str:
+    """Return the configuration of one role, filled into the template `templates/role.toml`."""
+    party = name in plan.parties
+    seed = "# random_state = 0" if plan.random_state is None else f"random_state = {plan.random_state}"
+    blocks = {"party": party, "aggregator": name == plan.roles[-1], "party-aggregates": party and not plan.coordinator}
+    values = {
+        "name": name,
+        "description": "a data party" if party else "the coordinator, which holds no data",
+        "role": "party" if party else "coordinator",
+        "random_state": seed,
+        "session": _session(plan),
+        "participants": "\n".join(_participant(plan, one, public[one]) for one in plan.roles).rstrip("\n"),
+        "aggregator": plan.roles[-1],
+        "listen": plan.listen,
+        "address": plan.address,
+        "risks": ", ".join(f'"{risk}"' for risk in RISKS),
+        "needed": ", ".join(f'"{risk}"' for risk in _needed_risks(plan, public)),
+    }
+    template = resources.files("kcagc.deploy").joinpath("templates", "role.toml").read_text(encoding="utf-8")
+    return Template(_keep_blocks(template, blocks)).substitute(values)
 
 
-def _head(plan: Plan, name: str) -> str:
-    what = "a data party" if name in plan.parties else "the coordinator, which holds no data"
-    command = "party" if name in plan.parties else "coordinator"
-    return f'''# kcagc: the configuration of {name}, {what}.
-# Check it with:  kcagc check --config {CONFIG}
-# Run it with:    kcagc {command} --config {CONFIG}
-# Files named here are relative to this file. An option of the command or an environment variable goes before it.
-
-[me]
-name = "{name}"
-# The key that signs what this role says. It never leaves this folder; the others list its public half under roles.
-identity = "private/identity.pem"
-# For tests only: the same whole number gives the same labels again. In earnest leave it out, and it is drawn anew:
-# two runs on the same starts, with a party more or less, would tell that party's values.
-# random_state = 0
-'''
+def _keep_blocks(template: str, blocks: dict[str, bool]) -> str:
+    """Return a template without "#% if NAME", "#% else" and "#% end", and without the blocks that do not apply."""
+    kept, lines = True, []
+    for line in template.splitlines():
+        if line.startswith("#% if "):
+            kept = blocks[line.removeprefix("#% if ")]
+        elif line == "#% else":
+            kept = not kept
+        elif line == "#% end":
+            kept = True
+        elif kept:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
 
 
-def _session(plan: Plan) -> str:
-    aggregator = "coordinator" if plan.coordinator else "party"
-    local = RunSettings(n_clusters=plan.n_clusters).local_clusters(len(plan.parties))
-    multiple = f"{local // plan.n_clusters}k".removeprefix("1")
-    return f'''[session]
-# Everything in this section must be the same at all roles; a difference is found before anything is sent.
-n_clusters = {plan.n_clusters}
-# Steps of smoothing along the graph: more where neighbours are alike (the paper uses 2 to 60).
-psi = {plan.psi}
-# Who sums: a "coordinator" without data, or the last "party" (the paper's way, which opens more; see [policy]).
-aggregator = "{aggregator}"
-# What else can be set, with its default:
-# n_local_clusters = {f'"{multiple}"':<10}# clusters of each party alone; "2k" up to 3 parties, "k" for more
-# method = "auto"              # "cells" up to 3 parties, "tree" beyond; or "basic": every node, many more sums
-# filter = "half"              # or "norm"
-# n_components = {plan.n_clusters:<14}# singular vectors of each party; as many as clusters
-# scaling = "unit"             # or "U", "US" (divided by unit)
-# unit = 1.0
-# virtual_nodes = "cell"       # or "local"
-# seeding = "common"           # or "d2"
-# fan_in = 4
-# max_iter = 100
-# n_init = 10
-# graph = "shared"             # all parties have the same edges; "own": each has its own
-'''
+def _session(plan: FolderPlan) -> str:
+    """Return a comment and a line for each declared parameter; a default is written as a comment."""
+    settings = RunSettings.read(plan.settings)
+    local = settings.local_clusters(len(plan.parties)) // settings.n_clusters
+    computed = {"n_local_clusters": f"{local}k".removeprefix("1"), "n_components": settings.n_clusters}
+    return "\n\n".join(
+        _setting(one, plan.settings.get(one.name, computed.get(one.name, one.default)), one.name in plan.settings)
+        for one in PARAMETERS.values()
+    )
 
 
-def _roster(plan: Plan, public: dict[str, str]) -> str:
-    entries = "\n".join(
-        f'''[[participants]]
+def _setting(parameter: Parameter, value: Any, given: bool) -> str:
+    comment = textwrap.wrap(parameter.meaning, 118, initial_indent="# ", subsequent_indent="# ")
+    line = f"{parameter.name} = {json.dumps(value)}"
+    allowed = parameter.expected.replace("'", '"')
+    set_here = given or parameter.name in _ALWAYS_SET
+    return "\n".join((*comment, f"{'' if set_here else '# '}{line:<28} # {allowed}"))
+
+
+def _participant(plan: FolderPlan, name: str, public: bytes) -> str:
+    return f"""[[participants]]
 name = "{name}"
 role = "{"party" if name in plan.parties else "coordinator"}"
-identity = "{public[name]}"
+identity = "{public.hex()}"
 tls_name = "{tls_name(name)}"
-'''
-        for name in plan.roles
-    )
-    return f"""# Who takes part, in this order; the one who sums is the last. `identity` is the public half of
-# each one's identity key, `tls_name` the name that its certificate must have.
-{entries}"""
-
-
-def _network(plan: Plan, listens: bool) -> str:
-    where = (
-        f"""# Where to listen. All others must be able to connect to it.
-listen = "{plan.listen}"
-"""
-        if listens
-        else f"""# Where {plan.roles[-1]} listens. Nothing has to be opened on this side.
-address = "{plan.address}"
-"""
-    )
-    return f"""[network]
-{where}# For a trial these files were made by an authority whose key was thrown away. In earnest each organisation
-# brings its own certificate: `ca` holds the authorities of all roles, one after the other; `certificate` this role's
-# certificate, and those between it and its authority; `key` its unencrypted key. Its name goes into `tls_name` above,
-# in everybody's file.
-ca = "ca.pem"
-certificate = "certificate.pem"
-key = "private/tls-key.pem"
 """
 
 
-def _data() -> str:
-    return """[data]
-# One row a node: .csv, .parquet, or a sparse matrix as .npz or .mtx.
-features = "data/features.csv"
-# The column that names the node. Rows may be in any order; without a column they are called 0, 1, 2, ...
-id_column = "id"
-# feature_ids = "data/ids.csv"     # the names of a sparse matrix's rows, one a line
-# The edges that all parties share: .csv or .parquet with these columns, or a sparse matrix.
-graph = "data/edges.csv"
-source = "source"
-target = "target"
-# weight = "weight"
-# graph_ids = "data/ids.csv"
-# Where organisations do not have the same nodes: a file of ids, one a line below a header, that all agree on and all
-# have here. Rows and edges of other nodes are left out, and a node of the list that has no row here is a row in which
-# everything is missing. `kcagc nodes` makes a list of the nodes that all have: for that, each organisation tells the
-# others which nodes of the graph it has, outside of kcagc, knowingly. A list of all nodes tells nobody anything.
-# node_list = "data/nodes.csv"
-# Every column is a number that is not missing, unless a rule says otherwise. The rules are this organisation's own,
-# nobody else is told, and they are kept in its model for `kcagc predict`. What a rule may say:
-#   kind = "number", "categorical" (a column of 0 and 1 for each level) or "drop"
-#   missing = "error", "mean", "median", "zero", or "indicator": the mean (or a level) and where it was missing
-#   scale = "none", "standard", "minmax" or "log1p", for numbers; a sparse matrix is divided only, not centred
-#   max_levels = 50, for categorical columns: the most frequent are kept, the rest become one, "other"
-# default = {}                  # columns that are not named, as { missing = "mean", scale = "standard" }
-# columns.age = { missing = "median", scale = "standard" }
-# columns.city = { kind = "categorical", missing = "indicator", max_levels = 50 }
-# columns.note = { kind = "drop" }
-
-# For `kcagc predict`: the same files, with rows and edges of new nodes added to those of the fit.
-# [predict]
-# features = "data/more-features.csv"
-# graph = "data/more-edges.csv"
-# id_column = "id"
-"""
+def _needed_risks(plan: FolderPlan, public: dict[str, bytes]) -> list[str]:
+    participants = [
+        Participant(name, "party" if name in plan.parties else "coordinator", public[name]) for name in plan.roles
+    ]
+    parameters = RunSettings.read(plan.settings).resolve(len(plan.parties))
+    return list(risks(Agreement(participants=tuple(participants), parameters=parameters)))
 
 
-def _policy(plan: Plan) -> str:
-    needed = "" if plan.coordinator else _needed_risks(plan)
-    return f"""[policy]
-# What this organisation accepts beyond the default mode, by name; a run that would open more is refused before anything
-# is sent. The names: "two-party-sum", "labelled-sums", "local-means".
-{needed}accept = []
-"""
+def write_examples(dataset: Dataset, configs: dict[str, Path], parties: list[str]) -> None:
+    """Write example data to each party's folder: its share of the columns, and the edges that all parties have."""
+    names = [f"person-{number:03}" for number in range(dataset.n_nodes)]
+    own = dataset.party_columns is not None and len(dataset.party_columns) == len(parties)
+    tables = dataset.parties(None if own else len(parties))
+    edges = sparse.triu(dataset.adjacency).tocoo()
+    pairs = [
+        f"{names[one]},{names[other]}\n" for one, other in zip(edges.row.tolist(), edges.col.tolist(), strict=True)
+    ]
+    for party, table in zip(parties, tables, strict=True):
+        data = configs[party].parent / "data"
+        write_text(data / "features.csv", "".join(_table(party, names, table)))
+        write_text(data / "edges.csv", "".join(("source,target\n", *pairs)))
 
 
-def _needed_risks(plan: Plan) -> str:
-    needed = '"two-party-sum", "labelled-sums"' if len(plan.parties) == 2 else '"labelled-sums"'
-    return f"""# Here a party sums, as in the paper: it learns more than a coordinator would, and each must accept that:
-# accept = [{needed}]
-"""
-
-
-def _output(party: bool) -> str:
-    labels = 'labels = "labels.csv"        # or labels.parquet\n' if party else ""
-    return f"""[output]
-folder = "result"
-{labels}# The journal, from which an interrupted run goes on. Keep it private, and never run from two copies of it.
-state = "state"
-"""
-
-
-def _waiting() -> str:
-    return """[limits]
-peer_timeout = 600           # seconds to wait for a participant that is not connected
-message_timeout = 3600       # seconds to wait for the next message of a connected participant
-# max_message_bytes = 268435456  # the basic method on many nodes needs more, at most 900 million
-"""
+def _table(party: str, names: list[str], features: Features) -> list[str]:
+    dense = features.toarray() if sparse.issparse(features) else features
+    head = ",".join(("id", *(f"{party}-{column}" for column in range(dense.shape[1]))))
+    rows = [
+        f"{name},{','.join(map(repr, row))}\n" for name, row in zip(names, dense.astype(float).tolist(), strict=True)
+    ]
+    return [f"{head}\n", *rows]

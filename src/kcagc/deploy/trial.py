@@ -1,72 +1,79 @@
-"""All roles of a run on one machine, each a process of its own with its own folder, keys and certificate."""
+"""All roles of a run on one machine, each as a process with its own folder, keys and certificate."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import queue
-import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from kcagc.deploy.folders import Plan, write_folders
+from kcagc.deploy.folders import FolderPlan, write_folders
 from kcagc.errors import KcagcError
-from kcagc.files.atomic import write_text
 
 _STOPPING = 5.0  # seconds for a process to end by itself
 
 
 class Trial:
-    """Folders of all roles, and the processes that run in them."""
+    """The folders of all roles, and the processes that run in them."""
 
-    def __init__(self, folder: Path, parties: list[str], *, n_clusters: int, psi: int) -> None:
+    def __init__(self, folder: Path, parties: list[str], *, random_state: int | None = None, **settings: Any) -> None:
         address = f"127.0.0.1:{_free_port()}"
-        plan = Plan.of(parties, address=address, listen=address, n_clusters=n_clusters, psi=psi)
+        plan = FolderPlan.of(parties, address=address, listen=address, random_state=random_state, **settings)
         self.configs = write_folders(folder, plan)
         self.parties = parties
 
-    def set(self, name: str, value: int | str) -> None:
-        """Give a setting that the template leaves to its default another value, at all roles."""
-        for path in self.configs.values():
-            text = path.read_text(encoding="utf-8")
-            written = f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value}"
-            changed, times = re.subn(rf"^# {name} = .*$", written, text, flags=re.MULTILINE)
-            if times != 1:
-                raise KcagcError(f"{path}: has no line for {name}")
-            write_text(path, changed)
-
     @contextlib.contextmanager
     def running(self) -> Iterator[Processes]:
-        """Start all roles; whatever happens here, none of them outlives this."""
+        """Start all roles, and stop those that still run at the end of this context."""
         processes = Processes()
-        with _handled(_interrupt):
+        with _signals_handled_by(_interrupt):
             try:
                 for name, config in self.configs.items():
                     command = "party" if name in self.parties else "coordinator"
-                    processes.start(name, [command, "--config", str(config), "--json"])
+                    processes.start(name, [command, "--config", str(config), "--json", "--log-format", "json"])
                 yield processes
             finally:
                 processes.stop()
 
 
+@dataclass(frozen=True)
+class LogRecord:
+    """A log line of a process: its message, and its local time as "HH:MM:SS"."""
+
+    message: str
+    clock: str
+
+    @classmethod
+    def of(cls, line: str) -> LogRecord:
+        """Read a log line; an error at the end of a process is plain text."""
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            fields = json.loads(line)
+            return cls(fields["message"], f"{datetime.fromisoformat(fields['time']).astimezone():%H:%M:%S}")
+        return cls(line, f"{datetime.now():%H:%M:%S}")
+
+
 class Processes:
-    """Processes of kcagc, and what they say on stderr, line by line, as it comes."""
+    """Processes of kcagc, and their log as it is written."""
 
     def __init__(self) -> None:
         self._running: dict[str, subprocess.Popen[str]] = {}
-        self._said: queue.Queue[tuple[str, str | None]] = queue.Queue()
-        self._lines: dict[str, list[str]] = {}
+        self._lines: queue.Queue[tuple[str, str | None]] = queue.Queue()
+        self._messages: dict[str, list[str]] = {}
 
     def start(self, name: str, arguments: list[str]) -> None:
-        """Start one; a process of its own, which a Ctrl-C at the terminal reaches only through us."""
+        """Start a process in a session of its own, which Ctrl-C at the terminal does not reach directly."""
         held: list[int] = []
-        with _handled(lambda number, _: held.append(number)):  # or one that was just started would be known to nobody
+        with _signals_handled_by(lambda number, _: held.append(number)):  # a new process must be known before any exit
             self._start(name, arguments)
         if held:
             raise KeyboardInterrupt
@@ -81,40 +88,40 @@ class Processes:
             start_new_session=True,
             env={**os.environ, "PYTHONIOENCODING": "utf-8"},
         )
-        self._running[name], self._lines[name] = process, []
-        threading.Thread(target=self._listen, args=(name, process), daemon=True).start()
+        self._running[name], self._messages[name] = process, []
+        threading.Thread(target=self._read, args=(name, process), daemon=True).start()
 
-    def _listen(self, name: str, process: subprocess.Popen[str]) -> None:
+    def _read(self, name: str, process: subprocess.Popen[str]) -> None:
         for line in process.stderr or ():
-            self._said.put((name, line.rstrip("\n")))
-        self._said.put((name, None))
+            self._lines.put((name, line.rstrip("\n")))
+        self._lines.put((name, None))
 
-    def lines(self) -> Iterator[tuple[str, str]]:
-        """Give what they say until all have ended; raise if one ended badly."""
+    def records(self) -> Iterator[tuple[str, LogRecord]]:
+        """Yield the name and the log records of the processes until all have ended; raise an error if one failed."""
         ended = 0
         while ended < len(self._running):
-            name, line = self._said.get()
+            name, line = self._lines.get()
             if line is None:
                 ended += 1
                 self._check(name)
                 continue
-            self._lines[name].append(line)
-            yield name, line
+            record = LogRecord.of(line)
+            self._messages[name].append(record.message)
+            yield name, record
 
     def _check(self, name: str) -> None:
-        process = self._running[name]
-        code = process.wait()
+        code = self._running[name].wait()
         if code != 0:
-            said = "\n".join(self._lines[name][-5:])
-            raise KcagcError(f"{name} ended with exit code {code}:\n{said}")
+            last = "\n".join(self._messages[name][-5:])
+            raise KcagcError(f"{name} ended with exit code {code}:\n{last}")
 
     @property
     def ids(self) -> dict[str, int]:
-        """The number that the system gave each process."""
+        """The process id of each process."""
         return {name: process.pid for name, process in self._running.items()}
 
     def stop(self) -> None:
-        """End those that still run, gently first."""
+        """Stop the processes that still run: SIGTERM, then SIGKILL."""
         for process in self._running.values():
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
@@ -131,8 +138,8 @@ class Processes:
 
 
 @contextlib.contextmanager
-def _handled(handler: Callable[[int, Any], None]) -> Iterator[None]:
-    """Have what ends a program, Ctrl-C, SIGTERM or a terminal that is closed, do this for as long as this lasts."""
+def _signals_handled_by(handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """Let a handler take Ctrl-C, SIGTERM and the closing of the terminal inside this context."""
     names = ("SIGINT", "SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     before = {number: signal.signal(number, handler) for number in numbers}

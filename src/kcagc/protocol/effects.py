@@ -68,11 +68,12 @@ class Disclose:
 
 @dataclass(frozen=True)
 class Progress:
-    """Say how far it is; `total` is 0 where nobody can know."""
+    """Report progress; `total` is 0 if it is unknown, and an upper limit if `limit` is true."""
 
     stage: str
     done: int = 0
     total: int = 0
+    limit: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,9 @@ class perform:  # noqa: N801 - awaited like a function
         return (yield self._effect)
 
 
-async def progress(stage: str, done: int = 0, total: int = 0) -> None:
+async def progress(stage: str, done: int = 0, total: int = 0, *, limit: bool = False) -> None:
     """Say how far it is."""
-    await perform(Progress(stage, done, total))
+    await perform(Progress(stage, done, total, limit))
 
 
 async def flush() -> None:

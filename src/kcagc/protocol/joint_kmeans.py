@@ -117,7 +117,7 @@ async def joint_kmeans(
         active = [number for number, start in enumerate(every) if not start.done]
         if not active:
             break
-        await progress(f"{sums.group.title}: iteration", iteration, how.max_iter)
+        await progress(f"{sums.group.title}: iteration", iteration, how.max_iter, limit=True)
         found = await _assigned(sums, rows, sizes, {number: every[number] for number in active}, len(every))
         for number in sums.given_up:
             every[number].given_up = True

@@ -59,8 +59,8 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     n_local_clusters: Annotated[
         Annotated[int, Meta(ge=2)] | _Multiple | None,
         _about(
-            'Number of local clusters of each party: a number, or a multiple of k such as "2k". None means "2k" for up '
-            'to 3 parties and "k" for more. The basic method has none.'
+            'Number of local clusters of each party: a number, or a multiple of k such as "2k". The default is '
+            '"2k" for up to 3 parties and "k" for more. The basic method has none.'
         ),
     ] = None
     method: Annotated[
@@ -77,7 +77,7 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     ] = "half"
     n_components: Annotated[
         _Count | None,
-        _about("Number of singular vectors that each party projects its columns on. None means k."),
+        _about("Number of singular vectors that each party projects its columns on. The default is k."),
     ] = None
     scaling: Annotated[
         Scaling,

@@ -1,0 +1,137 @@
+"""Commands for one role outside of a run: `kcagc check`, `kcagc nodes`, `kcagc report` and `kcagc forget`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kcagc.cli import terminal
+from kcagc.cli.roles import FILE, WITH_DATA, load_config, options
+
+
+@click.command()
+@options(*WITH_DATA)
+@click.option("--model", type=FILE, envvar="KCAGC_MODEL", help="Check for a prediction with this model.")
+@click.option("--offline", is_flag=True, help="Do not connect to the aggregator.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
+def check(config: Path, model: Path | None, offline: bool, as_json: bool, **given: Any) -> None:
+    """Validate configuration, keys, certificates, policy, data and connectivity.
+
+    No data leave this machine. The exit code is that of the first error.
+    """
+    from rich.markup import escape
+
+    from kcagc.deploy.checks import run_checks
+    from kcagc.deploy.run import RoleRun
+
+    own = load_config(config, predicting=model is not None, **given)
+    role_run = RoleRun(own) if model is None else RoleRun.predict(own, model)
+    console, findings = terminal.out(), []
+    if not as_json:
+        participants = ", ".join(one.name for one in own.document.participants)
+        console.print(f"[bold]{escape(own.me)}[/], {own.role} of {participants}")
+    for finding in run_checks(role_run, connect=not offline):
+        findings.append(finding)
+        if not as_json:
+            mark = "[green]ok   [/]" if finding.ok else "[red]error[/]"
+            console.print(f"{mark} {finding.check:<12} {escape(finding.message)}", soft_wrap=True)
+            for warning in finding.warnings:
+                console.print(f"[yellow]note [/] {'':<12} {escape(warning)}", soft_wrap=True)
+    if as_json:
+        terminal.print_json([finding.as_dict() for finding in findings])
+    errors = [finding.error for finding in findings if finding.error is not None]
+    if errors:
+        sys.exit(errors[0].exit_code)
+
+
+@click.group()
+def nodes() -> None:
+    """Make the list of nodes that all parties have, for `node_list` in every configuration."""
+
+
+@nodes.command()
+@options("config", "features", "graph")
+@click.option("--output", type=FILE, required=True, help="CSV file of one column to write.")
+def have(config: Path, output: Path, **given: Any) -> None:
+    """Write the list of the graph's nodes that this party's table has.
+
+    Nothing is sent. The list shows for which nodes of the graph this organisation has a row, for example which people
+    are its customers. Give it to the other parties only if you may, and do not give it to the coordinator. Rows of
+    nodes that are not in the graph are not listed.
+    """
+    from kcagc.errors import ParameterError
+    from kcagc.files.listed import read_present, write_ids
+
+    own = load_config(config, **given)
+    section = own.document.data
+    if section is None:
+        raise ParameterError(f"{config}: is the configuration of a {own.role}, which has no table")
+    found = read_present(
+        own.file(section.features),
+        own.file(section.graph),
+        party=own.me,
+        id_column=section.id_column,
+        feature_ids=None if section.feature_ids is None else own.file(section.feature_ids),
+        source=section.source,
+        target=section.target,
+        graph_ids=None if section.graph_ids is None else own.file(section.graph_ids),
+    )
+    write_ids(output, found)
+    click.echo(f"{output}: {len(found):,} nodes of the graph that {own.me} has. The file discloses them.", err=True)
+
+
+@nodes.command()
+@click.argument("lists", nargs=-1, required=True, type=FILE)
+@click.option("--output", type=FILE, required=True, help="CSV file of one column to write.")
+def common(lists: tuple[Path, ...], output: Path) -> None:
+    """Write the list of nodes that are in all LISTS, which the parties wrote with `kcagc nodes have`."""
+    from kcagc.errors import ParameterError
+    from kcagc.files.listed import common_ids, write_ids
+
+    if len(lists) < 2:
+        raise ParameterError("LISTS: give the list of every party, two or more")
+    found = common_ids(lists)
+    write_ids(output, found)
+    click.echo(f"{output}: {len(found):,} nodes that are in all {len(lists)} lists", err=True)
+
+
+@click.command()
+@click.argument("folder", metavar="RUN_DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--labels", type=FILE, help="Known labels of some or all nodes: .csv, .tsv or .parquet.")
+@click.option("--id-column", default="id", show_default=True, help="Column of --labels with the node ids.")
+@click.option("--label-column", default="label", show_default=True, help="Column of --labels with the classes.")
+def report(folder: Path, labels: Path | None, id_column: str, label_column: str) -> None:
+    """Write report.html in RUN_DIR, the result folder of a finished run.
+
+    The page needs no network. It shows the clusters and what distinguishes them, a map, links, quality, rounds,
+    traffic, the disclosure ledger in plain words, and the configuration. With --labels it compares the clusters with
+    known classes; quality.json keeps the comparison, and later reports show it.
+    """
+    from rich.markup import escape
+
+    from kcagc.report.insights.quality import compare_with_known
+    from kcagc.report.page import write_page
+
+    if labels is not None:
+        compare_with_known(folder, labels, id_column=id_column, label_column=label_column)
+    path = write_page(folder)
+    terminal.out().print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
+
+
+@click.command()
+@options("config", "output", "state")
+def forget(config: Path, **given: Any) -> None:
+    """Erase the journals of a role: session keys, messages, its own rows and local clusters.
+
+    An interrupted run cannot be resumed afterwards. Results and ledgers stay.
+    """
+    from kcagc.deploy.run import forget_journals
+
+    erased = forget_journals(load_config(config, **given))
+    for path in erased:
+        click.echo(f"erased {path}")
+    if not erased:
+        click.echo("there is no journal", err=True)
