@@ -76,6 +76,15 @@ def test_a_folder_imports_only_itself_and_those_before_it(path):
         assert imported == mine or layer(imported) < layer(mine), f"imports kcagc.{imported}"
 
 
+def test_no_run_imports_the_analysis():
+    importing = {
+        path.relative_to(ROOT / "src" / "kcagc").as_posix()
+        for path in SOURCES
+        if re.search(r"(?:from|import) kcagc\.analysis", path.read_text())
+    }
+    assert {name for name in importing if not name.startswith("analysis/")} == {"__init__.py", "cli/diagnose.py"}
+
+
 def examples():
     text = (ROOT / "README.md").read_text()
     return re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, flags=re.DOTALL)

@@ -84,7 +84,7 @@ def test_the_summary_counts_what_happened(run, tmp_path):
     assert summary["rounds"] == sum(one.rounds for one in results["alice"].merges)
     assert summary["parameters"]["n_clusters"] == 3
     assert [one["name"] for one in summary["roles"]] == list(tasks)
-    assert summary["begun"] == "2001-09-09T01:46:40+00:00"
+    assert summary["started"] == "2001-09-09T01:46:40+00:00"
 
 
 @pytest.mark.parametrize("file", ["run.json", "ledger.jsonl"])

@@ -73,9 +73,9 @@ def read_labels(path: PathLike, party: str, graph: Graph) -> IntArray:
         row = int(fractions[0])
         raise table.error(row, "cluster", f"{clusters[row]:g} is not a whole number, as clusters are")
     try:
-        order = ids.alignment(node_ids(table, "id").values, where=f"{party}: {path}")
+        order = ids.alignment(node_ids(table, "id").values, where=str(path))
     except DataError as error:
-        raise DataError(f"{error}; the file may belong to another run") from error
+        raise DataError(f"{error}; the file may belong to another run", party=party) from error
     found: IntArray = clusters[order].astype(np.int64)
     return found
 

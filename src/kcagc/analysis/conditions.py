@@ -98,9 +98,13 @@ class Conditions:
 
     Examples
     --------
-    >>> found = diagnose(model, tables, labels, adjacency=graph).joint  # doctest: +SKIP
-    >>> found.c, found.good  # doctest: +SKIP
-    (0.31, 0.87)
+    >>> from kcagc import KCAGC, diagnose
+    >>> from kcagc.datasets import load
+    >>> demo = load("demo")
+    >>> model = KCAGC(n_clusters=5, random_state=0)
+    >>> joint = diagnose(model, demo.parties(), demo.labels, adjacency=demo.adjacency).joint
+    >>> joint.sizes, len(joint.pairs)
+    ((120, 120, 120, 120, 120), 10)
     """
 
     clusters: tuple[Name, ...]

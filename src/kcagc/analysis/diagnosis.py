@@ -50,7 +50,13 @@ class PartyDiagnosis:
 
     Examples
     --------
-    >>> print(diagnose_party("bank", data, parameters, labels).summary())  # doctest: +SKIP
+    >>> from kcagc import KCAGC, diagnose
+    >>> from kcagc.datasets import load
+    >>> demo = load("demo")
+    >>> model = KCAGC(n_clusters=5, random_state=0)
+    >>> party = diagnose(model, demo.parties(), demo.labels, adjacency=demo.adjacency).parties[0]
+    >>> party.name, len(party.own.sizes), len(party.target.sizes)
+    ('party-1', 10, 5)
     """
 
     name: str
@@ -104,9 +110,13 @@ class Diagnosis:
 
     Examples
     --------
-    >>> found = diagnose(model, tables, labels, adjacency=graph)  # doctest: +SKIP
-    >>> found.bound.holds  # doctest: +SKIP
-    False
+    >>> from kcagc import KCAGC, diagnose
+    >>> from kcagc.datasets import load
+    >>> demo = load("demo")
+    >>> model = KCAGC(n_clusters=5, random_state=0)
+    >>> found = diagnose(model, demo.parties(), demo.labels, adjacency=demo.adjacency)
+    >>> [party.name for party in found.parties]
+    ['party-1', 'party-2', 'party-3']
     """
 
     parties: tuple[PartyDiagnosis, ...]
@@ -309,8 +319,16 @@ def diagnose_party(
 
     Examples
     --------
-    >>> diagnose_party("bank", data, parameters, labels, seed=1).own.c  # doctest: +SKIP
-    0.42
+    >>> from kcagc.datasets import load
+    >>> from kcagc.graph import Graph
+    >>> from kcagc.graph.filters import HalfFilter
+    >>> from kcagc.protocol.local import PartyData
+    >>> from kcagc.protocol.parameters import RunSettings
+    >>> demo = load("demo")
+    >>> data = PartyData(Graph.from_matrix(demo.adjacency), demo.parties()[0], HalfFilter(5))
+    >>> found = diagnose_party("bank", data, RunSettings(n_clusters=5).resolve(n_parties=3), demo.labels)
+    >>> found.target.sizes
+    (120, 120, 120, 120, 120)
     """
     _check_constants(enough=enough)
     target = None if labels is None else Clusters.of(labels, data.graph.n_nodes, f"{name}: labels")
@@ -338,7 +356,7 @@ def _own_rows(
     try:
         local = compute_local(data, parameters, 0 if given is not None else seed)
     except DataError as error:
-        raise DataError(f"{name}: {error}") from error
+        raise DataError(str(error), party=name) from error
     return ClusteredRows.of(local.rows, Clusters.of(local.labels, n, name) if given is None else given)
 
 

@@ -120,15 +120,15 @@ def _seconds_in_sums(disclosed: list[tuple[float, Entry]]) -> float:
 def summary_of(name: str, agreement: Agreement, result: Any, disclosed: list[tuple[float, Entry]]) -> dict[str, Any]:
     """Return the numbers of the run."""
     seat, ledger = agreement.participant(name), Ledger(entry for _, entry in disclosed)
-    begun = disclosed[0][0] if disclosed else time.time()
+    start = disclosed[0][0] if disclosed else time.time()
     summary: dict[str, Any] = {
         "format": "kcagc run 1",
         "name": name,
         "role": seat.role,
         "task": agreement.parameters.task,
-        "begun": _moment(begun),
+        "started": _moment(start),
         "finished": _moment(time.time()),
-        "seconds": round(time.time() - begun, 3),
+        "seconds": round(time.time() - start, 3),
         "seconds_in_sums": round(_seconds_in_sums(disclosed), 3),
         "roles": [
             {"name": one.name, "role": one.role, "identity": one.identity.hex()} for one in agreement.participants

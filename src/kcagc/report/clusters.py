@@ -14,7 +14,7 @@ from kcagc.report.drawing import (
     signed_bar,
 )
 from kcagc.report.folder import RunFolder
-from kcagc.report.markup import Html, Part, card, figure, section, table, tag
+from kcagc.report.markup import Html, Part, figure, panel, section, table, tag
 from kcagc.text import count, number, percent
 
 _SMALL, _LARGE = 0.2, 0.8  # effects that are usually called small and large
@@ -38,7 +38,7 @@ def sizes_section(run: RunFolder, ids: ElementIds) -> Html | None:
     header: list[Part] = ["Cluster", "Nodes", "Share", tag("span", "Size as a bar", class_="unseen")]
     header += ["Mean confidence"] if described else []
     caption = "New nodes by cluster" if run.predicts else "Nodes by cluster"
-    sizes = card(table(caption, header, rows, numeric=(1, 2, 4), class_="sizes", hidden_caption=True))
+    sizes = panel(table(caption, header, rows, numeric=(1, 2, 4), class_="sizes", hidden_caption=True))
     spread = run.clusters.get("confidence")
     content = sizes if spread is None else tag("div", sizes, _confidence(spread, ids, run.name), class_="pair")
     return section("sizes", "Cluster sizes", _size_intro(run, nodes), content)

@@ -60,8 +60,8 @@ def section(id_: str, title: str, intro: Part, *parts: Part) -> Html:
     return tag("section", tag("h2", title), tag("p", intro, class_="intro") if intro else None, parts, id=id_)
 
 
-def card(*parts: Part) -> Html:
-    """Return content on a card."""
+def panel(*parts: Part) -> Html:
+    """Return content with a background and a border."""
     return tag("div", parts, class_="card")
 
 

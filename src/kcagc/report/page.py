@@ -105,7 +105,7 @@ def header(run: RunFolder) -> Html:
 
 def _start(run: RunFolder) -> str | None:
     try:
-        start = datetime.fromisoformat(str(run.summary["begun"]))
+        start = datetime.fromisoformat(str(run.summary["started"]))
     except (KeyError, ValueError):
         return None
     return f"Started on {start.day} {start:%B %Y, %H:%M:%S} UTC"

@@ -10,7 +10,7 @@ from kcagc.protocol.parameters import meaning
 from kcagc.report.disclosures import FAMILIES, KINDS
 from kcagc.report.drawing import ChartArea, ElementIds, legend_key, picture
 from kcagc.report.folder import SUMMARY, LedgerLine, RunFolder
-from kcagc.report.markup import Html, Part, card, figure, section, table, tag
+from kcagc.report.markup import Html, Part, figure, panel, section, table, tag
 from kcagc.text import count, number, seconds, size
 
 _WIDE, _HIGH = 520.0, 260.0  # of a chart of rounds
@@ -39,7 +39,7 @@ def rounds_section(run: RunFolder, ids: ElementIds) -> Html | None:
         ]
         for one in merges
     ]
-    merged = card(table("Merges", header, rows, numeric=(1, 2, 3, 4, 5, 7), hidden_caption=True))
+    merged = panel(table("Merges", header, rows, numeric=(1, 2, 3, 4, 5, 7), hidden_caption=True))
     return section("rounds", "Convergence", _convergence(run, merges), *charts, merged)
 
 
@@ -174,7 +174,7 @@ def _traffic_table(sent: list[LedgerLine]) -> Html:
 
 
 _ELSEWHERE = {  # shown in other sections, or in tables of their own
-    "format", "name", "role", "task", "begun", "finished", "seconds", "roles", "parameters", "packages",
+    "format", "name", "role", "task", "started", "finished", "seconds", "roles", "parameters", "packages",
     "session", "nodes", "cluster_sizes", "merges", "files", "data",
 }  # fmt: skip
 _FACTS = {
@@ -208,13 +208,13 @@ def settings_section(run: RunFolder) -> Html:
         "settings",
         "Settings, versions and checksums",
         intro,
-        card(table("Parameters", ["Name", "Value", "Meaning"], parameters)),
-        card(table("Participants and their identity keys", ["Name", "Role", "Public key"], participants)),
-        card(table("This run", ["Fact", "Value"], [row for row in facts if row[1]])),
+        panel(table("Parameters", ["Name", "Value", "Meaning"], parameters)),
+        panel(table("Participants and their identity keys", ["Name", "Role", "Public key"], participants)),
+        panel(table("This run", ["Fact", "Value"], [row for row in facts if row[1]])),
         tag(
             "div",
-            card(table("Software", ["Package", "Version"], packages)),
-            card(table(f"SHA-256 checksums of the files next to {SUMMARY}", ["File", "Checksum"], digests)),
+            panel(table("Software", ["Package", "Version"], packages)),
+            panel(table(f"SHA-256 checksums of the files next to {SUMMARY}", ["File", "Checksum"], digests)),
             class_="pair",
         ),
     )

@@ -88,8 +88,9 @@ def compare_with_known(
     ]
     if not pairs:
         raise DataError(
-            f"{run.name}: {labels}: column {id_column!r} has no id of the {len(clusters)} nodes of this run; use the "
-            "ids of the labels file"
+            f"{labels}: column {id_column!r} has no id of the {len(clusters)} nodes of this run; use the ids of the "
+            "labels file",
+            party=run.name,
         )
     quality = against_known([one for one, _ in pairs], np.array([cluster for _, cluster in pairs]), len(run.sizes))
     text = json.dumps(quality.as_dict(), ensure_ascii=False, indent=2)
