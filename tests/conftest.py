@@ -53,8 +53,9 @@ settings.register_profile("fast", deadline=None, max_examples=12, suppress_healt
 settings.load_profile("kcagc")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark slow tests and start with them; keep the tests of a module, and all with processes, in one worker."""
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark slow tests. In a parallel run, start with them and keep the tests of a module in one worker."""
 
     def position(item: pytest.Item) -> int:
         return next((number for number, path in enumerate(SLOW) if _lies_in(item, path)), len(SLOW))
@@ -62,9 +63,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if position(item) < len(SLOW) or item.get_closest_marker("real_data"):
             item.add_marker(pytest.mark.slow)
-        together = "processes" if any(_lies_in(item, path) for path in PROCESSES) else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(together))
-    items.sort(key=position)
+        module = item.path.relative_to(TESTS).as_posix()
+        group = "processes" if any(_lies_in(item, path) for path in PROCESSES) else module
+        item.add_marker(pytest.mark.xdist_group(group))
+    if hasattr(config, "workerinput"):
+        items.sort(key=position)
 
 
 def _lies_in(item: pytest.Item, path: str) -> bool:

@@ -1,5 +1,6 @@
-"""Facts about the project itself that are easy to break and hard to notice."""
+"""Properties of the project itself: versions, dependencies, layers, README, make targets."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import conftest
 import kcagc
 
 ROOT = Path(__file__).parent.parent
@@ -41,7 +43,7 @@ def test_every_dependency_is_pinned_to_one_version():
     assert names <= pinned
 
 
-def test_unpickling_happens_in_one_place_and_nowhere_unrestricted():
+def test_only_the_download_of_datasets_unpickles_and_never_without_restrictions():
     users = [path for path in SOURCES if re.search(r"\bpickle\b", path.read_text().replace("allow_pickle=False", ""))]
     assert [path.name for path in users] == ["download.py"]
     assert not re.search(r"pickle\.loads?\(|allow_pickle=True", "".join(path.read_text() for path in SOURCES))
@@ -67,13 +69,35 @@ LAYERS = [
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
-def test_a_folder_imports_only_itself_and_those_before_it(path):
-    def layer(name):
-        return next(number for number, names in enumerate(LAYERS) if name in names)
+def test_a_package_imports_only_itself_and_lower_layers(path):
+    own = path.relative_to(ROOT / "src" / "kcagc").with_suffix("").parts[0]
+    higher = [name for name in imported_packages(path) if name != own and layer(name) >= layer(own)]
+    assert higher == []
 
-    mine = path.relative_to(ROOT / "src" / "kcagc").with_suffix("").parts[0]
-    for imported in re.findall(r"(?:from|import) kcagc\.(\w+)", path.read_text()):
-        assert imported == mine or layer(imported) < layer(mine), f"imports kcagc.{imported}"
+
+def layer(name):
+    return next(number for number, names in enumerate(LAYERS) if name in names)
+
+
+def imported_packages(path):
+    """Return the packages and modules of kcagc that a file imports, also within functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports of this project name the package"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return sorted({name.split(".")[1] for name in found if name.startswith("kcagc.")} & set().union(*LAYERS))
+
+
+def test_every_package_has_a_layer():
+    present = {path.relative_to(ROOT / "src" / "kcagc").with_suffix("").parts[0] for path in SOURCES}
+    assert set().union(*LAYERS) == present
+
+
+def test_every_path_in_the_list_of_slow_tests_exists():
+    assert [path for path in (*conftest.SLOW, *conftest.PROCESSES) if not (ROOT / "tests" / path).exists()] == []
 
 
 def test_no_run_imports_the_analysis():
@@ -91,7 +115,7 @@ def examples():
 
 
 @pytest.mark.parametrize(("code", "output"), examples())
-def test_the_readme_prints_what_it_says(code, output):
+def test_the_examples_of_the_readme_print_what_they_show(code, output):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.stdout.split() == output.split()
@@ -103,5 +127,5 @@ def test_the_readme_has_an_example():
 
 def test_make_help_lists_every_target():
     shown = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607
-    for target in ("test", "demo", "lint", "bench", "accuracy"):
+    for target in ("test", "test-fast", "demo", "lint", "bench", "accuracy"):
         assert re.search(rf"^  {target} +\w", shown, flags=re.MULTILINE)

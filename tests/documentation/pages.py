@@ -1,4 +1,4 @@
-"""Reads the code blocks of a page and follows them literally: shell and Python, in their order, in one folder."""
+"""Reads the code blocks of a page and runs them: shell and Python, in their order, in one folder."""
 
 import os
 import re
@@ -10,12 +10,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PORTS = ("7443", "9443")  # those that pages write
+PORTS = ("7443", "9443")  # as written on the pages
 
 
 @dataclass
 class Block:
-    """A fenced block, and the output that the page shows below it, if it shows any."""
+    """A fenced block, and the output that the page shows below it, if any."""
 
     language: str
     text: str
@@ -23,7 +23,7 @@ class Block:
 
 
 def pages():
-    """Give all pages of the site, by their name without .md."""
+    """Return all pages of the site, by their name without .md."""
     return {
         str(path.relative_to(DOCS).with_suffix("")): path
         for path in sorted(DOCS.rglob("*.md"))
@@ -32,7 +32,7 @@ def pages():
 
 
 def blocks(path):
-    """Give the fenced blocks of a page; a text block that directly follows code is what that code prints."""
+    """Return the fenced blocks of a page. A text block directly after code is the output of that code."""
     found, end = [], 0
     text = path.read_text(encoding="utf-8")
     for match in re.finditer(r"^( *)```([^\n`]*)\n(.*?)^\1```$", text, flags=re.DOTALL | re.MULTILINE):
@@ -47,7 +47,7 @@ def blocks(path):
 
 
 def script(found):
-    """Write one shell script of all code; a line with a mark after each block tells its output from the next's."""
+    """Return one shell script of all code. It prints a numbered line after each block, to separate their outputs."""
     parts, inside = ["set -e"], False
     for number, block in enumerate(found):
         if block.language not in ("sh", "python"):
@@ -65,7 +65,7 @@ def script(found):
 
 
 def follow(path, folder, **settings):
-    """Run a page's code in a folder, on ports that are free; give what each block printed, by its number."""
+    """Run a page's code in a folder, on free ports; return the output of each block, by its number."""
     text = script(blocks(path))
     for port in PORTS:
         text = text.replace(port, str(free_port()))
@@ -76,7 +76,7 @@ def follow(path, folder, **settings):
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONWARNINGS": "error",
         "KCAGC_RANDOM_STATE": "0",
-        "OMP_NUM_THREADS": "1",  # several processes at once, on a machine that others use too
+        "OMP_NUM_THREADS": "1",  # several processes run in parallel
         "OPENBLAS_NUM_THREADS": "1",
         **settings,
     }
@@ -92,16 +92,16 @@ def follow(path, folder, **settings):
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     printed, before = {}, ""
     for line in done.stdout.splitlines():
-        mark = re.fullmatch(r"@@(\d+)", line)
-        if mark:
-            printed[int(mark[1])], before = before, ""
+        separator = re.fullmatch(r"@@(\d+)", line)
+        if separator:
+            printed[int(separator[1])], before = before, ""
         else:
             before += f"{line}\n"
     return printed
 
 
 def agrees(shown, printed):
-    """Say whether a program printed what a page shows: words and order, where "…" stands for anything."""
+    """Return whether the output has the words of the page in the same order; "…" matches any text."""
     pattern = r"\s+".join(re.escape(word).replace("…", ".*") for word in shown.split())
     return re.fullmatch(pattern, printed.strip(), flags=re.DOTALL) is not None
 

@@ -1,4 +1,4 @@
-"""Every block of code in the documentation is run, and prints what the page shows."""
+"""Every code block of the documentation runs, and prints what the page shows."""
 
 import re
 import shutil
@@ -9,11 +9,11 @@ import pytest
 from documentation.pages import DOCS, agrees, blocks, follow, pages
 
 WITH_CODE = {name: path for name, path in pages().items() if any(b.language in ("sh", "python") for b in blocks(path))}
-GOES_ON = {
+CONTINUES = {
     "howto/predict": "tutorial",
     "howto/report": "tutorial",
-}  # they begin where that page ends
-ELSEWHERE = {"deploy"}  # followed by tests/deployment/test_deploy_page.py, which looks closer
+}  # these pages start where the other page ends
+ELSEWHERE = {"deploy"}  # followed by tests/deploy/test_deploy_page.py, which checks more
 
 
 def check(name, printed):
@@ -42,15 +42,15 @@ def test_the_code_of_a_page_runs_and_prints_what_it_shows(name, tmp_path, reques
     if name == "howto/own-ca" and shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     folder = tmp_path / "page"
-    if name in GOES_ON:
-        shutil.copytree(request.getfixturevalue(GOES_ON[name])[0], folder, symlinks=True)
+    if name in CONTINUES:
+        shutil.copytree(request.getfixturevalue(CONTINUES[name])[0], folder, symlinks=True)
     else:
         folder.mkdir()
-    # A report takes longer than such a run; the tutorial has one.
+    # A report takes longer than such a run; the tutorial writes one.
     check(name, follow(WITH_CODE[name], folder, KCAGC_REPORT="0"))
 
 
-def test_no_block_is_of_a_kind_that_nobody_runs():
+def test_every_block_is_of_a_kind_that_the_tests_know():
     known = {"sh", "python", "toml", "text", "{eval-rst}"}
     for name, path in pages().items():
         for block in blocks(path):
@@ -59,12 +59,12 @@ def test_no_block_is_of_a_kind_that_nobody_runs():
 
 
 @pytest.mark.parametrize("name", pages())
-def test_a_block_of_text_on_a_page_is_not_code_in_disguise(name):
-    # Two commands of other machines; a picture of layers; the output of commands that take minutes and a download.
+def test_every_text_block_is_the_output_of_code(name):
+    # Commands of other machines, a picture of layers, and the output of commands that take minutes and a download.
     if name in ("deploy", "reference/wire-format", "howto/public-graphs"):
         return
     for block in blocks(DOCS / f"{name}.md"):
-        assert block.language != "text", f"nothing printed it:\n{block.text}"
+        assert block.language != "text", f"no code prints this:\n{block.text}"
 
 
 def toml_blocks():
@@ -72,7 +72,7 @@ def toml_blocks():
 
 
 @pytest.mark.parametrize(("name", "text"), toml_blocks())
-def test_a_piece_of_configuration_is_one_that_kcagc_reads(name, text):
+def test_kcagc_reads_every_configuration_of_the_pages(name, text):
     import msgspec
 
     from kcagc.deploy.config import Document
@@ -84,7 +84,7 @@ def test_a_piece_of_configuration_is_one_that_kcagc_reads(name, text):
         msgspec.convert(content, type=sections[section])
 
 
-def test_a_page_that_shows_something_else_is_found_out():
+def test_output_that_differs_from_the_page_is_detected():
     assert agrees("a … c\n1.5 MB", "a b b c\n1.5 MB\n")
     assert not agrees("a … c\n1.5 MB", "a b b d\n1.5 MB\n")
     assert not agrees("a", "a b")

@@ -1,4 +1,4 @@
-"""Links between files of the repository lead somewhere. (Within the site, Sphinx sees to that.)"""
+"""Links between files of the repository have a target. Sphinx checks the links within the site."""
 
 import re
 
@@ -8,14 +8,14 @@ from documentation.pages import ROOT
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
-def test_what_a_page_links_to_exists(name):
+def test_every_linked_file_exists(name):
     text = re.sub(r"```.*?```", "", (ROOT / name).read_text(), flags=re.DOTALL)
     linked = re.findall(r"\]\(([^)#\s]+)", text) + re.findall(r'(?:src|href)="([^"#]+)"', text)
     missing = [one for one in linked if not one.startswith("http") and not (ROOT / one).exists()]
     assert missing == []
 
 
-def test_the_make_targets_that_pages_name_exist():
+def test_every_named_make_target_exists():
     makefile = (ROOT / "Makefile").read_text()
     named = set()
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):

@@ -1,4 +1,4 @@
-"""The site builds without a warning, asks nobody for anything, and its tables have all that the code has."""
+"""The site builds without a warning, needs no other server, and its tables are complete."""
 
 import re
 import subprocess
@@ -26,7 +26,7 @@ def site(tmp_path_factory):
     return folder
 
 
-def test_every_page_is_built_and_can_be_reached_from_the_first(site):
+def test_every_page_is_built_and_linked_from_the_first(site):
     first = (site / "index.html").read_text()
     for name in pages():
         assert (site / f"{name}.html").exists()
@@ -34,7 +34,7 @@ def test_every_page_is_built_and_can_be_reached_from_the_first(site):
 
 
 class _Requests(HTMLParser):
-    """Collects what a browser would fetch to show a page; links that a person may follow are not among it."""
+    """Collects the files that a browser loads to show a page. Links for the reader are not among them."""
 
     def __init__(self):
         super().__init__()
@@ -48,7 +48,7 @@ class _Requests(HTMLParser):
             self.found.append(given.get("href"))
 
 
-def test_no_page_asks_another_server_for_anything(site):
+def test_no_page_loads_anything_from_another_server(site):
     for page in site.rglob("*.html"):
         requests = _Requests()
         requests.feed(page.read_text())

@@ -1,4 +1,4 @@
-"""What `make build` builds: everything that is needed, nothing that is not, and it works where nothing else is."""
+"""The wheel and the source archive hold what is needed and nothing else, and the wheel works alone."""
 
 import os
 import re
@@ -26,7 +26,7 @@ def built(tmp_path_factory):
     return wheel, sdist
 
 
-def test_the_wheel_has_the_package_its_types_its_data_and_its_licence(built):
+def test_the_wheel_holds_the_package_its_types_its_data_and_its_licence(built):
     names = zipfile.ZipFile(built[0]).namelist()
     files = [path for path in (ROOT / "src" / "kcagc").rglob("*") if path.is_file() and path.suffix != ".pyc"]
     sources = {str(path.relative_to(ROOT / "src")) for path in files}
@@ -38,7 +38,7 @@ def test_the_wheel_has_the_package_its_types_its_data_and_its_licence(built):
     assert not [name for name in names if re.search(r"\.pem$|/private/|__pycache__", name)]
 
 
-def test_the_source_archive_has_what_it_takes_to_test_and_document(built):
+def test_the_source_archive_holds_tests_and_documentation(built):
     with tarfile.open(built[1]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     for wanted in ("pyproject.toml", "Makefile", "requirements.lock", "docs/conf.py", "tests/conftest.py"):
