@@ -56,7 +56,7 @@ setup-peers: check-python ## Install SPU and MPyC, in .venv-spu and .venv-mpyc (
 	@.venv-mpyc/bin/python -m pip --disable-pip-version-check install --quiet $(MPYC)
 
 # Two workers; the tests with processes share one of them. See tests/conftest.py.
-PARALLEL := -n 2 --dist loadgroup --no-loadscope-reorder
+PARALLEL := -n 2 --no-loadscope-reorder
 
 # $(call timed,COMMAND): run a command, and print how long this target took.
 timed = begin=$$(date +%s); $(1); code=$$?; end=$$(date +%s); \

@@ -53,25 +53,35 @@ settings.register_profile("fast", deadline=None, max_examples=12, suppress_healt
 settings.load_profile("kcagc")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark slow tests. In a parallel run, start with them and keep the tests of a module in one worker."""
+    """Mark slow tests; in the workers of a parallel run, start with them."""
 
     def position(item: pytest.Item) -> int:
-        return next((number for number, path in enumerate(SLOW) if _lies_in(item, path)), len(SLOW))
+        path = item.path.relative_to(TESTS).as_posix()
+        return next((number for number, place in enumerate(SLOW) if _lies_in(path, place)), len(SLOW))
 
     for item in items:
         if position(item) < len(SLOW) or item.get_closest_marker("real_data"):
             item.add_marker(pytest.mark.slow)
-        module = item.path.relative_to(TESTS).as_posix()
-        group = "processes" if any(_lies_in(item, path) for path in PROCESSES) else module
-        item.add_marker(pytest.mark.xdist_group(group))
     if hasattr(config, "workerinput"):
         items.sort(key=position)
 
 
-def _lies_in(item: pytest.Item, path: str) -> bool:
-    return item.path.is_relative_to(TESTS / path)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """In a parallel run, keep the tests of a module in one worker, and all that wait for processes."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ModuleScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0].removeprefix("tests/")
+            return "processes" if any(_lies_in(path, place) for place in PROCESSES) else path
+
+    return ModuleScheduling(config, log)
+
+
+def _lies_in(path: str, place: str) -> bool:
+    return path == place or path.startswith(f"{place}/")
 
 
 @pytest.fixture(autouse=True, scope="session")
