@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -27,46 +28,30 @@ def list_(as_json: bool) -> None:
     from kcagc.graph.graph import Graph
 
     small = load(EMBEDDED)
-    rows: list[dict[str, Any]] = [
-        {
-            "name": small.name,
-            "nodes": small.n_nodes,
-            "edges": Graph(small.adjacency).n_edges,
-            "features": small.features.shape[1],
-            "classes": small.n_classes,
-            "path": str(embedded_path()),
-            "download_bytes": 0,
-        }
-    ]
+    counts = ("nodes", "edges", "features", "classes")
+    sizes = (small.n_nodes, Graph(small.adjacency).n_edges, small.features.shape[1], small.n_classes)
+    rows = [_row(small.name, dict(zip(counts, sizes, strict=True)), embedded_path(), 0)]
     for name, facts in entries().items():
         found = local_path(name)
-        rows.append(
-            {
-                "name": name,
-                "nodes": facts.nodes,
-                "edges": facts.edges,
-                "features": facts.features,
-                "classes": facts.classes,
-                "path": str(found) if found else None,
-                "download_bytes": 0 if found else sum(file.bytes for file in facts.files),
-            }
-        )
+        download = 0 if found else sum(file.bytes for file in facts.files)
+        rows.append(_row(name, {one: getattr(facts, one) for one in counts}, found, download))
     if as_json:
         terminal.print_json(rows)
         return
     table = Table(box=None, pad_edge=False)
-    counts = ("nodes", "edges", "features", "classes")
     table.add_column("name")
     for column in counts:
         table.add_column(column, justify="right")
     table.add_column("where", overflow="fold")
     for row in rows:
-        if row["name"] == EMBEDDED:
-            place = "comes with kcagc"
-        else:
-            place = row["path"] or f"to download, {size(row['download_bytes'])}"
+        place = row["path"] or f"to download, {size(row['download_bytes'])}"
+        place = "comes with kcagc" if row["name"] == EMBEDDED else place
         table.add_row(row["name"], *(f"{row[column]:,}" for column in counts), escape(place))
     terminal.out().print(table)
+
+
+def _row(name: str, counts: dict[str, int], path: Path | None, download: int) -> dict[str, Any]:
+    return {"name": name, **counts, "path": str(path) if path else None, "download_bytes": download}
 
 
 @datasets.command()

@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kcagc.cli import terminal
-from kcagc.cli.options import JSON, PAPER, PARTIES, ParameterCommand, load_dataset, make_model
+from kcagc.cli.options import FILE, JSON, PAPER, PARTIES, ParameterCommand, load_dataset, make_model
 from kcagc.text import printable
 
 if TYPE_CHECKING:
     from kcagc.analysis import Diagnosis, PartyDiagnosis
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
 # The theory is about local clustering: the other run parameters do not matter to it.
 _WITHOUT = ("n_clusters", "graph", "method", "virtual_nodes", "seeding", "fan_in", "aggregator", "max_iter", "n_init")
 
 
 @click.command(cls=ParameterCommand, without=_WITHOUT)
 @click.argument("dataset", required=False)
-@click.option("--config", type=_FILE, envvar="KCAGC_CONFIG", help="Instead of a dataset: a party's TOML file.")
-@click.option("--labels", type=_FILE, help="With --config: clusters of all nodes  [default: those of the run].")
+@click.option("--config", type=FILE, envvar="KCAGC_CONFIG", help="Instead of a dataset: a party's TOML file.")
+@click.option("--labels", type=FILE, help="With --config: clusters of all nodes  [default: those of the run].")
 @click.option("--found", is_flag=True, help="Diagnose the clusters that kcagc finds, not the known classes.")
 @PARTIES
 @PAPER

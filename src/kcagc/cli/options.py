@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,6 +10,7 @@ import click
 if TYPE_CHECKING:
     from kcagc.datasets.dataset import Dataset
 
+FILE = click.Path(dir_okay=False, path_type=Path)
 PARTIES = click.option(
     "--parties", type=click.IntRange(2, 16), help="Number of parties to split the columns among  [default: 3]."
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kcagc.cli import terminal
-from kcagc.cli.options import JSON, PAPER, PARTIES, ParameterCommand, load_dataset, make_model
+from kcagc.cli.options import FILE, JSON, PAPER, PARTIES, ParameterCommand, load_dataset, make_model
 from kcagc.text import count, listed, seconds, size
 
 if TYPE_CHECKING:
@@ -22,20 +22,10 @@ if TYPE_CHECKING:
 @PARTIES
 @PAPER
 @click.option("--accept", multiple=True, metavar="NAME", help="Accept this risk; may be repeated.")
-@click.option(
-    "--holdout",
-    type=click.FloatRange(0, 0.9),
-    default=0.0,
-    show_default=True,
-    help="Share of the nodes to leave out of the fit and to predict.",
-)
+@click.option("--holdout", type=click.FloatRange(0, 0.9), default=0.0, help="Share of nodes to predict  [default: 0].")
 @click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Seed of the first run.")
 @click.option("--runs", type=click.IntRange(min=1), default=1, show_default=True, help="Runs, each with the next seed.")
-@click.option(
-    "--ledger",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the disclosure ledger of the last run to this file, as JSON lines.",
-)
+@click.option("--ledger", type=FILE, help="Write the disclosure ledger of the last run to this file, as JSON lines.")
 @JSON
 def simulate(dataset: str, runs: int, seed: int, ledger: Path | None, as_json: bool, **options: Any) -> None:
     """Cluster collaboratively, with all roles in one process.
