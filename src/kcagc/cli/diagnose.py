@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kcagc.cli import terminal
-from kcagc.cli.options import FILE, JSON, PAPER, PARTIES, ParameterCommand, load_dataset, make_model
+from kcagc.cli.options import FILE, JSON, PAPER, PARTIES, ParameterCommand, load_dataset, make_model, split
 from kcagc.text import printable
 
 if TYPE_CHECKING:
@@ -52,52 +52,45 @@ def diagnose(
         config = None  # the variable is set for all commands; the argument is for this one
     if (dataset is None) == (config is None):
         raise click.UsageError("give either a dataset (see: kcagc datasets list) or a party's file with --config")
-    title: dict[str, Any]
-    found: Diagnosis | PartyDiagnosis
+    found: tuple[dict[str, Any], Diagnosis | PartyDiagnosis]
     if config is not None:
         for name, value in given.items():
             if value is not None and value is not False:
                 option = f"--{name.replace('_', '-')}"
                 raise click.UsageError(f"{option}: only for a dataset; with --config the file sets the parameters")
-        title, found = _diagnose_party(config, labels, enough, seed)
+        found = _diagnose_party(config, labels, enough, seed)
     elif labels is not None:
         raise click.UsageError("--labels: only with --config; a dataset has its own classes, or use --found")
     else:
-        title, found = _diagnose_dataset(str(dataset), enough, seed or 0, **given)
+        found = _diagnose_dataset(str(dataset), seed or 0, enough=enough, **given)
     if as_json:
-        terminal.print_json({**title, **found.as_dict()})
+        terminal.print_json({**found[0], **found[1].as_dict()})
     else:
-        _show(title, found)
+        _show(*found)
 
 
 def _diagnose_dataset(
     dataset: str,
-    enough: float,
     seed: int,
     *,
     parties: int | None,
     found: bool,
     order_constant: float | None,
+    enough: float,
     **given: Any,
 ) -> tuple[dict[str, Any], Diagnosis]:
     from kcagc.analysis import diagnose
 
     data = load_dataset(dataset)
-    tables = data.parties(parties or (None if data.party_columns else 3))
+    tables = split(data, parties)
     model = make_model(data, seed, **given)
     with terminal.steps(dataset, len(tables) + 1 + found) as step:
         if found:
             step("clustering together")
             model.fit(tables, adjacency=data.adjacency)
-        result = diagnose(
-            model,
-            tables,
-            None if found else data.labels,
-            adjacency=data.adjacency,
-            order_constant=1.0 if order_constant is None else order_constant,
-            enough=enough,
-            progress=step,
-        )
+        constant = 1.0 if order_constant is None else order_constant
+        options: Any = {"order_constant": constant, "enough": enough, "progress": step}
+        result = diagnose(model, tables, None if found else data.labels, adjacency=data.adjacency, **options)
     return {"dataset": data.name, "compared_with": "found clusters" if found else "known classes"}, result
 
 

@@ -57,6 +57,11 @@ def load_dataset(name: str) -> Dataset:
     return load(name, progress=lambda file: click.echo(f"downloading {file}", err=True))
 
 
+def split(data: Dataset, parties: int | None) -> Any:
+    """Return the tables of the parties; without a number, those of the dataset or of 3 parties."""
+    return data.parties(parties or (None if data.party_columns else 3))
+
+
 def make_model(data: Dataset, seed: int, *, paper: bool, **given: Any) -> Any:
     """Return the estimator for a dataset with the given parameters; those that are None keep their default.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kcagc.cli import terminal
-from kcagc.cli.options import FILE, JSON, PAPER, PARTIES, ParameterCommand, load_dataset, make_model
+from kcagc.cli.options import FILE, JSON, PAPER, PARTIES, ParameterCommand, load_dataset, make_model, split
 from kcagc.text import count, listed, seconds, size
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _run(
 
     from kcagc.metrics import accuracy, macro_f1, matched_accuracy, matching, nmi
 
-    tables = data.parties(parties or (None if data.party_columns else 3))
+    tables = split(data, parties)
     model = make_model(data, seed, callbacks=[watch], **given)
     model.set_params(accept=(*model.accept, *accept))
     hidden = np.sort(np.random.RandomState(seed).permutation(data.n_nodes)[: round(holdout * data.n_nodes)])
@@ -183,7 +183,7 @@ def disclosure_table(learned: list[tuple[str, str]]) -> Any:
 
 
 def learned_about_data(disclosures: Iterable[Any], parties: list[str]) -> list[tuple[str, str]]:
-    """Return what was learned about data, each text with its receivers; sorted by receivers."""
+    """Return the disclosures about data, each text with its receivers; sorted by receivers."""
     receivers: dict[str, dict[str, None]] = {}
     for one in disclosures:
         if one.kind.startswith(("inside/", "opened/", "output/")) or one.weaker:

@@ -35,7 +35,7 @@ _NEXT_LINE = 5.0  # seconds from one such line to the next
 
 
 def replace_missing_characters() -> None:
-    """Let output never fail because a terminal's encoding lacks a character, as on one set to ASCII."""
+    """Replace characters that a terminal's encoding lacks, so that no output fails."""
     codecs.register_error("kcagc.plain", _in_ascii)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

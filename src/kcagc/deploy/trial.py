@@ -139,7 +139,7 @@ class Processes:
 
 @contextlib.contextmanager
 def _signals_handled_by(handler: Callable[[int, Any], None]) -> Iterator[None]:
-    """Let a handler take Ctrl-C, SIGTERM and the closing of the terminal inside this context."""
+    """Pass Ctrl-C, SIGTERM and the closing of the terminal to a handler inside this context."""
     names = ("SIGINT", "SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     before = {number: signal.signal(number, handler) for number in numbers}
