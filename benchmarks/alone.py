@@ -20,8 +20,8 @@ from scipy import sparse
 from experiments.paper.configurations import order_of
 from kcagc.baselines import AGC
 from kcagc.cluster import fit_kmeans, fit_projection
+from kcagc.data import read_party
 from kcagc.datasets import generate, load
-from kcagc.files import read_party
 from kcagc.graph import Graph, HalfFilter
 from kcagc.metrics import accuracy
 from kcagc.protocol.local import PartyData, compute_local
@@ -58,7 +58,7 @@ def local_work_of_files(features: str, graph: str, n_parties: int, settings: dic
     begin = time.perf_counter()
     files = read_party(features, graph, party="alone")
     read = time.perf_counter() - begin
-    return {"reading": read, "seconds": _local(files.graph, files.values, n_parties, settings)}
+    return {"reading": read, "seconds": _local(files.graph, files.features, n_parties, settings)}
 
 
 def _local(graph: Graph, table: Any, n_parties: int, settings: dict[str, Any]) -> float:
@@ -96,9 +96,9 @@ def filter_time(features: str, graph: str, psi: int) -> float:
     files = read_party(features, graph, party="alone")
     gc.collect()
     begin = time.perf_counter()
-    HalfFilter(psi).apply(files.graph, files.values)
+    HalfFilter(psi).apply(files.graph, files.features)
     spent = time.perf_counter() - begin
-    return 1e9 * spent / (files.graph.n_edges * files.values.shape[1] * psi)
+    return 1e9 * spent / (files.graph.n_edges * files.features.shape[1] * psi)
 
 
 def stages(n_nodes: int, degree: int, columns: int, n_clusters: int, psi: int, dtype: str) -> dict[str, Any]:

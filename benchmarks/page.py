@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.catalogue import NAMES, benchmark
 from experiments.paper.plots import Figures
 from experiments.paper.store import ROOT, Book
-from kcagc.files.atomic import write_text
+from kcagc.data.files import write_text
 
 PAGE = ROOT / "docs" / "performance.md"
 

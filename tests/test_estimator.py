@@ -13,15 +13,15 @@ from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from foreign.tensors import Data, Tensor
+from data.tensors import Data, Tensor
 from kcagc import KCAGC
+from kcagc.data import TablePreprocessor
 from kcagc.datasets import load, split_columns
 from kcagc.disclosure import RISKS
 from kcagc.errors import DataError, ParameterError, PolicyError
 from kcagc.graph import AttributedGraph, ChebyshevFilter, Graph, HalfFilter
 from kcagc.metrics import accuracy
 from kcagc.protocol.model import PartyModel
-from kcagc.tables import TablePreprocessor
 
 DEMO = load("demo")
 PARTIES = DEMO.parties()
@@ -308,7 +308,7 @@ def test_new_nodes_are_known_by_their_ids_wherever_they_stand():
     assert model.predict(frames, adjacency=graph, nodes="n050")[0] == found[1]
     with pytest.raises(DataError, match="nodes: no node has the id 'x'"):
         model.predict(frames, adjacency=graph, nodes=["x"])
-    with pytest.raises(DataError, match="made with ids, and these nodes have row numbers"):
+    with pytest.raises(DataError, match="made with ids, but these nodes have row numbers"):
         model.predict(PARTIES, adjacency=DEMO.adjacency)
     left = [frame.drop(index="n001") for frame in frames]
     rest = [number for number in range(600) if number != 1]

@@ -13,11 +13,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import StandardScaler
 
 from kcagc import KCAGC
+from kcagc.data import TablePreprocessor
 from kcagc.datasets import load
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph import ChebyshevFilter, Filter, Graph, HalfFilter, NormFilter
 from kcagc.persistence import SavedEstimator
-from kcagc.tables import TablePreprocessor
 
 DEMO = load("demo")
 NAMES = [f"n{number:03}" for number in range(600)]

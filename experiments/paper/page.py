@@ -7,7 +7,7 @@ from pathlib import Path
 from experiments.paper.catalogue import NAMES, experiment
 from experiments.paper.plots import Figures
 from experiments.paper.store import ROOT, Book
-from kcagc.files.atomic import write_text
+from kcagc.data.files import write_text
 
 PAGE = ROOT / "docs" / "paper.md"
 

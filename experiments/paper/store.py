@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from experiments.paper.experiment import PUBLIC, Config, Result
-from kcagc.files.atomic import write_text
+from kcagc.data.files import write_text
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "experiments" / "results"

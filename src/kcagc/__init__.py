@@ -25,8 +25,7 @@ PUBLIC_MODULES = (
     "kcagc.disclosure",
     "kcagc.analysis.privacy",
     "kcagc.analysis",
-    "kcagc.files",
-    "kcagc.tables",
+    "kcagc.data",
     "kcagc.errors",
 )
 

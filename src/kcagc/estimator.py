@@ -13,17 +13,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from kcagc._types import Labels
 from kcagc.cluster.local import Scaling
+from kcagc.data.memory import check_tables, graphs_of, prepare_parties, rows_to_predict
+from kcagc.data.party_files import PartyInput
+from kcagc.data.table import PathLike
 from kcagc.disclosure import Ledger, Policy
 from kcagc.disclosure.policy import LABELLED_SUMS
 from kcagc.errors import DataError, ParameterError
-from kcagc.files.opening import PathLike
 from kcagc.graph.filters import Filter
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
-from kcagc.inputs import bring, check_tables, graphs_of, wanted_rows
 from kcagc.persistence import load_estimator, save_estimator
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit import MergeReport
+from kcagc.protocol.local import PartyData
 from kcagc.protocol.parameters import PARAMETERS, AggregatorKind, Seeding, VirtualNodes, draw_seeds, settings_of
 from kcagc.protocol.predict import predict_parameters
 from kcagc.secagg.masks import TWO_PARTY_SUM
@@ -54,7 +56,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
     - `max_iter`: Lloyd iterations; `n_init`: starts, run side by side, of which the cheapest is kept.
     - `random_state`: of everything but keys, which come from the operating system.
     - `callbacks`: called as `callback(role, progress)` with `progress.stage`, `.done` and `.total`.
-    - `transformers`: what makes numbers of tables: a scikit-learn transformer, such as `kcagc.tables.TablePreprocessor`
+    - `transformers`: what makes numbers of tables: a scikit-learn transformer, such as `kcagc.data.TablePreprocessor`
       or a `ColumnTransformer`, or a list with one (or None) for each party. Each party has its own, fitted on its rows
       alone and kept for `predict`.
     - `id_column`: the column of frames that names the nodes; None: the index of a pandas frame that is more than 0, 1,
@@ -145,23 +147,24 @@ class KCAGC(ClusterMixin, BaseEstimator):
         settings, filter_ = settings_of(self, "shared" if shared else "own")
         parameters = settings.resolve(len(X), filter_)
         names = [f"party-{number}" for number in range(1, len(X) + 1)]
-        brought = bring(
+        inputs = prepare_parties(
             names,
             graphs,
             X,
-            filter_,
             id_column=self.id_column,
             nodes=self.nodes,
             transformers=self.transformers,
         )
-        if parameters.n_clusters > brought.graph.n_nodes:
-            raise DataError(f"n_clusters: {parameters.n_clusters} clusters asked of {brought.graph.n_nodes} nodes")
+        data = _party_data(inputs, filter_)
+        graph = data[names[0]].graph
+        if parameters.n_clusters > graph.n_nodes:
+            raise DataError(f"n_clusters: {parameters.n_clusters} clusters asked of {graph.n_nodes} nodes")
         # One seed for all parties, so that the order in which they are listed changes nothing.
         seed, aggregator_seed = draw_seeds(self.random_state)
         ledger = Ledger()
         results = simulate_fit(
             parameters,
-            brought.data,
+            data,
             policy=policy,
             seeds=dict.fromkeys(names, seed),
             aggregator_seed=aggregator_seed,
@@ -186,10 +189,10 @@ class KCAGC(ClusterMixin, BaseEstimator):
         }
         self.bytes_sent_ = self.ledger_.bytes_sent()
         self.bytes_by_role_ = {role: self.ledger_.bytes_sent(role) for role in _senders(self.ledger_)}
-        self.n_features_in_ = brought.n_features
-        self.transformers_, self.feature_names_ = brought.transformers, brought.columns
-        ids = brought.graph.ids
-        self.node_ids_ = None if ids is None else ids.values
+        self.n_features_in_ = sum(one.n_columns for one in inputs.values())
+        self.transformers_ = {name: one.preprocessing for name, one in inputs.items()}
+        self.feature_names_ = {name: one.columns for name, one in inputs.items()}
+        self.node_ids_ = None if graph.ids is None else graph.ids.values
         self._warn()
         return self
 
@@ -212,21 +215,21 @@ class KCAGC(ClusterMixin, BaseEstimator):
         model = self.models_[names[0]]
         if shared != (model.parameters.graph == "shared"):
             raise ParameterError("adjacency: must be one graph, or one for each party, as it was for fit")
-        brought = bring(
+        inputs = prepare_parties(
             names,
             graphs,
             X,
-            self.filter_,
             id_column=self.id_column,
             nodes=self._nodes_to_predict(graphs[0]),
             fitted=self.transformers_,
         )
         fitted = None if self.node_ids_ is None else NodeIds(self.node_ids_, where="model")
-        wanted = wanted_rows(nodes, fitted, model.n_nodes, brought.graph)
+        data = _party_data(inputs, self.filter_)
+        wanted = rows_to_predict(data[names[0]].graph, fitted, model.n_nodes, nodes)
         self.prediction_ledger_ = Ledger()
         results = simulate_predict(
             predict_parameters(model),
-            brought.data,
+            data,
             self.models_,
             wanted,
             policy=self._policy(),
@@ -296,6 +299,10 @@ class KCAGC(ClusterMixin, BaseEstimator):
         if isinstance(self.nodes, str):
             return self.nodes
         return range(graph.n_nodes) if graph.ids is None else graph.ids.values
+
+
+def _party_data(inputs: dict[str, PartyInput], chosen: Filter) -> dict[str, PartyData]:
+    return {name: PartyData.build(name, one.graph, one.features, chosen) for name, one in inputs.items()}
 
 
 def _every_merge(found: Iterable[list[MergeReport]]) -> list[MergeReport]:

@@ -11,16 +11,17 @@ from typing import Any, Self, TypeVar
 import msgspec
 import numpy as np
 
+from kcagc.data.files import PRIVATE, write_bytes
+from kcagc.data.preprocessing import FittedRules, TableRules
+from kcagc.data.table import PathLike
+from kcagc.data.transformer import TablePreprocessor
 from kcagc.disclosure import Entry, Ledger
 from kcagc.errors import DataError, KcagcError, ParameterError
-from kcagc.files.atomic import PRIVATE, write_bytes
-from kcagc.files.opening import PathLike
 from kcagc.graph.filters import Filter, StoredFilter
 from kcagc.graph.ids import NodeIds
 from kcagc.protocol.arrays import Stored, restore, store
 from kcagc.protocol.fit import MergeReport
 from kcagc.protocol.model import PartyModel
-from kcagc.tables import KeptTable, TablePreprocessor, TableRules
 
 FORMAT = "kcagc estimator 2"
 
@@ -37,7 +38,7 @@ class SavedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A party's rules, and what was fitted by them."""
 
     rules: TableRules
-    kept: KeptTable
+    kept: FittedRules
 
     @classmethod
     def of(cls, party: str, transformer: Any) -> Self | None:
@@ -47,9 +48,9 @@ class SavedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if not isinstance(transformer, TablePreprocessor):
             raise ParameterError(
                 f"transformers: {party}: {type(transformer).__name__} cannot be saved, because only plain data are; "
-                "kcagc.tables.TablePreprocessor can be, or transform the table before fit"
+                "kcagc.data.TablePreprocessor can be, or transform the table before fit"
             )
-        return cls(transformer.rules(), transformer.kept_)
+        return cls(transformer.rules(), transformer.fitted_)
 
     def asked(self) -> TablePreprocessor:
         """Give the transformer as it was before the fit."""
@@ -57,7 +58,7 @@ class SavedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def fitted(self) -> TablePreprocessor:
         """Give the transformer that was fitted."""
-        return TablePreprocessor.from_kept(self.kept, **self._parameters())
+        return TablePreprocessor.from_fitted(self.kept, **self._parameters())
 
     def _parameters(self) -> dict[str, Any]:
         return {"columns": dict(self.rules.columns), "default": self.rules.default}

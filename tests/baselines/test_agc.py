@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from foreign.tensors import Data, Tensor
+from data.tensors import Data, Tensor
 from kcagc import metrics
 from kcagc.baselines import AGC, GCC
 from kcagc.cluster import fit_kmeans

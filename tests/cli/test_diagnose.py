@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from deploy.collaboration import edit, made, names_of, task
 from kcagc.analysis import diagnose_party
 from kcagc.cli.main import cli
+from kcagc.data import write_labels
 from kcagc.errors import DataError, KcagcError, ParameterError
-from kcagc.files.labels import write_labels
 from kcagc.graph.ids import NodeIds
 
 CLASSES = np.arange(24) % 3  # how the tables of the test collaboration are made

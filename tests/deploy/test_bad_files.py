@@ -49,7 +49,7 @@ FEATURES, EDGES = "features.csv", "edges.csv"
 @pytest.mark.parametrize(
     ("file", "pattern", "replacement", "words"),
     [
-        (FEATURES, r"^n003,", "n002,", r"line 5, column 'id': the id 'n002' is in line 4 already"),
+        (FEATURES, r"^n003,", "n002,", r"line 5, column 'id': the id 'n002' is already in line 4"),
         (EDGES, r"\An?source,target\n\w+,", "source,target\nn999,", r"line 2, column 'source': .*'n999'"),
         (FEATURES, r"^(n004,[^,]*),[^,]*,", r"\1,much,", r"line 6, column 'f1': 'much' is not a number"),
         (FEATURES, r"^(n004,[^,]*),[^,]*,", r'\1,"0,5",', r"line 6, column 'f1': '0,5' is not a number"),

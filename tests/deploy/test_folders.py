@@ -12,11 +12,11 @@ from click.testing import CliRunner
 
 from deploy.collaboration import edit, made
 from kcagc.cli.main import cli
+from kcagc.data import ColumnRule
 from kcagc.deploy import config as structs
 from kcagc.deploy.config import Config
 from kcagc.deploy.folders import FolderPlan
 from kcagc.errors import ParameterError
-from kcagc.tables import ColumnRule
 
 
 def init(folder, *options):

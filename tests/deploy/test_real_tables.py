@@ -17,9 +17,9 @@ from click.testing import CliRunner
 from deploy.collaboration import edges_of, edit, made, names_of, table_of
 from kcagc import KCAGC
 from kcagc.cli.main import cli
+from kcagc.data import TablePreprocessor
 from kcagc.deploy.saved_model import SavedModel
 from kcagc.graph import Graph
-from kcagc.tables import TablePreprocessor
 
 PARTIES = ("alice", "bob", "carol")
 ALL = 40

@@ -99,10 +99,10 @@ def test_a_model_of_the_first_form_is_read_and_one_of_the_future_is_refused(mode
 
 def test_how_the_table_became_numbers_is_read_back(fitted, tmp_path):
     tasks, results = fitted
-    kept = tasks["alice"].input.kept
+    kept = tasks["alice"].input.preprocessing
     SavedModel.of_party(results["alice"].model, tasks["alice"].graph, kept).save(tmp_path / "m")
     assert SavedModel.load(tmp_path / "m", "alice").table == kept
-    assert kept.names() == ["f0", "f1", "f2"]
+    assert kept.feature_names() == ["f0", "f1", "f2"]
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
@@ -135,51 +135,6 @@ def test_the_prediction_continues_this_session(model):
     parameters = model.prediction()
     assert (parameters.task, parameters.model) == ("predict", model.session)
     assert msgspec.structs.replace(parameters, task="fit", model="") == model.parameters
-
-
-# Which nodes are new.
-
-names = st.lists(st.text(min_size=1, max_size=4), min_size=2, max_size=20, unique=True)
-numbers = st.lists(st.integers(-(2**62), 2**62), min_size=2, max_size=20, unique=True)
-
-
-@given(st.one_of(names, numbers), st.data())
-def test_new_rows_are_all_those_whose_ids_were_not_fitted_in_any_order(model, ids, data):
-    fitted = data.draw(st.lists(st.sampled_from(ids), min_size=1, max_size=len(ids) - 1, unique=True))
-    shuffled = data.draw(st.permutations(ids))
-    rows = of_ids(model, fitted).new_rows(graph_of(shuffled), "alice")
-    assert [shuffled[row] for row in rows] == [name for name in shuffled if name not in fitted]
-
-
-def test_without_ids_new_rows_are_those_after_the_fitted_ones(model):
-    assert of_ids(model, 5).new_rows(graph_of(8), "alice").tolist() == [5, 6, 7]
-
-
-def test_a_fitted_node_that_is_missing_is_named(model):
-    with pytest.raises(DataError, match=r"alice: nodes of the model are missing: no node has the id 'b'"):
-        of_ids(model, ["a", "b"]).new_rows(graph_of(["a", "c"]), "alice")
-    with pytest.raises(DataError, match=r"alice: has 3 rows, but 5 were fitted and must come first"):
-        of_ids(model, 5).new_rows(graph_of(3), "alice")
-
-
-@pytest.mark.parametrize("ids", [["b", "a"], [2, 1], 2])
-def test_a_table_without_new_nodes_is_refused_with_what_to_do(model, ids):
-    with pytest.raises(DataError, match="alice: has no node beside the 2 that were fitted: append the new rows"):
-        of_ids(model, ids).new_rows(graph_of(ids), "alice")
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "words"),
-    [
-        (["a", "b"], 3, "made with ids, and this table has row numbers"),
-        (2, ["a", "b", "c"], "made with row numbers, and this table has ids"),
-        (["1", "2"], [1, 2, 3], "strings .*numbers"),
-        ([1, 2], ["1", "2", "3"], "numbers .*strings"),
-    ],
-)
-def test_ids_of_another_kind_are_refused(model, before, now, words):
-    with pytest.raises(DataError, match=words):
-        of_ids(model, before).new_rows(graph_of(now), "alice")
 
 
 def test_the_nodes_of_a_model_are_those_of_its_graph(fitted, model):

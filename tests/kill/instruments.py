@@ -57,8 +57,8 @@ class Instruments:
 
     def install(self) -> None:
         """Wrap the functions of the journal, the streams, the steps and the results of a role."""
+        from kcagc.data import files
         from kcagc.deploy import run
-        from kcagc.files import atomic
         from kcagc.net.grpc_client import ClientWire
         from kcagc.net.grpc_server import ServerWire
         from kcagc.protocol import fit, party, secure_sum
@@ -76,7 +76,7 @@ class Instruments:
         Driver.deliver = self._around(Driver.deliver, "step")
         DurableRole.take_in = self._taking_in(DurableRole.take_in)
         run.write_results = self._around(run.write_results, "results")
-        atomic._remember = self._around(atomic._remember, "file")
+        files._sync_folder = self._around(files._sync_folder, "file")
         secure_sum.mask = self._masking(secure_sum.mask)
         party.seal = self._sealing(party.seal)
         runner._TELL = self._plan.get("tell", 4.0)  # seconds; an aggregator that restarts needs less

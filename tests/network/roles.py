@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from experiments.paper.network.fork_server import ForkServer
+from kcagc.data.files import PRIVATE, write_bytes
 from kcagc.deploy.config import Config
 from kcagc.deploy.folders import FolderPlan, tls_name, write_folders
 from kcagc.deploy.run import RoleRun
 from kcagc.disclosure import Ledger, Policy
-from kcagc.files.atomic import PRIVATE, write_bytes
 from kcagc.net.trial_authority import trial_authority
 from kcagc.protocol.parameters import draw_seeds
 from kcagc.secagg.keys import Identity

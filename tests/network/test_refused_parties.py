@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kcagc.files.atomic import PRIVATE, write_bytes
+from kcagc.data.files import PRIVATE, write_bytes
 from kcagc.net.trial_authority import CERTIFICATE_DAYS, trial_authority
 from kcagc.secagg.keys import Identity
 from network.adversaries import OtherServer

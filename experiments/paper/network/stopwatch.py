@@ -41,7 +41,7 @@ class Stopwatch:
 
     def install(self) -> None:
         """Watch the links, the local work, the journal, the messages, and the end."""
-        from kcagc.deploy import party_input  # noqa: PLC0415 - only in the process of a role
+        from kcagc.deploy import run  # noqa: PLC0415 - only in the process of a role
         from kcagc.net.frames import Assembly  # noqa: PLC0415
         from kcagc.protocol import fit  # noqa: PLC0415
         from kcagc.runtime.durable import DurableRole  # noqa: PLC0415
@@ -49,7 +49,7 @@ class Stopwatch:
         from kcagc.runtime.peer_queue import PeerQueue  # noqa: PLC0415
         from kcagc.runtime.runner import Runner  # noqa: PLC0415
 
-        party_input.read_party = self._timed(party_input.read_party, "read")
+        run.read_party = self._timed(run.read_party, "read")
         fit.compute_local = self._timed(fit.compute_local, "local")
         Journal.commit = self._committing(Journal.commit)  # type: ignore[method-assign]
         Runner.admit = self._admitting(Runner.admit)  # type: ignore[method-assign]

@@ -11,12 +11,9 @@ from numpy.typing import ArrayLike
 
 from kcagc._types import FloatArray, IntArray
 from kcagc.cluster.lloyd import blocks_of, weighted_means
+from kcagc.data.files import read_table
+from kcagc.data.table import PathLike, Schema, Wanted
 from kcagc.errors import DataError
-from kcagc.files.delimited import read_delimited
-from kcagc.files.names import node_ids
-from kcagc.files.opening import TABLES, InputFile, PathLike
-from kcagc.files.parquet import read_parquet
-from kcagc.files.table import Wanted
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
 
@@ -62,18 +59,16 @@ def _json_name(label: Any) -> Name:
 
 def read_labels(path: PathLike, party: str, graph: Graph) -> IntArray:
     """Read the columns `id` and `cluster` of a labels file and return the cluster of each node in the graph's order."""
-    file = InputFile.named(path, party, TABLES)
     ids = NodeIds.numbered(graph.n_nodes) if graph.ids is None else graph.ids
     # A CSV file does not distinguish the string "7" from the number 7; the graph does.
-    wanted = Wanted(names=("id",), numbers=("cluster",), as_text=ids.are_text)
-    table = (read_parquet if file.kind == "parquet" else read_delimited)(file, wanted)
+    table = read_table(path, Wanted(("id",), Schema.only("cluster"), ids.are_text), party=party)
     clusters = table.numbers[:, 0]
     fractions = np.flatnonzero(clusters != np.floor(clusters))
     if fractions.size:
         row = int(fractions[0])
         raise table.error(row, "cluster", f"{clusters[row]:g} is not a whole number, as clusters are")
     try:
-        order = ids.alignment(node_ids(table, "id").values, where=str(path))
+        order = ids.alignment(table.node_ids("id"), where=str(path))
     except DataError as error:
         raise DataError(f"{error}; the file may belong to another run", party=party) from error
     found: IntArray = clusters[order].astype(np.int64)

@@ -18,8 +18,8 @@ from kcagc.analysis.clusters import ClusteredRows, Clusters
 from kcagc.analysis.conclusions import PURPOSE, joint_conclusions, party_conclusions
 from kcagc.analysis.conditions import Conditions, conditions
 from kcagc.analysis.theorem import ENOUGH, Bound, RestrictedProximity, bound, common_c, restricted_proximity
+from kcagc.data.memory import check_tables, graphs_of, prepare_parties
 from kcagc.errors import DataError, ParameterError
-from kcagc.inputs import bring, check_tables, graphs_of
 from kcagc.parameters import check_between
 from kcagc.protocol.local import PartyData, compute_local
 from kcagc.protocol.parameters import Parameters, draw_seeds, settings_of
@@ -251,7 +251,8 @@ def diagnose(
     parties = _party_names(names, len(X))
     given = _by_party("local_labels", local_labels, parties)
     options = {name: getattr(model, name) for name in ("id_column", "nodes", "transformers") if hasattr(model, name)}
-    data = bring(parties, graphs, X, graph_filter, **options).data
+    inputs = prepare_parties(parties, graphs, X, **options)
+    data = {name: PartyData.build(name, one.graph, one.features, graph_filter) for name, one in inputs.items()}
     labels = getattr(model, "labels_", None) if target is None else target
     if labels is None:
         raise DataError("target: is missing; give the cluster of every node, or a model that has been fitted")

@@ -12,10 +12,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from kcagc._types import Features
+from kcagc.data.interop import frame_ids, from_tensor, graph_of, is_frame, is_geometric, is_networkx, is_pandas
 from kcagc.errors import DataError, ParameterError
-from kcagc.foreign.frames import frame_ids, is_frame, is_pandas
-from kcagc.foreign.graphs import graph_of, is_geometric, is_networkx
-from kcagc.foreign.tensors import plain
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
 
@@ -35,7 +33,7 @@ class PooledEstimator(ClusterMixin, BaseEstimator):
             raise ParameterError("y: not used; pass a graph by name, as fit(X, adjacency=...)")
         if adjacency is None and getattr(self, order):
             warnings.warn(f"{order}={getattr(self, order)} has no effect without adjacency=...", stacklevel=3)
-        X = plain(X, "X")
+        X = from_tensor(X, "X")
         features = validate_data(
             self, X, accept_sparse="csr", dtype=("float64", "float32"), ensure_min_samples=self.n_clusters
         )
@@ -61,17 +59,13 @@ class PooledEstimator(ClusterMixin, BaseEstimator):
 def _in_order_of(X: Any, graph: Graph) -> Graph:
     """Return the graph with its nodes in the order of the rows of X, where both have ids."""
     ids = frame_ids(X, None, "X") if is_frame(X) else None
-    known = graph.ids or NodeIds(np.arange(graph.n_nodes, dtype=np.int64), where="adjacency")
+    known = graph.ids or NodeIds.numbered(graph.n_nodes)
     if ids is None:
         numbered = is_frame(X) and is_pandas(X) and set(known.values) == set(range(graph.n_nodes))
         if not numbered:
             return graph
-        ids = NodeIds(np.arange(graph.n_nodes, dtype=np.int64), where="X")
+        ids = NodeIds.numbered(graph.n_nodes)
     elif graph.ids is None and set(ids.values) != set(range(graph.n_nodes)):
         return graph  # the graph has no ids to match
     rows = known.positions(ids.values, where="X: index")
-    if np.array_equal(rows, np.arange(len(rows))):
-        return graph
-    ordered = graph.adjacency[rows][:, rows]
-    ordered.sort_indices()
-    return Graph(ordered, ids)
+    return graph if np.array_equal(rows, np.arange(len(rows))) else graph.selected(rows, ids)

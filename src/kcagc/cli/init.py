@@ -71,8 +71,8 @@ def init(
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 def identity(file: Path) -> None:
     """Make an identity key in FILE and print its public half, which all roles list under [[participants]]."""
+    from kcagc.data.files import PRIVATE, write_bytes
     from kcagc.errors import ParameterError
-    from kcagc.files.atomic import PRIVATE, write_bytes
     from kcagc.secagg.keys import Identity
 
     if file.exists():

@@ -62,23 +62,16 @@ def have(config: Path, output: Path, **given: Any) -> None:
     are its customers. Give it to the other parties only if you may, and do not give it to the coordinator. Rows of
     nodes that are not in the graph are not listed.
     """
+    from kcagc.data.node_lists import present_nodes, write_ids
     from kcagc.errors import ParameterError
-    from kcagc.files.listed import read_present, write_ids
 
     own = load_config(config, **given)
     section = own.document.data
     if section is None:
         raise ParameterError(f"{config}: is the configuration of a {own.role}, which has no table")
-    found = read_present(
-        own.file(section.features),
-        own.file(section.graph),
-        party=own.me,
-        id_column=section.id_column,
-        feature_ids=None if section.feature_ids is None else own.file(section.feature_ids),
-        source=section.source,
-        target=section.target,
-        graph_ids=None if section.graph_ids is None else own.file(section.graph_ids),
-    )
+    files = own.data_files(section)
+    del files["weight"], files["node_list"]
+    found = present_nodes(**files, party=own.me)
     write_ids(output, found)
     click.echo(f"{output}: {len(found):,} nodes of the graph that {own.me} has. The file discloses them.", err=True)
 
@@ -88,12 +81,12 @@ def have(config: Path, output: Path, **given: Any) -> None:
 @click.option("--output", type=FILE, required=True, help="CSV file of one column to write.")
 def common(lists: tuple[Path, ...], output: Path) -> None:
     """Write the list of nodes that are in all LISTS, which the parties wrote with `kcagc nodes have`."""
+    from kcagc.data.node_lists import common_nodes, write_ids
     from kcagc.errors import ParameterError
-    from kcagc.files.listed import common_ids, write_ids
 
     if len(lists) < 2:
         raise ParameterError("LISTS: give the list of every party, two or more")
-    found = common_ids(lists)
+    found = common_nodes(lists)
     write_ids(output, found)
     click.echo(f"{output}: {len(found):,} nodes that are in all {len(lists)} lists", err=True)
 

@@ -112,7 +112,7 @@ def _data(run: RoleRun) -> _Result:
 
 def _columns_and_nodes(run: RoleRun, columns: int) -> _Result:
     """Describe what became of the columns, and which rows and edges the node list leaves out."""
-    found = {} if run.input is None else run.input.told()
+    found = {} if run.input is None else run.input.summary()
     read = found.get("columns_read", columns)
     made = f"{columns:,} columns" if read == columns else f"{read:,} columns that became {columns:,}"
     if found.get("nodes") != "list":

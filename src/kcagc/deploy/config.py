@@ -11,9 +11,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from kcagc.data.files import check_labels_path
+from kcagc.data.preprocessing import ColumnRule, TableRules
 from kcagc.disclosure import Policy
 from kcagc.errors import ParameterError
-from kcagc.files.labels import check_labels_path
 from kcagc.net.address import split_address
 from kcagc.net.tls import Credentials
 from kcagc.protocol.agreement import Agreement, Participant, RoleName
@@ -22,7 +23,6 @@ from kcagc.protocol.plan import check_enough_cells
 from kcagc.runtime.journal import LARGEST
 from kcagc.runtime.runner import Waiting
 from kcagc.secagg.keys import Identity
-from kcagc.tables.rules import ColumnRule, TableRules
 from kcagc.text import quoted
 
 _RENAMED = {
@@ -290,6 +290,12 @@ class Config:
     def file(self, name: str) -> Path:
         """Return the path of a file that the configuration names."""
         return self.path.parent / Path(name).expanduser()
+
+    def data_files(self, section: NewDataSection) -> dict[str, Any]:
+        """Return the files and columns of a section by the names that `read_party` has for them."""
+        paths = ("features", "graph", "feature_ids", "graph_ids", "node_list")
+        given = {name: getattr(section, name) for name in NewDataSection.__struct_fields__}
+        return given | {name: self.file(given[name]) for name in paths if given[name] is not None}
 
 
 def find_problem(value: Any, kind: Any, where: str = "") -> str | None:

@@ -14,10 +14,10 @@ from typing import Any
 from scipy import sparse
 
 from kcagc._types import Features
+from kcagc.data.files import PRIVATE, write_bytes, write_text
 from kcagc.datasets.dataset import Dataset
 from kcagc.disclosure.policy import RISKS
 from kcagc.errors import ParameterError
-from kcagc.files.atomic import PRIVATE, write_bytes, write_text
 from kcagc.net.trial_authority import trial_authority
 from kcagc.protocol.agreement import Agreement, Participant
 from kcagc.protocol.parameters import PARAMETERS, Parameter, RunSettings

@@ -9,8 +9,8 @@ import json
 import logging
 from typing import Any
 
+from kcagc.data.files import PRIVATE, write_text
 from kcagc.deploy.run import RoleRun
-from kcagc.files.atomic import PRIVATE, write_text
 from kcagc.report.folder import CLUSTERS, REPORT
 from kcagc.report.insights.description import Description, describe
 from kcagc.report.page import write_page

@@ -13,13 +13,11 @@ import msgspec
 import numpy as np
 
 from kcagc._types import FloatArray, IntArray
+from kcagc.data.files import PRIVATE, write_labels, write_text
+from kcagc.data.party_files import PartyInput
 from kcagc.deploy.fingerprints import versions
-from kcagc.deploy.party_input import PartyInput
 from kcagc.deploy.saved_model import SavedModel
 from kcagc.disclosure import Entry, Ledger
-from kcagc.files.atomic import PRIVATE, write_text
-from kcagc.files.labels import write_labels
-from kcagc.files.names import picked
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.protocol.aggregator import AggregatorResult
@@ -59,16 +57,16 @@ def write_results(
     files.folder.mkdir(parents=True, exist_ok=True)
     summary = summary_of(name, agreement, result, disclosed)
     if brought is not None:
-        summary["data"] = brought.told()
+        summary["data"] = brought.summary()
     written = {"ledger": files.ledger}
     write_ledger(files, disclosed)
     if isinstance(result, FitResult) and graph is not None:
         write_labels(files.labels, graph.ids, result.labels, confidence=confidence, mode=PRIVATE)
-        table = None if brought is None else brought.kept
+        table = None if brought is None else brought.preprocessing
         SavedModel.of_party(result.model, graph, table).save(files.model)
         written |= {"labels": files.labels, "model": files.model}
     elif isinstance(result, PredictResult) and graph is not None and rows is not None:
-        ids = NodeIds(rows, where=name) if graph.ids is None else picked(graph.ids, rows)
+        ids = NodeIds(rows, where=name) if graph.ids is None else graph.ids.take(rows)
         write_labels(files.labels, ids, result.labels, confidence=confidence, mode=PRIVATE)
         written |= {"labels": files.labels}
     elif isinstance(result, AggregatorResult) and agreement.parameters.task == "fit":

@@ -16,14 +16,15 @@ from typing import Any, Literal
 import msgspec
 
 from kcagc._types import FloatArray, IntArray
+from kcagc.data.party_files import PartyInput, read_party
 from kcagc.deploy import fingerprints
-from kcagc.deploy.config import Config
-from kcagc.deploy.party_input import PartyInput, read_input
+from kcagc.deploy.config import Config, DataSection
 from kcagc.deploy.results import ResultFiles, keep_earlier_results, write_ledger, write_results
 from kcagc.deploy.saved_model import SavedModel
 from kcagc.disclosure import Entry
 from kcagc.errors import DataError, KcagcError, ParameterError, SessionError
 from kcagc.graph.graph import Graph
+from kcagc.graph.ids import NodeIds
 from kcagc.net.tls import Credentials, digest_of
 from kcagc.protocol.aggregator import aggregator_of_party, coordinator
 from kcagc.protocol.agreement import Agreement
@@ -110,17 +111,22 @@ class RoleRun:
         section = document.data if self.model is None else document.predict
         if self.config.role != "party" or section is None:
             return None
-        if self.model is None:
-            return read_input(self.config, section)
+        rules = section.rules() if isinstance(section, DataSection) else None
+        fitted = None if self.model is None else self.model.table
         try:
-            return read_input(self.config, section, self.model.table)
+            return read_party(**self.config.data_files(section), party=self.config.me, rules=rules, fitted=fitted)
         except DataError as error:
+            if self.model is None:
+                raise
             raise DataError(f"{error} (for a prediction, both files hold the fitted nodes and the new ones)") from error
 
-    @property
+    @cached_property
     def data(self) -> PartyData | None:
         """A party's table and graph; None at a coordinator."""
-        return None if self.input is None else self.input.data
+        if self.input is None:
+            return None
+        chosen = self.config.document.session.graph_filter()
+        return PartyData.build(self.config.me, self.input.graph, self.input.features, chosen)
 
     @property
     def columns(self) -> list[str] | None:
@@ -135,9 +141,13 @@ class RoleRun:
     @cached_property
     def new_rows(self) -> IntArray | None:
         """The rows to predict; None in a fit."""
-        if self.model is None or self.data is None:
+        if self.model is None or self.model.share is None or self.data is None:
             return None
-        return self.model.new_rows(self.data.graph, f"{self.config.me}: {self.config.path}: predict")
+        from kcagc.data.memory import rows_to_predict  # noqa: PLC0415 - a fit does not need it
+
+        ids = None if self.model.ids is None else NodeIds.of(self.model.ids, where="model")
+        where = f"{self.config.me}: {self.config.path}: predict"
+        return rows_to_predict(self.data.graph, ids, self.model.share.n_nodes, where=where)
 
     def check(self) -> None:
         """Raise an error, before any connection, if the settings, the policy or the data do not allow this run."""

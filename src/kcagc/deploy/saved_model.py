@@ -6,16 +6,13 @@ from pathlib import Path
 from typing import Self
 
 import msgspec
-import numpy as np
 
-from kcagc._types import IntArray
+from kcagc.data.files import PRIVATE, write_bytes
+from kcagc.data.preprocessing import FittedRules
 from kcagc.errors import DataError, ParameterError
-from kcagc.files.atomic import PRIVATE, write_bytes
 from kcagc.graph.graph import Graph
-from kcagc.graph.ids import NodeIds
 from kcagc.protocol.model import PartyModel
 from kcagc.protocol.parameters import Parameters
-from kcagc.tables.kept import KeptTable
 
 FORMAT = "kcagc model 3"
 
@@ -32,10 +29,10 @@ class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parameters: Parameters
     share: PartyModel | None = None
     ids: list[str | int] | None = None
-    table: KeptTable | None = None
+    table: FittedRules | None = None
 
     @classmethod
-    def of_party(cls, model: PartyModel, graph: Graph, table: KeptTable | None = None) -> Self:
+    def of_party(cls, model: PartyModel, graph: Graph, table: FittedRules | None = None) -> Self:
         """Keep a party's share, which nodes it was made from, and how its table became numbers."""
         ids = None if graph.ids is None else list(graph.ids.values)
         return cls(FORMAT, model.party, model.session, model.parameters, model, ids, table)
@@ -58,7 +55,7 @@ class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             model = msgspec.msgpack.decode(content, type=cls)
         except OSError as error:
             raise ParameterError(f"{role}: {path}: {error.strerror or error}") from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise DataError(f"{role}: {path}: not a model of kcagc: {error}") from error
         if model.role != role:
             raise ParameterError(f"{path}: is the model of {model.role}, not of {role}")
@@ -67,24 +64,6 @@ class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def prediction(self) -> Parameters:
         """Give the parameters of a prediction that continues this fit."""
         return msgspec.structs.replace(self.parameters, task="predict", model=self.session)
-
-    def new_rows(self, graph: Graph, where: str) -> IntArray:
-        """Give the rows of a larger graph that were not fitted; all that were must be there still."""
-        n_fitted = 0 if self.share is None else self.share.n_nodes
-        if (self.ids is None) != (graph.ids is None):
-            told = ("row numbers", "ids") if self.ids is None else ("ids", "row numbers")
-            raise DataError(f"{where}: the model was made with {told[0]}, and this table has {told[1]}")
-        if graph.ids is None:
-            if graph.n_nodes < n_fitted:
-                raise DataError(f"{where}: has {graph.n_nodes} rows, but {n_fitted} were fitted and must come first")
-            rows = np.arange(n_fitted, graph.n_nodes)
-        else:
-            fitted = NodeIds.of(list(self.ids or ()), where="model")
-            known = graph.ids.positions(fitted.values, where=f"{where}: nodes of the model are missing")
-            rows = np.setdiff1d(np.arange(graph.n_nodes), known)
-        if rows.size == 0:
-            raise DataError(f"{where}: has no node beside the {n_fitted} that were fitted: append the new rows to them")
-        return rows
 
 
 class _Format(msgspec.Struct):

@@ -7,7 +7,7 @@ import hashlib
 from datetime import datetime
 from pathlib import Path
 
-from kcagc.files.atomic import PRIVATE, write_text
+from kcagc.data.files import PRIVATE, write_text
 from kcagc.report.clusters import features_section, sizes_section
 from kcagc.report.disclosures import disclosures_section
 from kcagc.report.drawing import ElementIds

@@ -12,13 +12,9 @@ from sklearn.metrics import silhouette_score
 
 from kcagc import metrics
 from kcagc._types import FloatArray, IntArray
+from kcagc.data.files import PRIVATE, read_table, write_text
+from kcagc.data.table import Keys, Schema, Wanted
 from kcagc.errors import DataError, ParameterError
-from kcagc.files.atomic import PRIVATE, write_text
-from kcagc.files.delimited import read_delimited
-from kcagc.files.names import node_ids
-from kcagc.files.opening import TABLES, InputFile
-from kcagc.files.parquet import read_parquet
-from kcagc.files.table import Names, Table, Wanted
 from kcagc.report.folder import QUALITY, SUMMARY, RunFolder
 
 SILHOUETTE_NODES = 2_000  # the cost grows with their square
@@ -76,14 +72,14 @@ def compare_with_known(
             f"{folder / SUMMARY}: {run.name} has no labels to compare, because a coordinator receives none; use the "
             "result folder of a party"
         )
-    found = _read(folder / name, run.name, Wanted(names=("id",), numbers=("cluster",), as_text=True))
-    known = _read(labels, run.name, Wanted(names=(id_column, label_column), numbers=(), as_text=True))
-    node_ids(known, id_column)  # a node with two classes is an error
-    classes = dict(zip(_texts(known.names[id_column]), _texts(known.names[label_column]), strict=True))
+    found = read_table(folder / name, Wanted(("id",), Schema.only("cluster"), text_keys=True), party=run.name)
+    known = read_table(labels, Wanted((id_column, label_column), None, text_keys=True), party=run.name)
+    known.node_ids(id_column)  # a node with two classes is an error
+    classes = dict(zip(_texts(known.keys[id_column]), _texts(known.keys[label_column]), strict=True))
     clusters = found.numbers[:, 0].astype(np.int64)
     pairs = [
         (classes[node], cluster)
-        for node, cluster in zip(_texts(found.names["id"]), clusters, strict=True)
+        for node, cluster in zip(_texts(found.keys["id"]), clusters, strict=True)
         if node in classes
     ]
     if not pairs:
@@ -98,10 +94,5 @@ def compare_with_known(
     return quality
 
 
-def _read(path: Path, party: str, wanted: Wanted) -> Table:
-    file = InputFile.named(path, party, TABLES)
-    return (read_parquet if file.kind == "parquet" else read_delimited)(file, wanted)
-
-
-def _texts(names: Names) -> list[str]:
+def _texts(names: Keys) -> list[str]:
     return [str(one) for one in (names if isinstance(names, list) else names.tolist())]

@@ -1,0 +1,229 @@
+"""Interop: tables and graphs of pandas, polars, NumPy, SciPy, networkx, PyTorch and PyTorch Geometric.
+
+Objects of other libraries are recognised by their attributes. This module imports none of these libraries but NumPy and
+SciPy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kcagc._types import FloatArray, IntArray
+from kcagc.data.table import Origin, Schema, Table, Texts, Wanted, select_columns, take_rows
+from kcagc.errors import DataError
+from kcagc.graph.graph import AttributedGraph, Graph, as_graph
+from kcagc.graph.ids import NodeIds
+
+_NOT_AVAILABLE = ("NAType", "NaTType")  # the types of missing values in pandas, which is not imported here
+_LISTED = 20  # columns that an error lists
+
+
+def is_frame(given: Any) -> bool:
+    """Tell whether an object is a table with named columns, as those of pandas and polars are."""
+    return all(hasattr(given, name) for name in ("columns", "dtypes", "shape", "__getitem__"))
+
+
+def is_pandas(frame: Any) -> bool:
+    """Tell whether a frame has an index, as those of pandas do."""
+    return hasattr(frame, "index") and hasattr(frame, "iloc")
+
+
+def is_networkx(given: Any) -> bool:
+    """Tell whether an object is a graph of networkx."""
+    return all(callable(getattr(given, name, None)) for name in ("nodes", "edges", "is_directed", "is_multigraph"))
+
+
+def is_geometric(given: Any) -> bool:
+    """Tell whether an object is a graph of PyTorch Geometric."""
+    return not isinstance(given, Graph) and hasattr(given, "edge_index") and hasattr(given, "num_nodes")
+
+
+def from_tensor(value: Any, where: str) -> Any:
+    """Return a tensor of PyTorch, on any device, as an array, and any other object unchanged."""
+    if not all(hasattr(value, name) for name in ("detach", "cpu", "numpy")):
+        return value
+    try:
+        return value.detach().cpu().numpy()
+    except (TypeError, RuntimeError) as error:  # a sparse layout, or a type that NumPy does not have
+        raise DataError(f"{where}: this tensor cannot become an array ({error}); make it dense first") from error
+
+
+def frame_ids(frame: Any, id_column: str | None, where: str) -> NodeIds | None:
+    """Return the ids of the rows: the column `id_column`, or a pandas index other than 0, 1, 2, ..."""
+    if id_column is not None:
+        if id_column not in list(frame.columns):
+            listed = ", ".join(map(repr, list(frame.columns)[:_LISTED]))
+            raise DataError(f"{where}: there is no column {id_column!r} to name the nodes; there are {listed}")
+        return NodeIds.of(frame[id_column].to_numpy(), where=f"{where}: column {id_column!r}")
+    if not is_pandas(frame):
+        return None
+    index = np.asarray(frame.index)
+    if np.array_equal(index, np.arange(len(index))):
+        return None
+    try:
+        return NodeIds.of(index, where=f"{where}: index")
+    except DataError as error:
+        raise DataError(f"{error} (frame.reset_index(drop=True) drops an index that names no nodes)") from error
+
+
+def without_column(frame: Any, column: str | None) -> Any:
+    """Return a frame without a column."""
+    if column is None:
+        return frame
+    return frame.drop(columns=[column]) if is_pandas(frame) else frame.drop(column)
+
+
+def rows_of(content: Any, rows: IntArray) -> Any:
+    """Return rows of a frame, an array or a CSR matrix; row number -1 gives a row whose cells are all missing."""
+    if not is_frame(content):
+        return take_rows(content, rows)
+    absent = rows < 0
+    if not is_pandas(content):
+        source = content.vstack(content.clear(n=1)) if absent.any() else content
+        return source[np.where(absent, len(content), rows)]
+    taken = content.iloc[np.maximum(rows, 0)].reset_index(drop=True)
+    return taken.mask(np.repeat(absent[:, None], taken.shape[1], axis=1)) if absent.any() else taken
+
+
+def table_of(content: Any, schema: Schema, where: str, ids: NodeIds | None = None) -> Table:
+    """Read a frame, an array or a sparse matrix as a file is read; columns of an array are called "0", "1", ..."""
+    origin = Origin(where, ids=ids)
+    if is_frame(content):
+        named = {str(name): content[name] for name in content.columns}
+        return _from_columns(named, len(content), schema, origin)
+    names = [str(column) for column in range(content.shape[1])]
+    columns = select_columns(names, Wanted(schema=schema), origin)
+    if columns.texts and sparse.issparse(content):
+        raise origin.fail(f"column {columns.texts[0]!r} cannot be categorical: a sparse matrix holds numbers only")
+    if columns.texts or content.dtype.kind not in "biuf":
+        return _from_columns(
+            {name: content[:, place] for place, name in enumerate(names)}, len(content), schema, origin
+        )
+    block = (sparse.csr_array(content) if sparse.issparse(content) else content).astype(np.float64)
+    if len(columns.numbers) < len(names):
+        block = block[:, [int(name) for name in columns.numbers]]
+    return Table(origin, columns.numbers, block, ids=ids).checked(columns.gaps)
+
+
+def _from_columns(given: dict[str, Any], n_rows: int, schema: Schema, origin: Origin) -> Table:
+    columns = select_columns(list(given), Wanted(schema=schema), origin)
+    numbers = [_numbers(given[name], origin, name) for name in columns.numbers]
+    block = np.column_stack(numbers) if numbers else np.empty((n_rows, 0))
+    texts: dict[str, Texts] = {name: [_text(value) for value in _array(given[name])] for name in columns.texts}
+    return Table(origin, columns.numbers, block, texts, ids=origin.ids).checked(columns.gaps)
+
+
+def _array(column: Any) -> NDArray[Any]:
+    return np.asarray(column if isinstance(column, np.ndarray) else column.to_numpy())
+
+
+def _numbers(column: Any, origin: Origin, name: str) -> FloatArray:
+    values = _array(column)
+    if values.dtype.kind in "mM":
+        raise origin.fail(f"column {name!r} holds times; convert them to numbers, or remove the column")
+    if values.dtype.kind in "biuf":
+        return values.astype(np.float64)
+    found = [_number(value) for value in values]
+    if any(value is None for value in found):
+        raise origin.fail(
+            f"column {name!r} holds values of type {column.dtype}, but only numbers can be clustered; remove the "
+            "column, or give a transformer that makes numbers of it"
+        )
+    return np.array(found, dtype=np.float64)
+
+
+def _number(value: Any) -> float | None:
+    if _is_missing(value):
+        return math.nan
+    return float(value) if isinstance(value, Real) else None
+
+
+def _text(value: Any) -> str | None:
+    """Return a level as text; a whole number is the same text if a gap has made the column fractions."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if _is_missing(value):
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = str(value)
+    return None if not text or text.isspace() else text
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in _NOT_AVAILABLE
+
+
+def graph_of(given: Any, where: str = "adjacency") -> Graph:
+    """Return a graph from a matrix, a graph of networkx or PyTorch Geometric, a `Graph` or an `AttributedGraph`."""
+    if isinstance(given, AttributedGraph):
+        return given.graph
+    if is_networkx(given):
+        return _from_networkx(given, where)
+    if is_geometric(given):
+        return _from_geometric(given, where)
+    return as_graph(from_tensor(given, where))
+
+
+def _from_networkx(given: Any, where: str) -> Graph:
+    """Convert a graph: nodes keep their names; the names 0, 1, ..., n-1 in any order are row numbers.
+
+    Edges have the weight `weight`, 1 without one. Weights of parallel edges are added, as networkx does.
+    """
+    names = list(given.nodes())
+    if not names:
+        raise DataError(f"{where}: the graph has no nodes")
+    try:
+        ids = NodeIds.of(names, where=f"{where}: nodes")
+    except DataError as error:
+        raise DataError(f"{error} (networkx.convert_node_labels_to_integers numbers the nodes)") from error
+    numbered = not ids.are_text and set(ids.tolist()) == set(range(len(names)))
+    if numbered:
+        ids = NodeIds.numbered(len(names))
+    edges = [(one, two, 1 if weight is None else weight) for one, two, weight in given.edges(data="weight")]
+    source, target = (ids.positions([edge[end] for edge in edges], where=where) for end in (0, 1))
+    weights = _weights([edge[2] for edge in edges], where)
+    called = None if numbered else ids
+    if not given.is_directed():
+        joined = Graph.from_edges(source, target, weights, n_nodes=len(names), repeats="sum")
+        return Graph(joined.adjacency, called)
+    matrix = sparse.coo_array((weights, (source, target)), shape=(len(names), len(names)))
+    try:
+        return Graph(Graph.from_matrix(matrix.tocsr()).adjacency, called)
+    except DataError as error:
+        raise DataError(f"{error}. The graph is directed; graph.to_undirected() makes it undirected") from error
+
+
+def _from_geometric(given: Any, where: str) -> Graph:
+    """Convert a graph whose edges are listed in one direction or both, with weights in `edge_weight` or `edge_attr`."""
+    ends = np.asarray(from_tensor(given.edge_index, f"{where}: edge_index"))
+    if ends.ndim != 2 or ends.shape[0] != 2 or ends.dtype.kind not in "iu":
+        raise DataError(
+            f"{where}: edge_index: must be whole numbers of shape (2, edges), not {ends.dtype} {ends.shape}"
+        )
+    weights = None
+    for name in ("edge_weight", "edge_attr"):
+        found = getattr(given, name, None)
+        if found is not None:
+            values = np.asarray(from_tensor(found, f"{where}: {name}"))
+            if values.size != ends.shape[1]:
+                raise DataError(f"{where}: {name}: has shape {values.shape}; one weight for each edge is needed")
+            weights = _weights(values.ravel(), where)
+            break
+    return Graph.from_edges(ends[0], ends[1], weights, n_nodes=int(given.num_nodes))
+
+
+def _weights(values: Iterable[Any], where: str) -> FloatArray:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{where}: a weight is not a number ({error})") from error

@@ -1,0 +1,306 @@
+"""The inputs of all parties from memory: tables and graphs brought into one order of nodes, and made into numbers.
+
+Rows are matched by id wherever there are ids, and by position only where there are none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from kcagc._types import Features, IntArray
+from kcagc.data.interop import (
+    frame_ids,
+    from_tensor,
+    graph_of,
+    is_frame,
+    is_geometric,
+    is_pandas,
+    rows_of,
+    table_of,
+    without_column,
+)
+from kcagc.data.party_files import PartyInput
+from kcagc.data.table import Schema, shown
+from kcagc.errors import DataError, ParameterError
+from kcagc.graph.graph import AttributedGraph, Graph
+from kcagc.graph.ids import NodeIds
+from kcagc.secagg.masks import MAX_PARTIES
+
+
+def check_tables(X: Any, y: Any, adjacency: Any) -> None:
+    """Raise an error if `X` is not a list of two or more tables, or if there is no graph."""
+    if not isinstance(X, list | tuple):
+        raise DataError(f"X: must be a list with one table for each party, not {type(X).__name__}")
+    if not 2 <= len(X) <= MAX_PARTIES:
+        raise DataError(f"X: {len(X)} tables; there must be 2 to {MAX_PARTIES}, one for each party")
+    if adjacency is None:
+        given = "; the second argument is y, which is not used" if y is not None else ""
+        raise ParameterError(f"adjacency: is missing; give the graph by name, as adjacency=...{given}")
+
+
+def graphs_of(adjacency: Any, n_parties: int) -> tuple[list[Graph], bool]:
+    """Return the graph of every party, and whether all parties share one graph."""
+    if not isinstance(adjacency, list | tuple):
+        return [graph_of(adjacency)] * n_parties, True
+    if len(adjacency) != n_parties:
+        raise DataError(f"adjacency: {len(adjacency)} graphs for {n_parties} parties")
+    return [graph_of(one, f"adjacency[{number}]") for number, one in enumerate(adjacency)], False
+
+
+def prepare_parties(
+    names: Sequence[str],
+    graphs: Sequence[Graph],
+    X: Sequence[Any],
+    *,
+    id_column: str | None = None,
+    nodes: str | Iterable[Any] = "all",
+    transformers: Any = None,
+    fitted: Mapping[str, Any] | None = None,
+) -> dict[str, PartyInput]:
+    """Bring tables and graphs into one order of nodes, and make numbers of the tables.
+
+    The order is that of the first graph. `transformers` is one transformer for all parties or a list with one for each;
+    each party fits its own copy. `fitted` are the transformers of an earlier fit, which take their place.
+    """
+    made = _transformers_for(transformers, names) if fitted is None else fitted
+    tables = [_MemoryTable.of(name, table, id_column) for name, table in zip(names, X, strict=True)]
+    ordered, aligned = _align(graphs, tables, nodes)
+    inputs = {}
+    for graph, table in zip(ordered, aligned, strict=True):
+        transformer = made.get(table.name)
+        features, columns = _to_numbers(table, transformer, fit=fitted is None)
+        shape: tuple[int, ...] = getattr(table.content, "shape", ())
+        n_columns = int(shape[1]) if len(shape) == 2 else 0  # another shape is an error when the features are checked
+        inputs[table.name] = PartyInput(graph, features, columns, n_columns, transformer)
+    return inputs
+
+
+def rows_to_predict(
+    graph: Graph, fitted: NodeIds | None, n_fitted: int, nodes: ArrayLike | None = None, *, where: str = "X"
+) -> IntArray:
+    """Return the rows of a graph that a prediction is about: the rows `nodes`, or all that were not fitted.
+
+    If nodes have ids, `nodes` are ids, and all `fitted` ids must still exist. Otherwise `nodes` are row numbers, and
+    the fitted rows come first.
+    """
+    if (fitted is None) != (graph.ids is None):
+        kinds = ("row numbers", "ids") if fitted is None else ("ids", "row numbers")
+        raise DataError(f"{where}: the model was made with {kinds[0]}, but these nodes have {kinds[1]}")
+    listed: Any = list(nodes) if isinstance(nodes, range | set) else [nodes] if isinstance(nodes, str | int) else nodes
+    if fitted is None or graph.ids is None:
+        if listed is not None:
+            return _row_numbers(listed, graph.n_nodes)
+        known = np.arange(n_fitted)
+        if graph.n_nodes < n_fitted:
+            raise DataError(f"{where}: {graph.n_nodes} rows, but {n_fitted} were fitted and must come first")
+    else:
+        known = graph.ids.positions(fitted.values, where=f"{where}: nodes that were fitted are missing")
+        if listed is not None:
+            return graph.ids.positions(listed, where="nodes")
+    rows = np.setdiff1d(np.arange(graph.n_nodes), known)
+    if not rows.size:
+        raise DataError(f"{where}: there is no node other than the {n_fitted} that were fitted: append the new rows")
+    return rows
+
+
+def _row_numbers(nodes: Any, n_nodes: int) -> IntArray:
+    wanted = np.atleast_1d(np.asarray(nodes))
+    sound = wanted.ndim == 1 and wanted.dtype.kind in "iu" and wanted.size > 0
+    if not sound or wanted.min() < 0 or wanted.max() >= n_nodes:
+        raise ParameterError(f"nodes: must be row numbers from 0 to {n_nodes - 1}")
+    return wanted.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _MemoryTable:
+    """A table as its party gave it, without the column of ids; a transformer may need the original type.
+
+    `numbered` tells whether rows are named 0, 1, 2, ..., as by the index of a pandas frame, and not only in an order.
+    `absent` marks nodes without a row.
+    """
+
+    name: str
+    content: Any
+    ids: NodeIds | None
+    n_rows: int
+    numbered: bool = False
+    absent: Any = ()
+
+    @classmethod
+    def of(cls, name: str, table: Any, id_column: str | None) -> _MemoryTable:
+        if isinstance(table, AttributedGraph):
+            return cls(name, table.features, table.graph.ids, table.features.shape[0])
+        if is_geometric(table):
+            if getattr(table, "x", None) is None:
+                raise DataError(f"{name}: the graph has no features (x)")
+            return cls.of(name, table.x, None)
+        if is_frame(table):
+            ids = frame_ids(table, id_column, name)
+            return cls(name, without_column(table, id_column), ids, len(table), ids is None and is_pandas(table))
+        content = from_tensor(table, name)
+        if not sparse.issparse(content):
+            try:
+                content = np.asarray(content)
+            except ValueError as error:
+                raise DataError(f"{name}: features: not a matrix ({error})") from error
+        elif content.format != "csr":
+            content = sparse.csr_array(content)
+        return cls(name, content, None, content.shape[0] if content.ndim else 0)
+
+    def ids_among(self, known: NodeIds) -> NodeIds | None:
+        """Return the ids of the rows; the numbers of a numbered frame are ids if they are the names of the nodes."""
+        if self.numbered and self.n_rows == len(known) and _are_rows(known, len(known)):
+            return NodeIds.numbered(self.n_rows)
+        return self.ids
+
+    def selected(self, rows: IntArray, ids: NodeIds | None) -> _MemoryTable:
+        if np.array_equal(rows, np.arange(self.n_rows)):
+            return replace(self, ids=ids)
+        return replace(
+            self, content=rows_of(self.content, rows), ids=ids, n_rows=len(rows), absent=np.flatnonzero(rows < 0)
+        )
+
+
+def _align(
+    graphs: Sequence[Graph], tables: list[_MemoryTable], nodes: str | Iterable[Any]
+) -> tuple[list[Graph], list[_MemoryTable]]:
+    """Bring graphs and tables into the order of the first graph, without the nodes that do not take part."""
+    if isinstance(nodes, str) and nodes not in ("all", "intersection"):
+        raise ParameterError(f"nodes: must be 'all', 'intersection' or a list of ids, not {nodes!r}")
+    sizes = {table.name: graph.n_nodes for table, graph in zip(tables, graphs, strict=True)}
+    if len(set(sizes.values())) > 1:
+        raise DataError(f"X: every party must have a row for every node, but there are {sizes}")
+    ids = next((graph.ids for graph in graphs if graph.ids is not None), None)
+    known, named = _ids_of_tables(tables, graphs[0].n_nodes) if ids is None else (ids, True)
+    ordered = _ordered(graphs, [table.name for table in tables], known, named=named)
+    if isinstance(nodes, str) and nodes == "all":
+        return ordered, [
+            table.selected(_rows(table, known, complete=True), known if named else None) for table in tables
+        ]
+    found = [_rows(table, known, complete=False) for table in tables]
+    if isinstance(nodes, str):
+        inside = np.flatnonzero(np.all([rows >= 0 for rows in found], axis=0))
+        if not inside.size:
+            raise DataError("nodes: no node is in the graph and in all tables")
+    else:
+        inside = np.sort(known.positions(NodeIds.of(nodes, where="nodes").values, where="nodes"))
+    kept = known.take(inside)
+    cut = _each_once(ordered, lambda graph: graph.selected(inside, kept))
+    return cut, [table.selected(rows[inside], kept) for table, rows in zip(tables, found, strict=True)]
+
+
+def _ids_of_tables(tables: list[_MemoryTable], n: int) -> tuple[NodeIds, bool]:
+    """Return the ids of the nodes of a graph without ids, and whether they are more than row numbers.
+
+    All tables with ids must have the same ids in the same order, the order of the graph. Numbers below n are row
+    numbers.
+    """
+    named = [(table.name, table.ids) for table in tables if table.ids is not None]
+    if not named or all(_are_rows(ids, n) for _, ids in named):
+        return NodeIds.numbered(n), False
+    first, ids = named[0]
+    if len(ids) != n:
+        raise DataError(f"{first}: {len(ids)} rows with ids, but the graph has {n} nodes and no ids to match them with")
+    for name, other in named[1:]:
+        if other.tolist() != ids.tolist():
+            raise DataError(
+                f"{name}: ids are not those of {first} in the same order, and the graph has no ids that match rows "
+                "with nodes: give Graph.from_matrix(adjacency, ids=...), or a graph whose nodes have names"
+            )
+    return ids, True
+
+
+def _are_rows(ids: NodeIds, n: int) -> bool:
+    values = ids.values
+    return not isinstance(values, list) and len(values) > 0 and values.min() >= 0 and int(values.max()) < n
+
+
+def _ordered(graphs: Sequence[Graph], names: list[str], ids: NodeIds, *, named: bool) -> list[Graph]:
+    """Bring all graphs into one order; a graph without ids is already in it."""
+    first = next((name for name, graph in zip(names, graphs, strict=True) if graph.ids is ids), "")
+    owners = {id(graph): name for name, graph in reversed(list(zip(names, graphs, strict=True)))}
+
+    def ordered(graph: Graph) -> Graph:
+        if graph.ids is None or graph.ids is ids:
+            return graph if named == (graph.ids is not None) else Graph(graph.adjacency, ids if named else None)
+        where = f"{first} and {owners[id(graph)]} do not have the same node ids: adjacency"
+        return graph.selected(ids.alignment(graph.ids, where=where), ids)
+
+    return _each_once(graphs, ordered)
+
+
+def _each_once(graphs: Sequence[Graph], change: Any) -> list[Graph]:
+    """Change each graph once, if several parties share it."""
+    made = {id(graph): graph for graph in graphs}
+    made = {key: change(graph) for key, graph in made.items()}
+    return [made[id(graph)] for graph in graphs]
+
+
+def _rows(table: _MemoryTable, known: NodeIds, *, complete: bool) -> IntArray:
+    """Return the row of each node; -1 for a node without a row, which is an error if the table must be `complete`."""
+    ids = table.ids_among(known)
+    if ids is not None:
+        return known.alignment(ids, where=table.name, missing=not complete, extra=not complete)
+    if not complete and table.n_rows != len(known):
+        raise DataError(
+            f"{table.name}: {table.n_rows} rows without ids, but the graph has {len(known)} nodes: nothing says which "
+            "nodes they are; give ids (id_column=..., or an index)"
+        )
+    return np.arange(table.n_rows)  # too few or too many rows are an error when the features are checked
+
+
+def _transformers_for(asked: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return for each party a transformer of its own that is not fitted, or None."""
+    each = list(asked) if isinstance(asked, list | tuple) else [asked] * len(names)
+    if len(each) != len(names):
+        raise ParameterError(f"transformers: {len(each)} for {len(names)} parties; give one, or None, for each")
+    for name, one in zip(names, each, strict=True):
+        if one is not None and not (hasattr(one, "fit") and hasattr(one, "transform")):
+            raise ParameterError(
+                f"transformers: {name}: must have fit and transform, as scikit-learn's do, not {one!r}"
+            )
+    return {name: None if one is None else _cloned(one) for name, one in zip(names, each, strict=True)}
+
+
+def _cloned(transformer: Any) -> Any:
+    from sklearn.base import clone  # noqa: PLC0415 - a process without transformers starts without scikit-learn
+
+    return clone(transformer)
+
+
+def _to_numbers(table: _MemoryTable, transformer: Any, *, fit: bool) -> tuple[Features, list[str]]:
+    """Return the numbers of a party, and the names of their columns."""
+    content = table.content
+    if transformer is None:
+        if len(table.absent):
+            node = table.absent[0] if table.ids is None else table.ids.values[table.absent[0]]
+            raise DataError(
+                f"{table.name}: there is no row for node {shown(node)} (and {len(table.absent) - 1} more); give a "
+                "transformer that fills in missing values, or nodes='intersection'"
+            )
+        return _named_columns(table, content)
+    try:
+        made = transformer.fit(content).transform(content) if fit else transformer.transform(content)
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{table.name}: transformers: {error}") from error
+    features, columns = _named_columns(table, made)
+    if features.shape[0] != table.n_rows:
+        raise DataError(f"{table.name}: transformers: {table.n_rows} rows became {features.shape[0]}")
+    with contextlib.suppress(AttributeError, ValueError, TypeError):  # not every transformer knows its columns
+        columns = [str(name) for name in transformer.get_feature_names_out()]
+    return features, columns
+
+
+def _named_columns(table: _MemoryTable, content: Any) -> tuple[Features, list[str]]:
+    if is_frame(content):
+        found = table_of(content, Schema(), table.name, table.ids)
+        return found.numbers, found.columns
+    values = content if sparse.issparse(content) else np.asarray(content)
+    return values, [str(column) for column in range(values.shape[1] if values.ndim == 2 else 0)]

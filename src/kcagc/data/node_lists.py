@@ -1,0 +1,132 @@
+"""Node lists that organisations agree on: the nodes that one table has, and the nodes that all tables have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kcagc.data.files import PRIVATE, csv_text, read_table, write_text
+from kcagc.data.party_files import ExpectedNodes, edge_ends, kind_and_example, read_ids
+from kcagc.data.table import MATRICES, TABLES, InputFile, PathLike, Wanted
+from kcagc.errors import DataError, ParameterError
+from kcagc.graph.ids import NodeIds
+
+
+def present_nodes(
+    features: PathLike,
+    graph: PathLike,
+    *,
+    party: str,
+    id_column: str | None = None,
+    feature_ids: PathLike | None = None,
+    source: str = "source",
+    target: str = "target",
+    graph_ids: PathLike | None = None,
+) -> NodeIds:
+    """Return the nodes of a graph file for which a table has a row, sorted; other ids of the table are not returned.
+
+    Parameters
+    ----------
+    features, graph, party, id_column, feature_ids, source, target, graph_ids
+        As for `read_party`. Only ids are read, so wrong cells of other columns do not matter.
+
+    Returns
+    -------
+    NodeIds
+
+    Raises
+    ------
+    DataError
+        A file cannot be used, or the table has none of the nodes.
+    ParameterError
+        The rows of a file have no ids.
+
+    Examples
+    --------
+    >>> from kcagc.data import present_nodes, write_text
+    >>> write_text("bank.csv", "id,age\\nbob,27\\nann,41\\nzoe,35\\n")
+    >>> write_text("edges.csv", "source,target\\nann,bob\\nbob,cid\\n")
+    >>> present_nodes("bank.csv", "edges.csv", party="bank", id_column="id").values
+    ['ann', 'bob']
+    """
+    file = InputFile.named(features, party, (*TABLES, *MATRICES))
+    if file.kind in MATRICES and feature_ids is not None:
+        ids = read_ids(feature_ids, party=party)
+    elif file.kind not in MATRICES and id_column is not None:
+        ids = read_table(features, Wanted((id_column,), None), party=party).node_ids(id_column)
+    else:
+        raise ParameterError(f"{party}: {features}: has no ids; name their column (id_column) or file (feature_ids)")
+    nodes = ExpectedNodes(ids, f"the ids of the features are {kind_and_example(ids)}", only=True)
+    if InputFile.named(graph, party, (*TABLES, *MATRICES)).kind not in MATRICES:
+        table = read_table(graph, Wanted((source, target), None, ids.are_text), party=party)
+        found = np.concatenate([edge_ends(table, column, nodes) for column in (source, target)])
+    elif graph_ids is not None:
+        found = ids.find(_same_kind(read_ids(graph_ids, party=party), nodes, graph_ids, party).values)
+    else:
+        raise ParameterError(f"{party}: {graph}: is a matrix whose rows have no ids; name their file (graph_ids)")
+    rows = np.unique(found[found >= 0])
+    if not rows.size:
+        raise file.error("has a row for none of the nodes of the graph")
+    present = ids.take(rows)
+    return present.take(present.sorted_rows())
+
+
+def common_nodes(paths: Sequence[PathLike]) -> NodeIds:
+    """Return the ids that all node lists have, sorted.
+
+    Parameters
+    ----------
+    paths : sequence of str or path
+        Files of ids, as `write_ids` writes them.
+
+    Returns
+    -------
+    NodeIds
+
+    Raises
+    ------
+    DataError
+        A list cannot be used, or no id is in all lists.
+
+    Examples
+    --------
+    >>> from kcagc.data import common_nodes, write_text
+    >>> write_text("bank-nodes.csv", "id\\nann\\nbob\\n")
+    >>> write_text("shop-nodes.csv", "id\\nbob\\ncid\\n")
+    >>> common_nodes(["bank-nodes.csv", "shop-nodes.csv"]).values
+    ['bob']
+    """
+    lists = [read_ids(path, party="node lists") for path in paths]
+    first = ExpectedNodes.listed(lists[0])
+    common = lists[0]
+    for path, other in zip(paths, lists, strict=True):
+        rows = common.find(_same_kind(other, first, path, "node lists").values)
+        common = common.take(np.sort(rows[rows >= 0]))
+    if not len(common):
+        raise DataError(f"node lists: no id is in all {len(lists)} of them")
+    return common.take(common.sorted_rows())
+
+
+def _same_kind(ids: NodeIds, nodes: ExpectedNodes, path: PathLike, party: str) -> NodeIds:
+    if ids.are_text != nodes.ids.are_text:
+        raise DataError(f"{path}: ids are {kind_and_example(ids)}, but {nodes.described}", party=party)
+    return ids
+
+
+def write_ids(path: PathLike, ids: NodeIds) -> None:
+    """Write ids as a CSV file of one column that only its owner may read: the list may be a secret.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; an existing file is replaced.
+    ids : NodeIds
+        The ids.
+
+    Examples
+    --------
+    >>> from kcagc.data import common_nodes, write_ids
+    >>> write_ids("nodes.csv", common_nodes(["bank-nodes.csv", "shop-nodes.csv"]))
+    """
+    write_text(path, csv_text({"id": ids.values}), mode=PRIVATE)

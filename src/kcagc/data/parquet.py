@@ -1,0 +1,119 @@
+"""Parquet files: the file states its types, so nothing is guessed. The package pyarrow, an extra, reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kcagc._types import FloatArray
+from kcagc.data.table import InputFile, Keys, PathLike, Table, Texts, Wanted, check_header, select_columns
+from kcagc.errors import ParameterError
+
+_LARGEST = np.iinfo(np.int64).max
+
+
+def pyarrow_for(path: PathLike) -> tuple[Any, Any]:
+    """Return the modules `pyarrow` and `pyarrow.parquet`."""
+    try:
+        import pyarrow  # noqa: PLC0415 - an extra, and slow to import
+        import pyarrow.parquet  # noqa: PLC0415
+    except ImportError:
+        raise ParameterError(f"{path}: Parquet needs the package pyarrow: pip install 'kcagc[parquet]'") from None
+    return pyarrow, pyarrow.parquet
+
+
+def read_parquet(file: InputFile, wanted: Wanted) -> Table:
+    """Read columns of a Parquet file; errors count rows from 1."""
+    arrow, parquet = pyarrow_for(file.path)
+    origin = file.origin("row", 1)
+    with file.opened() as stream:
+        try:
+            source = parquet.ParquetFile(stream)
+            schema = source.schema_arrow
+        except (arrow.ArrowException, OSError, RecursionError) as error:
+            raise file.error(f"not a Parquet file, or a damaged one ({_first_line(error)})") from error
+        check_header(schema.names, origin)
+        columns = select_columns(schema.names, wanted, origin)
+        for names, check in (
+            (columns.keys, _check_key_type),
+            (columns.numbers, _check_number_type),
+            (columns.texts, _check_text_type),
+        ):
+            for name in names:
+                check(arrow, file, name, schema.field(name).type)
+        try:
+            content = source.read(columns=[*columns.keys, *columns.numbers, *columns.texts])
+        except (arrow.ArrowException, OSError) as error:
+            raise file.error(f"a damaged Parquet file ({_first_line(error)})") from error
+    texts = {name: _texts(arrow, content.column(name)) for name in columns.texts}
+    table = Table(origin, columns.numbers, _numbers(arrow, content, columns.numbers), texts)
+    for name in columns.keys:
+        table.keys[name] = _keys(arrow, table, name, _decoded(arrow, content.column(name)))
+    return table.checked(columns.gaps)
+
+
+def _numbers(arrow: Any, content: Any, columns: list[str]) -> FloatArray:
+    values = np.empty((content.num_rows, len(columns)))
+    for place, column in enumerate(columns):  # a null becomes NaN
+        numbers = _decoded(arrow, content.column(column)).cast(arrow.float64(), safe=False)
+        values[:, place] = numbers.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _texts(arrow: Any, column: Any) -> Texts:
+    """Return the levels as text; an empty text is missing, as in a CSV file."""
+    found: list[str | None] = _decoded(arrow, column).cast(arrow.string()).to_pylist()
+    return [None if text is None or not text or text.isspace() else text for text in found]
+
+
+def _keys(arrow: Any, table: Table, column: str, values: Any) -> Keys:
+    if values.null_count:
+        raise table.error(values.is_null().to_pylist().index(True), column, "the id is missing")
+    if arrow.types.is_integer(values.type):
+        numbers = values.to_numpy()
+        if numbers.dtype.kind == "u" and (numbers > _LARGEST).any():
+            row = int(np.flatnonzero(numbers > _LARGEST)[0])
+            raise table.error(row, column, f"the id {numbers[row]} is too large; write such ids as strings")
+        return numbers.astype(np.int64)  # type: ignore[no-any-return]
+    texts: list[str] = values.to_numpy(zero_copy_only=False).tolist()  # several times as fast as to_pylist
+    if "" in texts:
+        raise table.error(texts.index(""), column, "the id is empty")
+    return texts
+
+
+def _check_key_type(arrow: Any, file: InputFile, column: str, kind: Any) -> None:
+    if not (arrow.types.is_integer(_value_type(arrow, kind)) or _is_text(arrow, kind)):
+        raise file.error(f"column {column!r}: ids must be whole numbers or strings, but their type is {kind}")
+
+
+def _check_number_type(arrow: Any, file: InputFile, column: str, kind: Any) -> None:
+    types = arrow.types
+    sound = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    if not any(test(_value_type(arrow, kind)) for test in sound):  # a column of nulls gets its error with a row later
+        advice = '; give it a rule with kind = "categorical" or "drop"' if _is_text(arrow, kind) else ""
+        raise file.error(f"column {column!r}: values must be numbers, but their type is {kind}{advice}")
+
+
+def _check_text_type(arrow: Any, file: InputFile, column: str, kind: Any) -> None:
+    types, value = arrow.types, _value_type(arrow, kind)
+    if not (_is_text(arrow, kind) or types.is_integer(value) or types.is_boolean(value) or types.is_null(value)):
+        raise file.error(f"column {column!r}: levels must be strings or whole numbers, but their type is {kind}")
+
+
+def _is_text(arrow: Any, kind: Any) -> bool:
+    types, value = arrow.types, _value_type(arrow, kind)
+    return bool(types.is_string(value) or types.is_large_string(value) or types.is_string_view(value))
+
+
+def _value_type(arrow: Any, kind: Any) -> Any:
+    return kind.value_type if arrow.types.is_dictionary(kind) else kind
+
+
+def _decoded(arrow: Any, column: Any) -> Any:
+    """Undo the encoding that stores each distinct value once."""
+    return column.cast(column.type.value_type) if arrow.types.is_dictionary(column.type) else column
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,420 @@
+"""The input of a party from its files: its table and the shared graph, in one order of nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kcagc._types import Features, FloatArray, IntArray
+from kcagc.data.files import (
+    read_table,
+)
+from kcagc.data.preprocessing import FittedRules, TableRules
+from kcagc.data.table import (
+    LISTS,
+    MATRICES,
+    TABLES,
+    InputFile,
+    PathLike,
+    Schema,
+    Table,
+    Wanted,
+    shown,
+    whole_numbers,
+)
+from kcagc.errors import DataError, ParameterError
+from kcagc.graph.graph import Graph
+from kcagc.graph.ids import NodeIds
+from kcagc.parameters import check_count
+
+_LISTED = 3  # unknown ids that an error names
+
+
+@dataclass(frozen=True, eq=False)
+class PartyInput:
+    """The data of one party for a run: a graph, a table of numbers on its nodes, and how the table was made.
+
+    Attributes
+    ----------
+    graph : Graph
+        The graph; its nodes are in the order that all parties share.
+    features : ndarray or csr_array of shape (n_nodes, n_features)
+        Row i belongs to node i of the graph.
+    columns : list of str
+        Names of the columns of `features`.
+    n_columns : int
+        The number of columns that were read.
+    preprocessing : FittedRules, transformer or None
+        What made `features` from the columns that were read.
+    rules : TableRules or None
+        The rules that `preprocessing` was fitted by; None in a prediction, which uses those of the fit.
+    listed : int or None
+        The number of nodes in the node list; None without a node list.
+    rows_left_out, rows_filled_in, edges_left_out : int
+        What the node list changed: rows of other nodes, nodes without a row, and edges to other nodes.
+
+    Examples
+    --------
+    >>> from kcagc.data import read_party, write_text
+    >>> write_text("shop.csv", "id,spend\\nann,3\\nbob,5\\n")
+    >>> write_text("edges.csv", "source,target\\nann,bob\\n")
+    >>> data = read_party("shop.csv", "edges.csv", party="shop", id_column="id")
+    >>> data.columns, data.features.tolist()
+    (['spend'], [[3.0], [5.0]])
+    """
+
+    graph: Graph
+    features: Features
+    columns: list[str]
+    n_columns: int
+    preprocessing: Any = None
+    rules: TableRules | None = None
+    listed: int | None = None
+    rows_left_out: int = 0
+    rows_filled_in: int = 0
+    edges_left_out: int = 0
+
+    def summary(self) -> dict[str, Any]:
+        """Return which nodes take part and how the columns changed, for the summary of a run."""
+        found: dict[str, Any] = {"nodes": "all" if self.listed is None else "list"}
+        if self.listed is not None:
+            found |= {
+                "listed": self.listed,
+                "rows_left_out": self.rows_left_out,
+                "rows_filled_in": self.rows_filled_in,
+                "edges_left_out": self.edges_left_out,
+            }
+        found |= {"columns_read": self.n_columns, "columns_made": len(self.columns)}
+        return found if self.rules is None else {**found, "rules": self.rules.as_dict()}
+
+
+def read_party(
+    features: PathLike,
+    graph: PathLike,
+    *,
+    party: str,
+    id_column: str | None = None,
+    feature_ids: PathLike | None = None,
+    source: str = "source",
+    target: str = "target",
+    weight: str | None = None,
+    graph_ids: PathLike | None = None,
+    node_list: PathLike | None = None,
+    rules: TableRules | None = None,
+    fitted: FittedRules | None = None,
+) -> PartyInput:
+    """Read the table and the graph of a party, sort the nodes by id, and make numbers of the table.
+
+    Numbers are sorted by size and strings by code point, so parties that read the same nodes and edges in different
+    orders get the same graph. Without ids, the rows stay in the order of the file, which must then be the same at all
+    parties.
+
+    Parameters
+    ----------
+    features, graph : str or path
+        The files, as for `read_features` and `read_graph`.
+    party : str
+        Name of the party, for errors.
+    id_column : str or None, default None
+        The column of a table that names the nodes.
+    feature_ids : str, path or None, default None
+        The file with the ids of the rows of a matrix.
+    source, target : str, default "source", "target"
+        The columns of an edge list.
+    weight : str or None, default None
+        The column with edge weights; None gives every edge the weight 1.
+    graph_ids : str, path or None, default None
+        The file with the ids of the rows of a matrix of edges.
+    node_list : str, path or None, default None
+        A file of ids. Only these nodes take part; a node without a row gets a row of missing cells.
+    rules : TableRules or None, default None
+        How columns become numbers; None accepts numbers only.
+    fitted : FittedRules or None, default None
+        The rules of an earlier fit, for a prediction. They take the place of `rules`.
+
+    Returns
+    -------
+    PartyInput
+
+    Raises
+    ------
+    DataError
+        A file cannot be used; the error names party, file, line or row, and column.
+    ParameterError
+        A parameter does not fit the kind of a file.
+
+    Examples
+    --------
+    >>> from kcagc.data import read_party, write_text
+    >>> write_text("bank.csv", "id,age\\nbob,27\\nann,41\\n")
+    >>> write_text("edges.csv", "source,target\\nann,bob\\n")
+    >>> data = read_party("bank.csv", "edges.csv", party="bank", id_column="id")
+    >>> data.graph.ids.values, data.features.tolist()
+    (['ann', 'bob'], [[41.0], [27.0]])
+    """
+    asked = TableRules() if rules is None else rules
+    schema = asked.schema() if fitted is None else fitted.schema()
+    table = read_features(features, party=party, id_column=id_column, ids=feature_ids, schema=schema)
+    n_read, listed = table.n_rows, None
+    if node_list is not None:
+        if table.ids is None:
+            raise ParameterError(
+                f"node_list: {features} has no ids to look up in {node_list}; name the column that holds them "
+                "(id_column), or for a matrix the file (feature_ids)"
+            )
+        listed = read_ids(node_list, party=party)
+        nodes = ExpectedNodes.listed(listed.take(listed.sorted_rows()))
+        file = InputFile.named(feature_ids or features, party, (*LISTS, *MATRICES))
+        table = table.selected(_listed_rows(table.ids, nodes, file), nodes.ids)
+    else:
+        if table.ids is not None:
+            order = table.ids.sorted_rows()
+            table = table.selected(order, table.ids.take(order))
+        nodes = ExpectedNodes.of(table.n_rows if table.ids is None else table.ids)
+    found, edges_left_out = _read_edges(graph, nodes, party, source, target, weight, graph_ids)
+    preprocessing = asked.fit(table) if fitted is None else fitted
+    return PartyInput(
+        Graph(found.adjacency, table.ids),
+        preprocessing.apply(table),
+        preprocessing.feature_names(),
+        len(preprocessing.columns),
+        preprocessing,
+        rules=asked if fitted is None else None,
+        listed=None if listed is None else len(listed),
+        rows_left_out=n_read - (table.n_rows - table.n_filled_in),
+        rows_filled_in=table.n_filled_in,
+        edges_left_out=edges_left_out,
+    )
+
+
+def read_features(
+    path: PathLike,
+    *,
+    party: str,
+    id_column: str | None = None,
+    ids: PathLike | None = None,
+    schema: Schema | None = None,
+) -> Table:
+    """Read the table of a party, with its rows in the order of the file.
+
+    Parameters
+    ----------
+    path : str or path
+        A table (`.csv`, `.tsv`, `.parquet`) or a matrix (`.npz`, `.mtx`); text files may be compressed (`.gz`).
+    party : str
+        Name of the party, for errors.
+    id_column : str or None, default None
+        The column of a table that names the nodes; every other column is a feature. None: rows are called 0, 1, ...
+    ids : str, path or None, default None
+        The file of one column with the ids of the rows of a matrix. None: rows are called 0, 1, ...
+    schema : Schema or None, default None
+        How to read each column; None reads all columns as finite numbers.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    DataError
+        The file cannot be used; the error names party, file, line or row, and column.
+    ParameterError
+        `id_column` was given for a matrix, or `ids` for a table.
+
+    Examples
+    --------
+    >>> from kcagc.data import read_features, write_text
+    >>> write_text("bank.csv", "id,age\\nbob,27\\nann,41\\n")
+    >>> read_features("bank.csv", party="bank", id_column="id").numbers.tolist()
+    [[27.0], [41.0]]
+    """
+    how = Schema() if schema is None else schema
+    file = InputFile.named(path, party, (*TABLES, *MATRICES))
+    if file.kind in MATRICES:
+        from kcagc.data.matrices import matrix_table, row_ids  # noqa: PLC0415 - few parties have matrices
+
+        if id_column is not None:
+            raise ParameterError(f"id_column: {path} is a matrix without named columns; give ids, a file with the ids")
+        table = matrix_table(file, how)
+        return table if ids is None else replace(table, ids=row_ids(ids, file, table.n_rows))
+    if ids is not None:
+        raise ParameterError(f"ids: {path} is a table; give id_column, the column that holds its ids")
+    table = read_table(path, Wanted(() if id_column is None else (id_column,), how), party=party)
+    return table if id_column is None else replace(table, ids=table.node_ids(id_column))
+
+
+def read_ids(path: PathLike, *, party: str) -> NodeIds:
+    """Read a list of ids: a table of one column with a header, or plain text with an id on each line."""
+    table = read_table(path, Wanted(keys=None), party=party, kinds=LISTS)
+    return table.node_ids(*table.keys)
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedNodes:
+    """The nodes that a graph file may name. Another node is an error; with `only`, it is left out with its edges."""
+
+    ids: NodeIds
+    described: str
+    whose: str = "the features'"
+    only: bool = False
+
+    @classmethod
+    def of(cls, nodes: NodeIds | int) -> ExpectedNodes:
+        """Take the ids of the features, or the number of their rows."""
+        if isinstance(nodes, NodeIds):
+            if len(nodes) == 0:
+                raise DataError("nodes: there are none")
+            return cls(nodes, f"the ids of the features are {kind_and_example(nodes)}")
+        check_count("nodes", nodes)
+        return cls(NodeIds.numbered(nodes), f"the features have no ids, so nodes are called 0 to {nodes - 1}")
+
+    @classmethod
+    def listed(cls, nodes: NodeIds) -> ExpectedNodes:
+        """Take the ids of a node list."""
+        return cls(nodes, f"the ids of the node list are {kind_and_example(nodes)}", "the node list's", only=True)
+
+
+def kind_and_example(ids: NodeIds) -> str:
+    """Describe ids with an example, so that a reader sees two spellings side by side."""
+    return f"{ids.kind} (such as {shown(ids.values[0])})"
+
+
+def _listed_rows(ids: NodeIds, nodes: ExpectedNodes, file: InputFile) -> IntArray:
+    """Return the row of each node of a node list, or -1; in a text file, an id is of the kind that the list has."""
+    listed, own = nodes.ids, ids
+    if own.are_text != listed.are_text and file.kind != "parquet":
+        listed, own = (NodeIds(list(map(str, one.tolist())), where="ids") for one in (listed, own))
+    rows = listed.alignment(own, where=f"{file.party}: {file.path}", whose=nodes.whose, missing=True, extra=True)
+    if (rows < 0).all():
+        raise file.error(
+            f"none of its ids is in the node list (its ids are {kind_and_example(ids)}; {nodes.described})"
+        )
+    return rows
+
+
+def read_graph(
+    path: PathLike,
+    *,
+    party: str,
+    nodes: NodeIds | int,
+    source: str = "source",
+    target: str = "target",
+    weight: str | None = None,
+    ids: PathLike | None = None,
+) -> Graph:
+    """Read a graph, with its nodes in the order of `nodes`.
+
+    Parameters
+    ----------
+    path : str or path
+        A table (`.csv`, `.tsv`, `.parquet`) with a row for each edge, in either direction or in both, or a matrix
+        (`.npz`, `.mtx`) with a row for each node.
+    party : str
+        Name of the party, for errors.
+    nodes : NodeIds or int
+        The ids of the features, or the number of their rows.
+    source, target : str, default "source", "target"
+        The columns of an edge list.
+    weight : str or None, default None
+        The column with edge weights; None gives every edge the weight 1.
+    ids : str, path or None, default None
+        The file of one column with the ids of the rows of a matrix. None: rows are called 0, 1, 2, ...
+
+    Returns
+    -------
+    Graph
+
+    Raises
+    ------
+    DataError
+        The file cannot be used; the error names party, file, line or row, and column.
+    ParameterError
+        `ids` was given for an edge list, or two columns are the same.
+
+    Examples
+    --------
+    >>> from kcagc.data import read_graph, write_text
+    >>> write_text("edges.csv", "source,target\\n0,1\\n1,2\\n")
+    >>> read_graph("edges.csv", party="bank", nodes=3)
+    Graph(3 nodes, 2 edges)
+    """
+    graph, _ = _read_edges(path, ExpectedNodes.of(nodes), party, source, target, weight, ids)
+    return Graph(graph.adjacency, nodes if isinstance(nodes, NodeIds) else None)
+
+
+def _read_edges(
+    path: PathLike,
+    nodes: ExpectedNodes,
+    party: str,
+    source: str,
+    target: str,
+    weight: str | None,
+    ids: PathLike | None,
+) -> tuple[Graph, int]:
+    """Read the edges between `nodes`, and count the edges that were left out."""
+    file = InputFile.named(path, party, (*TABLES, *MATRICES))
+    if file.kind in MATRICES:
+        from kcagc.data.matrices import matrix_graph  # noqa: PLC0415 - few parties have matrices
+
+        return matrix_graph(file, ids, nodes)
+    if ids is not None:
+        raise ParameterError(f"ids: {path} is a list of edges, which name their nodes; ids are for a matrix")
+    if source == target or weight in (source, target):
+        raise ParameterError(f"source, target, weight: must be different columns, not {[source, target, weight]}")
+    # A text file does not say whether 12 is a number or a string, so it is of the kind that the features have.
+    wanted = Wanted((source, target), None if weight is None else Schema.only(weight), nodes.ids.are_text)
+    table = read_table(path, wanted, party=party)
+    ends = edge_ends(table, source, nodes), edge_ends(table, target, nodes)
+    inside = (ends[0] >= 0) & (ends[1] >= 0)
+    weights = None
+    if weight is not None:
+        weights = table.numbers[:, 0]
+        negative = np.flatnonzero(weights < 0)
+        if negative.size:
+            row = int(negative[0])
+            raise table.error(row, weight, f"the weight is negative ({weights[row]:g}); weights must be 0 or more")
+    chosen = (ends[0][inside], ends[1][inside], None if weights is None else weights[inside])
+    try:
+        graph = Graph.from_edges(*chosen, n_nodes=len(nodes.ids))
+    except DataError:
+        if weights is None:
+            raise
+        raise _conflict(table, ends, weights) from None
+    return graph, int(np.count_nonzero(~inside))
+
+
+def edge_ends(table: Table, column: str, nodes: ExpectedNodes) -> IntArray:
+    """Return the node of each edge end; -1 for a node that is left out."""
+    values = table.keys[column]
+    if isinstance(values, list) != nodes.ids.are_text:
+        row = 0
+        if isinstance(values, list) and table.origin.unit == "line":  # in a text file, one string makes all strings
+            row = next((row for row, value in enumerate(values) if whole_numbers([value]) is None), 0)
+        kind = "a string" if isinstance(values, list) else "a number"
+        message = f"the id {shown(values[row])} is {kind}, but {nodes.described}; write them the same way in both files"
+        raise table.error(row, column, message)
+    found = nodes.ids.find(values)
+    unknown = [] if nodes.only else np.flatnonzero(found < 0).tolist()
+    if unknown:
+        also = "".join(f", {shown(values[row])} in {table.origin.place(row)}" for row in unknown[1:_LISTED])
+        more = f" and {len(unknown) - _LISTED} more" if len(unknown) > _LISTED else ""
+        message = f"there is no node {shown(values[unknown[0]])}{also}{more} ({nodes.described})"
+        raise table.error(unknown[0], column, message)
+    return found
+
+
+def _conflict(table: Table, ends: tuple[IntArray, IntArray], weights: FloatArray) -> DataError:
+    """Return the error about the first edge that is repeated with another weight."""
+    low, high = np.minimum(*ends), np.maximum(*ends)
+    seen: dict[tuple[int, int], int] = {}
+    for row, edge in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+        first = seen.setdefault(edge, row)
+        if edge[0] >= 0 and weights[first] != weights[row]:
+            message = (
+                f"the edge is already in {table.origin.place(first)}, with the weight {weights[first]} instead of "
+                f"{weights[row]}; give each edge one weight"
+            )
+            return table.error(row, table.number_columns[0], message)
+    raise AssertionError("no edge has two weights")

@@ -1,0 +1,424 @@
+"""Preprocessing of tables: rules for columns, the rules fitted to a table as plain data, and their application.
+
+A party fits its rules on its own rows alone and keeps the result with its model. A prediction then makes numbers of new
+rows in the same way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+import msgspec
+import numpy as np
+from scipy import sparse
+
+from kcagc._types import Features, Flags, FloatArray, IntArray, Sparse
+from kcagc.data.table import FILL_IN, ColumnType, Schema, Table, nonfinite_entries
+from kcagc.errors import DataError, ParameterError
+from kcagc.parameters import check_choice, check_count
+
+Kind = Literal["number", "categorical", "drop"]
+Missing = Literal["error", "mean", "median", "zero", "indicator"]
+Scale = Literal["none", "standard", "minmax", "log1p"]
+
+MOST_LEVELS = 100  # a column with more levels looks like a name; `max_levels` overrides it
+
+_CHOICES = {"kind": get_args(Kind), "missing": get_args(Missing), "scale": get_args(Scale)}
+_READ_AS: dict[Kind, Literal["number", "text", "drop"]] = {"number": "number", "categorical": "text", "drop": "drop"}
+_IMPUTER = {"mean": "mean", "median": "median", "zero": "constant", "indicator": "mean"}
+_SPARSE_BELOW = 0.3  # share of entries that are not zero, as in the ColumnTransformer of scikit-learn
+
+
+class ColumnRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How one column becomes numbers.
+
+    Parameters
+    ----------
+    kind : {"number", "categorical", "drop"}, default "number"
+        "categorical" gives one column of 0 and 1 for each level; "drop" ignores the column.
+    missing : {"error", "mean", "median", "zero", "indicator"}, default "error"
+        What replaces a missing cell. "mean" and "median" are those of the fit. "zero" is the number 0, or no level.
+        "indicator" is the mean and a further column that marks the cell, or a level of its own.
+    scale : {"none", "standard", "minmax", "log1p"}, default "none"
+        How numbers are scaled after missing cells are replaced.
+    max_levels : int or None, default None
+        The most frequent levels that are kept; all others become one level "other". None: more than 100 levels are an
+        error.
+
+    Examples
+    --------
+    >>> from kcagc.data import ColumnRule
+    >>> ColumnRule(missing="mean", scale="standard")
+    ColumnRule(kind='number', missing='mean', scale='standard', max_levels=None)
+    """
+
+    kind: Kind = "number"
+    missing: Missing = "error"
+    scale: Scale = "none"
+    max_levels: int | None = None
+
+    @classmethod
+    def of(cls, given: ColumnRule | Mapping[str, Any], where: str) -> ColumnRule:
+        """Return a rule, from a rule or a mapping; `where` opens the message of an error."""
+        if isinstance(given, ColumnRule):
+            return given.checked(where)
+        if not isinstance(given, Mapping):
+            raise ParameterError(f"{where}: must be a rule such as {{'missing': 'mean'}}, not {given!r}")
+        unknown = sorted(set(map(str, given)) - set(cls.__struct_fields__))
+        if unknown:
+            known = ", ".join(cls.__struct_fields__)
+            raise ParameterError(f"{where}: there is no setting called {unknown[0]!r}; there are {known}")
+        return cls(**given).checked(where)
+
+    def checked(self, where: str) -> ColumnRule:
+        """Return this rule, or raise an error for settings that contradict each other."""
+        for name, choices in _CHOICES.items():
+            check_choice(f"{where}: {name}", getattr(self, name), choices)
+        check_count(f"{where}: max_levels", self.max_levels, optional=True)
+        if self.kind == "categorical":
+            if self.scale != "none":
+                raise ParameterError(f"{where}: scale: levels cannot be scaled; remove it")
+            if self.missing in ("mean", "median"):
+                raise ParameterError(
+                    f"{where}: missing: levels have no {self.missing}; use 'error', 'zero' or 'indicator'"
+                )
+        elif self.max_levels is not None:
+            raise ParameterError(f"{where}: max_levels: is for kind = 'categorical', not for {self.kind!r}")
+        return self
+
+    @property
+    def type(self) -> ColumnType:
+        """How a column with this rule is read."""
+        return ColumnType(_READ_AS[self.kind], self.missing != "error")
+
+
+class TableRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The rules of a table.
+
+    Parameters
+    ----------
+    default : ColumnRule, default ColumnRule()
+        The rule of every column that `columns` does not name.
+    columns : dict of str to ColumnRule, default {}
+        Rules by the name of their column. These columns must exist.
+
+    Examples
+    --------
+    >>> from kcagc.data import ColumnRule, TableRules
+    >>> rules = TableRules(columns={"city": ColumnRule(kind="categorical")})
+    >>> rules.of("city").kind, rules.of("age").kind
+    ('categorical', 'number')
+    """
+
+    default: ColumnRule = ColumnRule()
+    columns: dict[str, ColumnRule] = {}
+
+    def checked(self, where: str = "") -> TableRules:
+        """Return these rules, or raise an error for a wrong rule; `where` precedes the name of the rule."""
+        self.default.checked(f"{where}default")
+        for name, rule in self.columns.items():
+            rule.checked(f"{where}columns.{name}")
+        return self
+
+    def of(self, column: str) -> ColumnRule:
+        """Return the rule of a column."""
+        return self.columns.get(column, self.default)
+
+    def schema(self) -> Schema:
+        """Return how to read a table that has these rules."""
+        return Schema(self.default.type, {name: rule.type for name, rule in self.columns.items()})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the settings that differ from their defaults, for a summary."""
+        plain = ColumnRule()
+        rules = {"default": self.default, **{f"columns.{name}": rule for name, rule in self.columns.items()}}
+        changed = {
+            name: {key: value for key, value in msgspec.structs.asdict(rule).items() if value != getattr(plain, key)}
+            for name, rule in rules.items()
+        }
+        return {name: settings for name, settings in changed.items() if settings}
+
+    def fit(self, table: Table) -> FittedRules:
+        """Fit the rule of every column to a table."""
+        numbers = FittedNumbers.fit(self, table)
+        levels = tuple(
+            FittedLevels.fit(table, name, self.of(name)) for name in table.texts if self.of(name).kind == "categorical"
+        )
+        dropped = tuple(name for name, rule in self.columns.items() if rule.kind == "drop")
+        width, one_hot = len(numbers.columns), sum(len(one.feature_names()) for one in levels)
+        is_sparse = (sparse.issparse(table.numbers) and bool(table.number_columns)) or (
+            bool(levels) and width + len(levels) < _SPARSE_BELOW * (width + one_hot)
+        )
+        return FittedRules(numbers, levels, dropped, self.default.kind == "drop", is_sparse)
+
+
+class FittedNumbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Fitted rules of the columns of numbers, with an entry for each column.
+
+    A column becomes (log1p(x) or x, minus `centre`) / `divisor`. `fill` replaces a missing number; None: a missing
+    number is an error. `indicator` adds a column that marks missing numbers.
+    """
+
+    columns: tuple[str, ...]
+    fill: tuple[float | None, ...]
+    indicator: tuple[bool, ...]
+    log: tuple[bool, ...]
+    centre: tuple[float, ...]
+    divisor: tuple[float, ...]
+
+    @classmethod
+    def fit(cls, rules: TableRules, table: Table) -> FittedNumbers:
+        """Fit columns with the same rule together; scikit-learn finds fillings and scales."""
+        names = tuple(name for name in table.number_columns if rules.of(name).kind == "number")
+        each = [rules.of(name) for name in names]
+        fill, centre, divisor = np.full(len(names), np.nan), np.zeros(len(names)), np.ones(len(names))
+        groups: dict[ColumnRule, list[int]] = {}
+        for place, rule in enumerate(each):
+            groups.setdefault(rule, []).append(place)
+        block = _columns(table, names)
+        _refuse_gaps(table, names, *nonfinite_entries(block), np.array([rule.missing == "error" for rule in each]))
+        for rule, places in groups.items():
+            if rule.missing == "error" and rule.scale == "none":
+                continue
+            chosen = block if len(places) == len(names) else block[:, places]
+            called = tuple(names[place] for place in places)
+            fill[places], centre[places], divisor[places] = _fit_group(rule, table, called, chosen)
+        return cls(
+            names,
+            tuple(None if rule.missing == "error" else value for rule, value in zip(each, fill.tolist(), strict=True)),
+            tuple(rule.missing == "indicator" for rule in each),
+            tuple(rule.scale == "log1p" for rule in each),
+            tuple(centre.tolist()),
+            tuple(divisor.tolist()),
+        )
+
+    def apply(self, table: Table) -> tuple[Features, Sparse]:
+        """Return the numbers, and the columns that mark missing numbers."""
+        block = _columns(table, self.columns)
+        rows, columns = nonfinite_entries(block)
+        fill = np.array([np.nan if value is None else value for value in self.fill])
+        _refuse_gaps(table, self.columns, rows, columns, np.isnan(fill))
+        log, centre, divisor = np.array(self.log, dtype=bool), np.array(self.centre), np.array(self.divisor)
+        if rows.size or log.any() or centre.any() or (divisor != 1).any():
+            block = _filled(block, fill)
+            _take_logarithms(table, self.columns, block, log)
+            _scale(block, centre, divisor)
+        marked = np.array(self.indicator, dtype=bool)
+        chosen = marked[columns]
+        ends = (rows[chosen], (np.cumsum(marked) - 1)[columns[chosen]])
+        shape = (table.n_rows, int(marked.sum()))
+        return block, sparse.csr_array((np.ones(int(chosen.sum())), ends), shape=shape)
+
+
+class FittedLevels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The levels of one column; another text counts as the level "other" if the fit had one, else as no level."""
+
+    column: str
+    levels: tuple[str, ...]
+    other: bool
+    missing: Missing
+
+    @classmethod
+    def fit(cls, table: Table, column: str, rule: ColumnRule) -> FittedLevels:
+        """Keep the most frequent levels of a column, sorted by their text."""
+        texts = table.texts[column]
+        counts = Counter(text for text in texts if text is not None)
+        if not counts:
+            raise table.error(0, column, "no row has a value in this column; drop it")
+        most = MOST_LEVELS if rule.max_levels is None else rule.max_levels
+        if len(counts) > most and rule.max_levels is None:
+            row = next(row for row, text in enumerate(texts) if text is not None)
+            message = (
+                f"there are {len(counts):,} different values, more than {MOST_LEVELS}, as in a column of names; drop "
+                'the column, or set max_levels to the number of levels to keep (the rest become one level, "other")'
+            )
+            raise table.error(row, column, message)
+        # ties are broken by text, so the order of rows changes nothing
+        ranked = sorted(counts, key=lambda text: (-counts[text], text))
+        return cls(column, tuple(sorted(ranked[:most])), len(ranked) > most, rule.missing)
+
+    def feature_names(self) -> list[str]:
+        """Return the names of the columns that this column becomes."""
+        extra = ["(other)"] * self.other + ["(missing)"] * (self.missing == "indicator")
+        return [f"{self.column}={level}" for level in self.levels] + [f"{self.column} {one}" for one in extra]
+
+    def apply(self, table: Table) -> Sparse:
+        """Return a row with a single 1, or with none, for each row of the table."""
+        texts = table.texts[self.column]
+        if self.missing == "error" and None in texts:
+            raise table.error(texts.index(None), self.column, f"the value is missing; {FILL_IN}")
+        place = {level: number for number, level in enumerate(self.levels)}
+        unknown = len(self.levels) if self.other else -1
+        absent = len(self.levels) + self.other if self.missing == "indicator" else -1
+        cells = (absent if text is None else place.get(text, unknown) for text in texts)
+        found = np.fromiter(cells, np.int64, len(texts))
+        rows = np.flatnonzero(found >= 0)
+        shape = (len(texts), len(self.feature_names()))
+        return sparse.csr_array((np.ones(len(rows)), (rows, found[rows])), shape=shape)
+
+
+class FittedRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Rules fitted to a table, as plain data; `TableRules.fit` makes them.
+
+    Attributes
+    ----------
+    numbers : FittedNumbers
+        The columns of numbers, which come first in the result, followed by the columns that mark missing numbers.
+    levels : tuple of FittedLevels
+        The columns of categories, which come last.
+    dropped : tuple of str
+        Columns that may exist and are ignored.
+    drops_others : bool
+        Whether any other column may exist and is ignored.
+    sparse : bool
+        Whether the result is a CSR matrix.
+
+    Examples
+    --------
+    >>> from kcagc.data import TableRules, read_features, write_text
+    >>> write_text("bank.csv", "age,income\\n41,5\\n27,3\\n")
+    >>> table = read_features("bank.csv", party="bank")
+    >>> TableRules().fit(table).apply(table).tolist()
+    [[41.0, 5.0], [27.0, 3.0]]
+    """
+
+    numbers: FittedNumbers
+    levels: tuple[FittedLevels, ...] = ()
+    dropped: tuple[str, ...] = ()
+    drops_others: bool = False
+    sparse: bool = False
+
+    def schema(self) -> Schema:
+        """Return how to read a table that these rules are applied to."""
+        named = {
+            name: ColumnType(gaps=fill is not None)
+            for name, fill in zip(self.numbers.columns, self.numbers.fill, strict=True)
+        }
+        named |= {one.column: ColumnType("text", one.missing != "error") for one in self.levels}
+        others = dict.fromkeys(self.dropped, ColumnType("drop"))
+        return Schema(ColumnType("drop") if self.drops_others else None, named, others)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a table must have."""
+        return (*self.numbers.columns, *(one.column for one in self.levels))
+
+    def feature_names(self) -> list[str]:
+        """Return the names of the columns of the result."""
+        marked = zip(self.numbers.columns, self.numbers.indicator, strict=True)
+        names = [*self.numbers.columns, *(f"{name} (missing)" for name, wanted in marked if wanted)]
+        return [*names, *(name for one in self.levels for name in one.feature_names())]
+
+    def apply(self, table: Table) -> Features:
+        """Make numbers of a table; an error names the cell that does not fit the rules."""
+        for name in self.columns:
+            if name not in table.texts and name not in table.number_columns:
+                raise table.origin.fail(f"there is no column {name!r}, but the table that was fitted had one")
+        numbers, gaps = self.numbers.apply(table)
+        parts = [part for part in (numbers, gaps, *(one.apply(table) for one in self.levels)) if part.shape[1]]
+        if len(parts) == 1 and sparse.issparse(parts[0]) == self.sparse:
+            return parts[0]
+        if self.sparse:
+            return sparse.csr_array(sparse.hstack([sparse.csr_array(part) for part in parts], format="csr"))
+        return np.hstack([part.toarray() if sparse.issparse(part) else part for part in parts])
+
+
+def _columns(table: Table, names: tuple[str, ...]) -> Features:
+    """Return columns of numbers by name, without a copy if these are all of them."""
+    if list(names) == table.number_columns:
+        return table.numbers
+    place = {name: number for number, name in enumerate(table.number_columns)}
+    return table.numbers[:, [place[name] for name in names]]
+
+
+def _refuse_gaps(table: Table, names: tuple[str, ...], rows: IntArray, columns: IntArray, strict: Flags) -> None:
+    wrong = np.flatnonzero(strict[columns]) if rows.size else rows
+    if wrong.size:
+        row, column = int(rows[wrong[0]]), names[columns[wrong[0]]]
+        raise table.error(row, column, f"the value is missing (NaN); {FILL_IN}")
+
+
+def _fit_group(
+    rule: ColumnRule, table: Table, names: tuple[str, ...], block: Features
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return filling, centre and divisor of columns that have the same rule."""
+    count = len(names)
+    fill, centre, divisor = np.full(count, np.nan), np.zeros(count), np.ones(count)
+    if rule.missing != "error":
+        _, columns = nonfinite_entries(block)
+        empty = np.flatnonzero(np.bincount(columns, minlength=count) == table.n_rows)
+        if empty.size and rule.missing != "zero":
+            raise table.error(0, names[empty[0]], "no row has a value in this column; drop it, or fill it with zero")
+        from sklearn.impute import SimpleImputer  # noqa: PLC0415 - slow to import, and often not needed
+
+        imputer = SimpleImputer(strategy=_IMPUTER[rule.missing], fill_value=0.0, keep_empty_features=True)
+        fill = np.asarray(imputer.fit(block).statistics_, dtype=np.float64)
+    if rule.scale == "log1p":  # an error names a value without a logarithm now
+        _take_logarithms(table, names, _filled(block, fill), np.ones(count, dtype=bool))
+    elif rule.scale != "none":
+        centre, divisor = _fit_scale(rule, _filled(block, fill))
+    finite = np.isfinite(centre) & np.isfinite(divisor)
+    if not finite.all():
+        raise table.error(0, names[int(np.argmin(finite))], "the values of this column are too large to be scaled")
+    return fill, centre, divisor
+
+
+def _fit_scale(rule: ColumnRule, block: Features) -> tuple[FloatArray, FloatArray]:
+    """Return centre and divisor; a sparse block is only divided, because a centre would fill it."""
+    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler  # noqa: PLC0415 - slow to import
+
+    nothing = np.zeros(block.shape[1])
+    if rule.scale == "standard":
+        fitted = StandardScaler(with_mean=not sparse.issparse(block)).fit(block)
+        return nothing if sparse.issparse(block) else fitted.mean_, fitted.scale_
+    if sparse.issparse(block):
+        return nothing, MaxAbsScaler().fit(block).scale_
+    bounds = MinMaxScaler().fit(block)
+    return bounds.data_min_, np.where(bounds.data_range_ > 0, bounds.data_range_, 1.0)
+
+
+def _filled(block: Features, fill: FloatArray) -> Features:
+    """Return a copy in which each missing number has the filling of its column."""
+    block = block.copy()
+    if sparse.issparse(block):
+        places = np.flatnonzero(np.isnan(block.data))
+        block.data[places] = fill[block.indices[places]]
+        return block
+    rows, columns = nonfinite_entries(block)
+    block[rows, columns] = fill[columns]
+    return block
+
+
+def _take_logarithms(table: Table, names: tuple[str, ...], block: Features, log: Flags) -> None:
+    """Replace x by log(1 + x) in the columns `log`, in place; zero stays zero."""
+
+    def error(row: int, column: int, value: float) -> DataError:
+        return table.error(row, names[column], f"log1p needs values above -1, not {value:g}; choose another scale")
+
+    if sparse.issparse(block):
+        chosen = log[block.indices]
+        places = np.flatnonzero(chosen & (block.data <= -1))
+        if places.size:
+            row = int(np.searchsorted(block.indptr, places[0], side="right")) - 1
+            raise error(row, block.indices[places[0]], block.data[places[0]])
+        block.data[chosen] = np.log1p(block.data[chosen])
+        return
+    for column in np.flatnonzero(log).tolist():
+        low = np.flatnonzero(block[:, column] <= -1)
+        if low.size:
+            raise error(int(low[0]), column, block[low[0], column])
+        block[:, column] = np.log1p(block[:, column])
+
+
+def _scale(block: Features, centre: FloatArray, divisor: FloatArray) -> None:
+    """Subtract the centre and divide, in place."""
+    if sparse.issparse(block):
+        block.data /= divisor[block.indices]
+        block.eliminate_zeros()
+        return
+    if centre.any():
+        block -= centre
+    if (divisor != 1).any():
+        block /= divisor

@@ -1,0 +1,164 @@
+"""`TablePreprocessor`: the rules for columns as a transformer of scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kcagc._types import Features
+from kcagc.data.interop import is_frame, table_of
+from kcagc.data.preprocessing import ColumnRule, FittedRules, TableRules
+from kcagc.data.table import Schema, Table
+from kcagc.errors import ParameterError
+
+Rule = ColumnRule | Mapping[str, Any]
+
+
+class TablePreprocessor(TransformerMixin, BaseEstimator):
+    """Make numbers of a table, column by column: replace missing cells, scale numbers, and encode categories.
+
+    The fitted rules are plain data, so a model that uses this transformer can be saved.
+
+    Parameters
+    ----------
+    columns : mapping of str to ColumnRule or mapping, or None, default None
+        A rule for each column that needs one, such as ``{"age": {"missing": "mean", "scale": "standard"}}``. Columns of
+        an array are called "0", "1", ...
+    default : ColumnRule, mapping or None, default None
+        The rule of all other columns; None accepts finite numbers only.
+
+    Attributes
+    ----------
+    fitted_ : FittedRules
+        The fitted rules.
+    n_features_in_ : int
+        The number of columns that `fit` saw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kcagc.data import TablePreprocessor
+    >>> table = np.array([[1.0, 10.0], [np.nan, 30.0]])
+    >>> TablePreprocessor(default={"missing": "zero", "scale": "minmax"}).fit_transform(table).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    def __init__(self, *, columns: Mapping[str, Rule] | None = None, default: Rule | None = None) -> None:
+        self.columns = columns
+        self.default = default
+
+    def rules(self) -> TableRules:
+        """Return the rules after a check.
+
+        Returns
+        -------
+        TableRules
+
+        Raises
+        ------
+        ParameterError
+            A rule is wrong; the error names its column.
+        """
+        if self.columns is not None and not isinstance(self.columns, Mapping):
+            raise ParameterError(f"columns: must be rules by the names of their columns, not {self.columns!r}")
+        named = {str(name): ColumnRule.of(rule, f"columns: {name}") for name, rule in (self.columns or {}).items()}
+        return TableRules(ColumnRule.of({} if self.default is None else self.default, "default"), named)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the rules to a table.
+
+        Parameters
+        ----------
+        X : frame of pandas or polars, array or sparse matrix of shape (n_rows, n_columns)
+            The table.
+        y : ignored
+
+        Returns
+        -------
+        TablePreprocessor
+            The fitted transformer.
+
+        Raises
+        ------
+        DataError
+            A cell does not fit the rules; the error names row and column.
+        """
+        rules = self.rules()
+        self.fitted_ = rules.fit(self._table(X, rules.schema(), reset=True))
+        return self
+
+    def transform(self, X: Any) -> Features:
+        """Make numbers of a table that has the columns of the fit.
+
+        Parameters
+        ----------
+        X : frame of pandas or polars, array or sparse matrix of shape (n_rows, n_columns)
+            The table.
+
+        Returns
+        -------
+        ndarray or csr_array of shape (n_rows, n_features)
+            A CSR matrix if most entries are 0.
+        """
+        check_is_fitted(self)
+        return self.fitted_.apply(self._table(X, self.fitted_.schema(), reset=False))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the columns of the result.
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        return np.asarray(self.fitted_.feature_names(), dtype=object)
+
+    @classmethod
+    def from_fitted(cls, fitted: FittedRules, **parameters: Any) -> Self:
+        """Return a fitted transformer, from the rules that another one fitted.
+
+        Parameters
+        ----------
+        fitted : FittedRules
+            The attribute `fitted_` of the other transformer.
+        **parameters
+            The parameters of the other transformer.
+
+        Returns
+        -------
+        TablePreprocessor
+        """
+        made = cls(**parameters)
+        made.fitted_ = fitted
+        made.n_features_in_ = len(fitted.columns) + len(fitted.dropped)
+        return made
+
+    def _table(self, X: Any, schema: Schema, *, reset: bool) -> Table:
+        if is_frame(X):
+            if reset or hasattr(self, "feature_names_in_"):
+                _ = validate_data(self, X, skip_check_array=True, reset=reset)
+            return table_of(X, schema, "X")
+        checked = validate_data(
+            self, X, accept_sparse="csr", dtype=None, ensure_all_finite=False, reset=reset, ensure_min_features=1
+        )
+        if checked.dtype.kind == "O":
+            for value in checked.flat:
+                if isinstance(value, dict | list | set):
+                    raise TypeError(f"X: the argument must be a string or a number, not {type(value).__name__}")
+        return table_of(checked, schema, "X")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = isinstance(self.default, Mapping) and self.default.get("missing") != "error"
+        tags.transformer_tags.preserves_dtype = []
+        return tags

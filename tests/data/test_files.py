@@ -1,0 +1,325 @@
+import csv
+import gzip
+import io
+import os
+import stat
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from data.tables import refused
+from kcagc.data import check_labels_path, files, read_features, write_bytes, write_labels, write_text
+from kcagc.data import table as table_module
+from kcagc.data.table import TABLES, InputFile, Selection
+from kcagc.errors import DataError, ParameterError
+from kcagc.graph.ids import NodeIds
+
+
+def read(tmp_path, text, id_column="id", name="a.csv"):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return read_features(path, party="bank", id_column=id_column)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "the file is empty"),
+        ("\n\nid,x\n", "line 1 is empty"),
+        ("id,x\n", "there are no rows below the header"),
+        ("id,x", "there are no rows below the header"),
+        ("id,x\n\n\n", "there are no rows below the header"),
+        ('id,"x\ny"\n', "there are no rows below the header"),
+        ("id\na\n", "there are no feature columns, only 'id'"),
+        ("id,x,x\na,1,2\n", "columns 2 and 3 are both called 'x'"),
+        (",x\na,1\n", "column 1 has no name in the header"),
+        ("0.5,1.5\n2,3\n", "line 1 holds numbers ('0.5, 1.5') and must name the columns"),
+        ("name,x\na,1\n", "there is no column 'id'; there are 'name', 'x'"),
+        ("ID,x\na,1\n", "there is no column 'id'; there are 'ID', 'x'; did you mean 'ID'?"),
+        ("id;x\na;1\n", "there is no column 'id'; the header is 'id;x': separate columns by commas, not by ';'"),
+        ("id,x,y\na,1,2\nb,1\n", "line 3: there are 2 cells, but the header has 3"),
+        ("id,x,y\na,1,2\nb,1,2,3\n", "line 3: there are 4 cells, but the header has 3"),
+        ("id,x\na,1\n\nb,2\n", "line 3 is empty, but line 4 is not"),
+        ("id,x,y\na,1,2\nb,1,two\n", "line 3, column 'y': 'two' is not a number"),
+        ("id,x,y\na,1,2\nb,1_0,2\n", "line 3, column 'x': '1_0' is not a number"),
+        ("id,x,y\na,1,2\nb,٣,2\n", "line 3, column 'x': '٣' is not a number"),
+        ("id,x\na,1+2j\n", "line 2, column 'x': '1+2j' is not a number"),
+        ('id,x\na,"1,5"\n', "line 2, column 'x': '1,5' is not a number"),
+        ("id,x,y\na,1,\nb,1,2\n", "line 2, column 'y': the value is missing"),
+        *((f"id,x\na,1\nb,{word}\n", "line 3, column 'x': the value is missing") for word in ("NA", "null", "None")),
+        *((f"id,x\na,1\nb,{word}\n", "line 3, column 'x': the value is missing") for word in ("NaN", "nan", "-nan")),
+        *((f"id,x\na,1\nb,{word}\n", "line 3, column 'x': the value is infinite") for word in ("inf", "-inf", "1e999")),
+        ("id,x\na,true\nb,1\n", "line 3, column 'x': '1' in a column that begins with true or false"),
+        ("id,x\na,1\nb,False\n", "line 3, column 'x': 'False' in a column that begins with numbers"),
+        ("id,x\na,1\n,2\n", "line 3, column 'id': the id is missing"),
+        ("id,x\n1,1\nNA,2\n3,1\n", "line 3, column 'id': the id is missing ('NA', and all other ids are numbers)"),
+        ("id,x\na,1\nb,2\na,3\n", "line 4, column 'id': the id 'a' is already in line 2"),
+        ("id,x\n7,1\n5,2\n3,3\n5,4\n", "line 5, column 'id': the id 5 is already in line 3"),
+        ('id,x\n"a\nb",1\nc,2\nc,3\n', "line 5, column 'id': the id 'c' is already in line 4"),
+        ('"i\nd",id,x\na,a,1\n', "line 3, column 'i\\nd': 'a' is not a number"),
+        ('id,x\na,1\n"b,2\nc,3\n', "line 3: unexpected end of data; is a quote not closed?"),
+        ('"id,x\na,1\n', "line 1: unexpected end of data"),
+    ],
+)
+def test_a_bad_file_is_refused_and_the_place_named(tmp_path, text, said):
+    (tmp_path / "a.csv").write_text(text)
+    refused(tmp_path / "a.csv", said, read_features, tmp_path / "a.csv", id_column="id")
+
+
+def test_a_place_beyond_the_first_block_is_named_as_well(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_BLOCK", 3)
+    for last, said in (("n,x", "'x' is not a number"), ("n,nan", "the value is missing")):
+        (tmp_path / "a.csv").write_text("id,x\n" + "".join(f"{row},1\n" for row in range(7)) + last + "\n")
+        refused(tmp_path / "a.csv", f"line 9, column 'x': {said}", read_features, tmp_path / "a.csv", id_column="id")
+
+
+@pytest.mark.parametrize("text", ["1,234", "1,234,567", "-1,234.5", "1,5"])
+def test_the_advice_for_a_comma_in_a_number_never_changes_its_value(tmp_path, text):
+    """1,234 may be a thousand or a fraction: the advice names both ways, and not 1.234."""
+    (tmp_path / "a.csv").write_text(f'id,x\na,"{text}"\n')
+    said = f"line 2, column 'x': '{text}' is not a number; remove thousands separators (1234, not 1,234); write a"
+    found = refused(tmp_path / "a.csv", said, read_features, tmp_path / "a.csv", id_column="id")
+    assert text.replace(",", ".") not in found
+
+
+@pytest.mark.parametrize("head", ["", "id,x\na,1\n", 'id,x\na,"'])
+def test_a_line_that_would_fill_the_memory_is_refused(tmp_path, monkeypatch, head):
+    monkeypatch.setattr(table_module, "_LONGEST_LINE", 1000)
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress((head + "0," * 100_000).encode()))
+    line = head.count("\n") + 1
+    said = f"line {line} has more than 1,000 characters"
+    refused(tmp_path / "a.csv.gz", said, read_features, tmp_path / "a.csv.gz", id_column="id" if head else None)
+
+
+def test_a_long_cell_is_cut_in_the_message(tmp_path):
+    (tmp_path / "a.csv").write_text("x\n" + "w" * 5000 + "\n")
+    assert len(refused(tmp_path / "a.csv", "line 2", read_features, tmp_path / "a.csv")) < 300 + len(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("cells", "ids"),
+    [
+        (["12", "7", "0", "-3"], [12, 7, 0, -3]),
+        (["12", "007"], ["12", "007"]),
+        (["12", "+7"], ["12", "+7"]),
+        (["12", "-0"], ["12", "-0"]),
+        (["12", "7.0"], ["12", "7.0"]),
+        (["12", " 7"], ["12", " 7"]),
+        (["12", "1_0"], ["12", "1_0"]),
+        (["12", "٣"], ["12", "٣"]),
+        (["12", "9223372036854775807"], [12, 2**63 - 1]),
+        (["12", "9223372036854775808"], ["12", "9223372036854775808"]),
+        (["12", "9" * 5000], ["12", "9" * 5000]),
+        (["NA", "DE", "7"], ["NA", "DE", "7"]),
+        (['"a,b"', '"say ""a"""', '"a\r\nb"', "#c"], ["a,b", 'say "a"', "a\r\nb", "#c"]),
+    ],
+)
+@pytest.mark.parametrize("block", [1, 2, 1000])
+def test_ids_are_numbers_only_where_each_is_written_as_numbers_are(tmp_path, monkeypatch, cells, ids, block):
+    monkeypatch.setattr(files, "_BLOCK", block)
+    found = read(tmp_path, "x,id\n" + "".join(f"1,{cell}\n" for cell in cells)).ids.values
+    assert isinstance(found, list) == isinstance(ids[0], str)
+    assert list(found) == ids
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("name", ["a.csv", "a.CSV", "a.csv.gz", "a.tsv", "a.tsv.gz"])
+@pytest.mark.parametrize("last", ["", "\n", "\n\n\n"])
+def test_line_ends_endings_and_empty_last_lines_change_nothing(tmp_path, end, name, last):
+    text = "x,id,y\n1,b,2.5\n 3e-2 ,a,-4" + last
+    table = read(tmp_path, text.replace(",", "\t" if "tsv" in name else ",").replace("\n", end), name=name)
+    assert_array_equal(table.numbers, [[1, 2.5], [0.03, -4]])
+    assert table.ids.values == ["b", "a"]
+    assert table.columns == ["x", "y"]
+
+
+def test_rows_without_ids_keep_the_order_of_the_file(tmp_path):
+    table = read(tmp_path, "0,1\n5,6\n3,4\n", id_column=None)
+    assert table.ids is None
+    assert table.columns == ["0", "1"]
+    assert_array_equal(table.numbers, [[5, 6], [3, 4]])
+
+
+def test_columns_of_true_and_false_are_ones_and_zeros(tmp_path):
+    assert_array_equal(read(tmp_path, "id,x,y\na,True,1\nb,false,2\n").numbers, [[1, 1], [0, 2]])
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+names = st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda text: not text.isspace())
+
+
+@given(st.dictionaries(names, st.lists(finite, min_size=2, max_size=2), min_size=1, max_size=12), st.booleans())
+def test_any_ids_and_any_floats_come_back_to_the_last_bit(tmp_path_factory, rows, quoted):
+    text = io.StringIO()
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL)
+    writer.writerows([["x", "id", "y"], *([repr(x), name, repr(y)] for name, (x, y) in rows.items())])
+    path = tmp_path_factory.mktemp("any") / "a.csv"
+    path.write_bytes(text.getvalue().encode())
+    table = read_features(path, party="bank", id_column="id")
+    assert [str(name) for name in table.ids.values] == list(rows)
+    assert table.numbers.tobytes() == np.array(list(rows.values())).tobytes()
+
+
+cells = st.one_of(
+    finite.map(repr), st.sampled_from(["1e3", " 7 ", "\u00a01", "+.5", "1.", "nan", "inf", "0x1", "", "a"])
+)
+
+
+@given(st.lists(st.tuples(st.text("ab7 #'é", max_size=3), cells, cells), max_size=6), st.integers(1, 3))
+def test_the_quick_reader_gives_up_or_agrees_with_the_careful_one(tmp_path_factory, rows, block):
+    path = tmp_path_factory.mktemp("both") / "a.csv"
+    path.write_bytes("\n".join(["id,x,y", *map(",".join, rows)]).encode())
+    file = InputFile.named(path, "bank", TABLES)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "_BLOCK", block)
+        try:
+            quick = files._quick(file, Selection(["id"], ["x", "y"]), as_text=False)
+        except ValueError:
+            return
+    careful = files._careful(file, Selection(["id"], ["x", "y"]), as_text=False)
+    assert_array_equal(quick.keys["id"], careful.keys["id"])
+    assert_array_equal(quick.numbers, careful.numbers)
+    assert [quick.origin.place(row) for row in range(quick.n_rows)] == [
+        careful.origin.place(row) for row in range(careful.n_rows)
+    ]
+
+
+def test_plain_files_are_read_by_the_quick_reader(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_careful", None)
+    assert read(tmp_path, "id,x\na b,1\n#c,2\n").numbers.tolist() == [[1], [2]]
+
+
+@pytest.fixture(autouse=True)
+def _usual_umask():
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def test_what_is_written_is_there_and_nothing_else(tmp_path):
+    write_bytes(tmp_path / "a", b"one")
+    write_bytes(tmp_path / "a", b"two")
+    write_text(tmp_path / "b", "é\r\n")
+    assert (tmp_path / "a").read_bytes() == b"two"
+    assert (tmp_path / "b").read_bytes() == "é\r\n".encode()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "umask", "found"), [(0o644, 0o022, 0o644), (0o600, 0o022, 0o600), (0o644, 0o077, 0o600)]
+)
+def test_permissions_are_those_asked_for_less_the_umask(tmp_path, mode, umask, found):
+    (tmp_path / "key").write_bytes(b"before")
+    (tmp_path / "key").chmod(0o666)
+    os.umask(umask)
+    write_bytes(tmp_path / "key", b"secret", mode=mode)
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == found
+
+
+def test_a_private_file_is_never_readable_by_others_not_even_while_it_is_written(tmp_path, monkeypatch):
+    seen = []
+
+    def looking(handle):
+        seen.append(stat.S_IMODE(os.fstat(handle).st_mode))
+
+    monkeypatch.setattr(os, "fsync", looking)
+    write_bytes(tmp_path / "key", b"secret", mode=0o600)
+    assert seen[0] == 0o600
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch, step):
+    write_bytes(tmp_path / "a", b"before")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, step, full)
+    with pytest.raises(OSError, match="No space left"):
+        write_bytes(tmp_path / "a", b"after")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"before"
+
+
+def test_content_reaches_the_disk_before_the_name_does(tmp_path, monkeypatch):
+    steps = []
+    sync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: (steps.append("sync"), sync(handle)))
+    monkeypatch.setattr(os, "replace", lambda *names: (steps.append("name"), replace(*names)))
+    write_bytes(tmp_path / "a", b"x")
+    assert steps == ["sync", "name", "sync"]
+
+
+def test_a_name_as_long_as_the_disk_allows_can_be_written(tmp_path):
+    write_bytes(tmp_path / ("n" * 255), b"x")
+    assert (tmp_path / ("n" * 255)).read_bytes() == b"x"
+
+
+def test_a_missing_folder_is_an_error_of_the_system(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        write_bytes(tmp_path / "none" / "a", b"x")
+
+
+TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6).filter(lambda text: not text.isspace())
+WORDS = TEXT.map(lambda text: f"{text}x")  # a string of digits alone would come back from CSV as a number
+NUMBERS = st.integers(-(2**63) + 1, 2**63 - 1)
+
+
+@given(st.lists(WORDS, min_size=1, unique=True) | st.lists(NUMBERS, min_size=1, unique=True), st.data())
+@example(["a,b", 'a"b', "a\nb", "a\rb", "a\r\nb", " a ", "=1+1", "#a", "\ufeff"], None)
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_what_is_written_is_read_back_sorted_by_id(tmp_path_factory, form, ids, data):
+    labels = data.draw(st.lists(st.integers(0, 99), min_size=len(ids), max_size=len(ids))) if data else range(len(ids))
+    path = tmp_path_factory.mktemp("labels") / f"labels.{form}"
+    write_labels(path, NodeIds.of(ids, where=""), np.array(labels))
+    back = read_features(path, party="bank", id_column="id")
+    assert back.columns == ["cluster"]
+    found = list(zip(back.ids.values, back.numbers[:, 0], strict=True))
+    assert found == sorted(zip(ids, labels, strict=True))
+
+
+def test_the_csv_form_is_as_plain_as_can_be(tmp_path):
+    write_labels(tmp_path / "a.csv", NodeIds.of([12, 7], where=""), [0, 1])
+    assert (tmp_path / "a.csv").read_bytes() == b"id,cluster\n7,1\n12,0\n"
+    write_labels(tmp_path / "a.csv", None, [4, 0, 2])
+    assert (tmp_path / "a.csv").read_bytes() == b"id,cluster\n0,4\n1,0\n2,2\n"
+
+
+def test_confidences_are_a_third_column_with_four_digits_in_both_forms(tmp_path):
+    ids, sure = NodeIds.of(["b", "a"], where=""), np.array([1.0, 0.123456])
+    for form in ("csv", "parquet"):
+        write_labels(tmp_path / f"a.{form}", ids, [0, 1], confidence=sure)
+        back = read_features(tmp_path / f"a.{form}", party="bank", id_column="id")
+        assert back.columns == ["cluster", "confidence"]
+        assert back.numbers.tolist() == [[1.0, 0.1235], [0.0, 1.0]]
+    assert (tmp_path / "a.csv").read_bytes() == b"id,cluster,confidence\na,1,0.1235\nb,0,1.0000\n"
+    with pytest.raises(DataError, match="1 confidences for 2 labels"):
+        write_labels(tmp_path / "a.csv", ids, [0, 1], confidence=sure[:1])
+
+
+@pytest.mark.parametrize(("ids", "kind"), [(["7", "12"], "string"), ([7, 12], "int64")])
+def test_the_parquet_form_keeps_the_kind_of_the_ids(tmp_path, ids, kind):
+    write_labels(tmp_path / "a.parquet", NodeIds.of(ids, where=""), [0, 1])
+    schema = pq.read_schema(tmp_path / "a.parquet")
+    assert [(field.name, str(field.type)) for field in schema] == [("id", kind), ("cluster", "int64")]
+
+
+@pytest.mark.parametrize("name", ["labels", "labels.xlsx", "labels.npz", "labels.csv.gz"])
+def test_an_unknown_ending_is_refused_before_anything_runs(tmp_path, name):
+    for refusing in (check_labels_path, lambda path: write_labels(path, None, [0])):
+        with pytest.raises(ParameterError, match=r"ends in \.csv or \.parquet"):
+            refusing(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"), [([0], "1 labels for 2 ids"), ([0.5, 1], "whole numbers"), ([[0, 1]], "one column")]
+)
+def test_labels_that_do_not_fit_are_refused(tmp_path, labels, said):
+    with pytest.raises(DataError, match=said):
+        write_labels(tmp_path / "a.csv", NodeIds.of(["a", "b"], where=""), labels)
+    assert not list(tmp_path.iterdir())
