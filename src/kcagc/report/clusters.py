@@ -14,7 +14,7 @@ from kcagc.report.drawing import (
     signed_bar,
 )
 from kcagc.report.folder import RunFolder
-from kcagc.report.markup import Html, Part, figure, panel, section, table, tag
+from kcagc.report.markup import Html, Part, breakable, figure, panel, section, table, tag
 from kcagc.text import count, number, percent
 
 _SMALL, _LARGE = 0.2, 0.8  # effects that are usually called small and large
@@ -36,7 +36,7 @@ def sizes_section(run: RunFolder, ids: ElementIds) -> Html | None:
         confidence = ["–" if spread is None else f"{spread['mean']:.2f}"] if described else []
         rows.append([cluster_name(cluster), count(size), share, drawn, *confidence])
     header: list[Part] = ["Cluster", "Nodes", "Share", tag("span", "Size as a bar", class_="unseen")]
-    header += ["Mean confidence"] if described else []
+    header += ["Confidence"] if described else []
     caption = "New nodes by cluster" if run.predicts else "Nodes by cluster"
     sizes = panel(table(caption, header, rows, numeric=(1, 2, 4), class_="sizes", hidden_caption=True))
     spread = run.clusters.get("confidence")
@@ -100,7 +100,7 @@ def _features(described: dict[str, Any], largest: float) -> Html:
     rows = [
         tag(
             "li",
-            tag("span", one["feature"], class_="feature"),
+            tag("span", breakable(one["feature"]), class_="feature"),
             tag("span", f"{one['effect']:+.2f}", class_="effect", title="effect"),
             signed_bar(one["effect"], largest, cluster_class(cluster)),
             class_="weak" if abs(one["effect"]) < _SMALL else None,
@@ -131,5 +131,7 @@ def _feature_table(cluster: int, features: list[dict[str, Any]]) -> Html:
         means = [[percent(one["present"]), percent(one["present_outside"]), f"{one['lift']:.1f}×"] for one in features]
         lift = "Share inside divided by the share among all nodes"
         header = ["Column", "Effect", "Nodes with it inside", "outside", tag("span", "Lift", title=lift)]
-    rows = [[one["feature"], f"{one['effect']:+.2f}", *mean] for one, mean in zip(features, means, strict=True)]
+    rows = [
+        [breakable(one["feature"]), f"{one['effect']:+.2f}", *mean] for one, mean in zip(features, means, strict=True)
+    ]
     return table(caption, header, rows, numeric=(1, 2, 3, 4), hidden_caption=True)

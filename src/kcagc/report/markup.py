@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TypeAlias
 
 from kcagc.text import printable
 
-_VOID = {"meta", "link", "br", "hr", "col"}
+_VOID = {"meta", "link", "br", "hr", "col", "wbr"}
 _SHAPES = {"rect", "path", "line", "circle"}  # of SVG: closed at once if they have no content
 _SHADES = 9  # of heat tables, apart from none
+_WIDE = 12  # columns above which a heat table is printed small
 
 
 class Html(str):
@@ -31,6 +33,11 @@ def text_of(part: Part) -> Html:
     if isinstance(part, str | int):
         return Html(escape(printable(str(part), keep="\n"), quote=True))
     return Html("".join(text_of(one) for one in part))
+
+
+def breakable(name: str) -> Html:
+    """Return a long name that may be broken after its separators, so that no line break falls inside a word."""
+    return Html(re.sub(r"(?<=[_./:-])(?=\w)", "<wbr>", text_of(name)))
 
 
 def tag(name: str, /, *parts: Part, **attributes: str | float | bool | None) -> Html:
@@ -112,7 +119,7 @@ def heat_table(
         tag("tr", tag("th", name, scope="row"), [tag("td", text, class_=_shade(share)) for text, share in cells])
         for name, cells in rows
     ]
-    return _scrolled(caption, head, body, "heat", hidden_caption=True)
+    return _scrolled(caption, head, body, "heat wide" if len(columns) > _WIDE else "heat", hidden_caption=True)
 
 
 def _shade(share: float | None) -> str:

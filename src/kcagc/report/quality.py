@@ -144,11 +144,15 @@ def _known(known: dict[str, Any]) -> Html:
     for cluster, column in enumerate(zip(*counts, strict=True)):
         if sum(column):
             most = max(column)
-            majority.append(f"cluster {cluster}: {classes[column.index(most)]} ({percent(most / sum(column), 0)})")
-    caption = (
-        "Each row is a known class, each column a cluster. The most frequent class of each cluster, with its share of "
-        f"the cluster: {', '.join(majority)}."
-    )
+            text = f": {classes[column.index(most)]} ({percent(most / sum(column), 0)})"
+            majority.append(tag("li", cluster_name(cluster), text))
+    caption = [
+        tag(
+            "p",
+            "Each row is a class, each column a cluster. The most frequent class of each cluster and its share:",
+        ),
+        tag("ul", majority, class_="legend"),
+    ]
     return tag(
         "div",
         tag("h3", "Compared with known classes"),
