@@ -1,1 +1,1 @@
-"""How fast kcagc is: `python -m benchmarks NAME` measures, keeps the figures and renders docs/performance.md."""
+"""Benchmarks: `python -m benchmarks NAME` measures, stores the figures and renders docs/performance.md."""

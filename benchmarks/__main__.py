@@ -8,9 +8,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from benchmarks.catalogue import NAMES, benchmark
-from benchmarks.page import PAGE, render, section
-from benchmarks.provenance import QUICK, RESULTS, book
+from benchmarks.page import NAMES, PAGE, QUICK, RESULTS, benchmark, book, render, section
 from experiments.paper.experiment import Options
 from experiments.paper.running import run
 from kcagc.errors import KcagcError
@@ -18,12 +16,12 @@ from kcagc.errors import KcagcError
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="NAME...", required=True, type=click.Choice([*NAMES, "all", "page"]))
-@click.option("--datasets", default="", help="Only these, with commas between them.")
-@click.option("--quick", is_flag=True, help="A small form, kept apart from the real figures.")
-@click.option("--missing", is_flag=True, help="Only what is not there yet, to go on after an interruption.")
+@click.option("--datasets", default="", help="Only these datasets, separated by commas.")
+@click.option("--quick", is_flag=True, help="A small version, stored separately from the real figures.")
+@click.option("--missing", is_flag=True, help="Only missing figures, to continue after an interruption.")
 @click.option("--results", type=click.Path(path_type=Path), help="Another folder for the figures and the page.")
 def main(names: tuple[str, ...], datasets: str, quick: bool, missing: bool, results: Path | None) -> None:
-    """Measure, NAME by NAME or `all`, and print tables; `page` only renders what is there."""
+    """Run the benchmarks NAME, or `all`, and print tables; `page` renders the stored figures only."""
     console = Console(stderr=True)
     options = Options(tuple(one.strip() for one in datasets.split(",") if one.strip()), quick=quick)
     folder = results or (QUICK if quick else RESULTS)

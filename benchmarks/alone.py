@@ -1,6 +1,6 @@
-"""What is measured without any other role: centralised AGC, parties' local work, filter and projection by size.
+"""Measurements without other roles: centralised AGC, the local work of parties, filter and projection by size.
 
-Every function here runs in a process of its own, forked from one that has imported everything, and gives plain JSON.
+Every function runs in a separate process of a fork server and returns plain JSON.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from kcagc.protocol.parameters import RunSettings
 
 
 def call(asked: dict[str, Any]) -> int:
-    """Call one of the functions by its name, and write what it gives."""
+    """Call a function by its name and write its result."""
     function: Callable[..., Any] = globals()[asked["function"]]
     Path(asked["result"]).write_text(json.dumps(function(**asked["plan"])), encoding="utf-8")
     return 0
 
 
 def agc(name: str, scaling: str, seed: int) -> float:
-    """Give the seconds of centralised AGC on all columns pooled: filter, projection, k-means with ten starts."""
+    """Return the seconds of centralised AGC on all columns pooled: filter, projection, k-means with ten restarts."""
     data = load(name)
     model = AGC(n_clusters=data.n_classes, psi=order_of(name), scaling=scaling, random_state=seed)
     graph, warm = Graph(data.adjacency), min(100, data.n_nodes)
-    model.fit(data.features[:warm], adjacency=data.adjacency[:warm][:, :warm])  # libraries are loaded
+    model.fit(data.features[:warm], adjacency=data.adjacency[:warm][:, :warm])  # loads the libraries
     begin = time.perf_counter()
     model.fit(data.features, adjacency=graph)
     return time.perf_counter() - begin
 
 
 def local_work(name: str, n_parties: int, settings: dict[str, Any]) -> list[float]:
-    """Give the seconds of every party's local work, one party after the other with the machine to itself."""
+    """Return the seconds of every party's local work, one party after the other, alone on the machine."""
     data = load(name)
     graph = Graph(data.adjacency)
     return [_local(graph, table, n_parties, settings) for table in data.parties(n_parties)]
 
 
 def local_work_of_files(features: str, graph: str, n_parties: int, settings: dict[str, Any]) -> dict[str, float]:
-    """Give the seconds of one party's local work on data of its own files, and of reading them."""
+    """Return the seconds of one party's local work on its files, and of reading them."""
     begin = time.perf_counter()
     files = read_party(features, graph, party="alone")
     read = time.perf_counter() - begin
@@ -73,7 +73,7 @@ def _local(graph: Graph, table: Any, n_parties: int, settings: dict[str, Any]) -
 
 
 def write_tables(folder: str, n_nodes: int, degree: int, columns: int, n_parties: int, n_clusters: int) -> list[str]:
-    """Generate a graph and a table for each party, as the files that parties bring: Parquet and a sparse matrix."""
+    """Generate a graph and a table for each party, and write them as files: Parquet and a sparse matrix."""
     import pyarrow as arrow  # noqa: PLC0415 - an extra
     from pyarrow import parquet  # noqa: PLC0415
 
@@ -92,7 +92,7 @@ def write_tables(folder: str, n_nodes: int, degree: int, columns: int, n_parties
 
 
 def filter_time(features: str, graph: str, psi: int) -> float:
-    """Give the nanoseconds of the filter for each edge, column and step, on all cores."""
+    """Return the nanoseconds of the filter for each edge, column and step, on all cores."""
     files = read_party(features, graph, party="alone")
     gc.collect()
     begin = time.perf_counter()
@@ -102,7 +102,7 @@ def filter_time(features: str, graph: str, psi: int) -> float:
 
 
 def stages(n_nodes: int, degree: int, columns: int, n_clusters: int, psi: int, dtype: str) -> dict[str, Any]:
-    """Give the seconds and the memory of filter, projection and k-means on a generated graph, each by itself."""
+    """Return the seconds and the memory of filter, projection and k-means on a generated graph."""
     base = peak_bytes()
     seconds: dict[str, float] = {}
 
@@ -140,5 +140,5 @@ def stages(n_nodes: int, degree: int, columns: int, n_clusters: int, psi: int, d
 
 
 def peak_bytes() -> int:
-    """Give the largest resident size of this process so far."""
+    """Return the largest resident size of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,8 +1,8 @@
-"""Where the time of a run goes, role by role: local work, masks, encoding, journal, network, waiting."""
+"""The time of a run by role: local work, masks, encoding, journal, network, waiting."""
 
 from __future__ import annotations
 
-from benchmarks.harness import UNLIMITED, played, settings_of
+from benchmarks.harness import UNLIMITED, run_roles, settings_of
 from benchmarks.instruments import ORDER
 from benchmarks.shares import shares
 from experiments.paper.configurations import SHOWN, dataset
@@ -12,7 +12,7 @@ from experiments.paper.plots import Figures
 from experiments.paper.store import Book
 from experiments.paper.tables import table
 
-_PLAY = "benchmarks.instruments:play"
+_ROLE_FUNCTION = "benchmarks.instruments:run_role"
 _RUNS = (
     ("cora", "default", 2, "k"),
     ("cora", "paper", 2, "8k"),
@@ -26,7 +26,7 @@ _COLOURS = ("#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#CC79A7", "#999999", "#
 
 
 def cells(options: Options) -> list[Config]:
-    """Give some runs, small and large, with a coordinator and with a party that sums."""
+    """Return small and large runs, with a coordinator or a party as aggregator."""
     return [
         {"dataset": name, "configuration": one, "parties": parties, "local": local}
         for graph, one, parties, local in (_QUICK if options.quick else _RUNS)
@@ -35,11 +35,11 @@ def cells(options: Options) -> list[Config]:
 
 
 def compute(cell: Config) -> Result:
-    """Run once with clocks in every role, on links that count bytes, and once without to see what clocks cost."""
+    """Run once with clocks in every role, on links that count bytes, and once without clocks."""
     settings = settings_of(cell["configuration"], cell["dataset"], cell["local"])
     data, n_parties = dataset(cell["dataset"]), cell["parties"]
-    plain = figures_of(played(data, n_parties, settings, UNLIMITED))
-    runs = played(data, n_parties, settings, UNLIMITED, play=_PLAY)
+    plain = figures_of(run_roles(data, n_parties, settings, UNLIMITED))
+    runs = run_roles(data, n_parties, settings, UNLIMITED, function=_ROLE_FUNCTION)
     figures = figures_of(runs)
     found = shares(runs, *interval(runs))
     return {
@@ -54,17 +54,17 @@ def compute(cell: Config) -> Result:
 
 
 def render(book: Book, figures: Figures) -> str:
-    """Give a table for each run, and all as bars."""
+    """Return a table for each run, and all runs as bars."""
     records = book["breakdown"]
     parts = [
-        "Wall-clock time of the thread that steps a role, between all connected and labels everywhere, divided by what "
-        "it does: *local work* is filter, projection and local clusters; *joint work* distances, means, cells and "
-        "verdicts on sums; *masking* key streams, blinding, shuffles, fixed point, sealed boxes; *encoding* messages, "
-        "packing and digests; *journal* all of SQLite with its commits. While a role has nothing to do, a message of "
-        "its own or for it may be under way (*network*: frames, TLS, gRPC, sockets), or it is *waiting* for others to "
-        "compute. Roles share the cores of one machine, so that each of these contains waiting for a core. Parties "
-        "are averaged where there are more than two; bytes are both ways on the link, TLS "
-        "included; a role that listens has no link of its own.\n"
+        "Wall-clock time of the thread that steps a role, from the connection of all roles to the last labels. *Local "
+        "work* is filter, projection and local clusters. *Joint work* is distances, means, cells and comparisons of "
+        "sums. *Masking* is key streams, blinding, shuffles, fixed point and encryption. *Encoding* is messages, "
+        "packing and digests. *Journal* is SQLite with its commits. A role without work counts as *network* while a "
+        "message from it or to it is in transit (frames, TLS, gRPC, sockets), and as *waiting* while others compute. "
+        "All roles share the cores of one machine, so that every column contains waiting for a core. With more than "
+        "two parties, the table shows their mean. Bytes are both directions of the link, with TLS; a role that "
+        "listens has no link.\n"
     ]
     bars = []
     for config, result in _in_order(book):
@@ -104,14 +104,14 @@ def _in_order(book: Book) -> list[tuple[Config, Result]]:
 
 
 def _groups(result: Result) -> list[tuple[str, list[str]]]:
-    """Give the roles of a table: each by itself where there are few, else all parties but the one that sums."""
+    """Return the roles of a table: each role where there are few, else all parties except the aggregator."""
     names = list(result["shares"])
     aggregator = next(name for name in names if name not in result["bytes_on_wire"])
     others = [name for name in names if name != aggregator]
-    told = aggregator if aggregator == "coordinator" else f"{aggregator}, which sums"
+    title = aggregator if aggregator == "coordinator" else f"{aggregator}, aggregator"
     if len(others) <= 2:
-        return [*((name, [name]) for name in others), (told, [aggregator])]
-    return [(f"mean of {len(others)} parties", others), (told, [aggregator])]
+        return [*((name, [name]) for name in others), (title, [aggregator])]
+    return [(f"mean of {len(others)} parties", others), (title, [aggregator])]
 
 
 def _plot(bars: list[tuple[str, dict[str, float]]], figures: Figures) -> str:
@@ -128,7 +128,7 @@ def _plot(bars: list[tuple[str, dict[str, float]]], figures: Figures) -> str:
         axes.set(xlim=(0, 100), xlabel="per cent of the run")
         axes.grid(visible=False)
         axes.legend(ncols=len(ORDER) // 2, loc="lower center", bbox_to_anchor=(0.3, 1.0), fontsize=8)
-    return figures.shown("breakdown", "What every role does during a run, in per cent of its time.")
+    return figures.shown("breakdown", "The work of every role during a run, in per cent of its time.")
 
 
 BENCHMARK = Experiment("breakdown", "Where the time goes", cells, compute, render, alone=True)

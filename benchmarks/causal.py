@@ -1,10 +1,10 @@
-"""How many messages had to wait for one another, counted from who sent what after hearing what, without any clock.
+"""The number of messages that had to wait for each other, from the order of messages, without a clock.
 
-A message is as deep as the deepest that its sender had heard when it sent it, and one more. The depth of what a party
-has heard when it knows its labels is the number of one-way delays that no faster computer can avoid. The aggregator
-serves many groups at once: what it says to a group depends on what it heard from that group, not on all it ever heard.
-Connecting is not in it: each role's first message has depth one. A party knows its labels when it sends the receipt
-for them; that all have the same it knows when it has everybody's.
+The depth of a message is one more than the depth of the deepest message that its sender had received before. The depth
+at which a party knows its labels is the number of one-way delays that no faster computer can avoid. The aggregator
+serves many groups: a message to a group depends on what it received from that group only. Connecting does not count:
+the first message of each role has depth one. A party knows its labels when it sends the receipt for them. It knows that
+all parties have the same labels when it has received all receipts.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.paper.network.roles import Played
+from experiments.paper.network.roles import MeasuredRole
 
 ITERATIONS = ("margin", "lloyd")  # stages of sums that are iterations
-_RECEIPT = "boxes receipt"
+_RECEIPT = "encrypted receipt"
 _OWN = "own groups"
 
 
@@ -29,11 +29,11 @@ class Delays:
 
 
 class _Replayed:
-    """How deep one role is: a party as a whole, the aggregator for each group that it serves."""
+    """The depth of one role: of a party as a whole, of the aggregator for each group."""
 
-    def __init__(self, one: Played, *, aggregates: bool) -> None:
+    def __init__(self, one: MeasuredRole, *, aggregates: bool) -> None:
         self.party = one.labels is not None
-        self.events = [event for event in one.events if event[1] in ("sends", "hears", "labels")]
+        self.events = [event for event in one.events if event[1] in ("sends", "receives", "labels")]
         self.place = 0
         self.known: int | None = None
         self.confirmed: int | None = None
@@ -42,15 +42,15 @@ class _Replayed:
         self._depths: dict[str, int] = {}
 
     def depth_of(self, words: str) -> int:
-        """Give how deep it is in what a message is about."""
+        """Return the depth for the topic of a message."""
         return self._depths.get(self._topic(words), 0)
 
-    def hear(self, words: str, depth: int) -> None:
-        """Go deeper in what a message is about."""
+    def receive(self, words: str, depth: int) -> None:
+        """Raise the depth for the topic of a message."""
         self._depths[self._topic(words)] = max(self.depth_of(words), depth)
 
     def confirm(self) -> None:
-        """Note how deep all of it is."""
+        """Store the depth of all topics."""
         if self.party and self.confirmed is None:
             self.confirmed = max(self._depths.values(), default=0)
 
@@ -58,27 +58,29 @@ class _Replayed:
         if not self._aggregates:
             return ""
         about = topic_of(words)
-        return _OWN if about in self._groups else about  # a party that aggregates brings what it knows along
+        return _OWN if about in self._groups else about  # a party that aggregates also knows its own groups
 
 
-def delays(played: Sequence[Played]) -> Delays:
-    """Give the longest chains of messages, by replaying all roles, the aggregator last; each goes on while it can."""
-    roles = {one.name: _Replayed(one, aggregates=one is played[-1]) for one in played}
+def delays(roles: Sequence[MeasuredRole]) -> Delays:
+    """Return the longest chains of messages, by replaying all roles; the aggregator is the last of them."""
+    replayed = {one.name: _Replayed(one, aggregates=one is roles[-1]) for one in roles}
     sent: dict[tuple[str, str], list[int]] = {}
     heard: dict[tuple[str, str], int] = {}
-    while any([_goes_on(name, role, sent, heard) for name, role in roles.items()]):  # noqa: C419 - all take a turn
+    while any([_advance(name, role, sent, heard) for name, role in replayed.items()]):  # noqa: C419 - all take a turn
         pass
-    missing = [name for name, role in roles.items() if role.party and role.confirmed is None]
+    missing = [name for name, role in replayed.items() if role.party and role.confirmed is None]
     if missing:
-        raise RuntimeError(f"the moments of a run do not fit together: no labels for {', '.join(missing)}")
-    confirmed = max(role.confirmed for role in roles.values() if role.confirmed is not None)
-    return Delays(max((role.known for role in roles.values() if role.known is not None), default=confirmed), confirmed)
+        raise RuntimeError(f"the events of a run contradict each other: no labels for {', '.join(missing)}")
+    confirmed = max(role.confirmed for role in replayed.values() if role.confirmed is not None)
+    return Delays(
+        max((role.known for role in replayed.values() if role.known is not None), default=confirmed), confirmed
+    )
 
 
-def _goes_on(
+def _advance(
     name: str, role: _Replayed, sent: dict[tuple[str, str], list[int]], heard: dict[tuple[str, str], int]
 ) -> bool:
-    """Replay a role until it hears what nobody has sent yet; say whether it came any further."""
+    """Replay a role until a message that was not sent yet; return whether it advanced."""
     before = role.place
     for _, what, detail in role.events[before:]:
         if what == "sends":
@@ -86,13 +88,13 @@ def _goes_on(
             sent.setdefault((name, detail[0]), []).append(depth)
             if detail[1] == _RECEIPT and role.known is None:
                 role.known = depth
-        elif what == "hears":
+        elif what == "receives":
             way = (detail[0], name)
             number = heard.get(way, 0)
             if number >= len(sent.get(way, [])):
                 break
             heard[way] = number + 1
-            role.hear(detail[1], sent[way][number] + 1)
+            role.receive(detail[1], sent[way][number] + 1)
         else:
             role.confirm()
         role.place += 1
@@ -100,21 +102,21 @@ def _goes_on(
 
 
 def topic_of(words: str) -> str:
-    """Say what a message is about: the group that it belongs to, or an exchange of all parties."""
+    """Return the topic of a message: its group, or an exchange of all parties."""
     kind, *rest = words.split(" ")
     if kind in ("encrypted", "relayed"):
         return " ".join(rest).removeprefix("labels ")
-    behind = {"masked": 2, "answer": 1, "choice": 1, "finished": 0}  # words after the group's name
+    behind = {"masked": 2, "answer": 1, "choice": 1, "finished": 0}  # words after the name of the group
     return " ".join(rest[: len(rest) - behind[kind]]) if kind in behind else ""
 
 
-def iterations(played: Sequence[Played]) -> dict[int, int]:
-    """Give for each layer of the tree the most iterations of a merge (the 1/9 step is one), from the vectors sent."""
+def iterations(roles: Sequence[MeasuredRole]) -> dict[int, int]:
+    """Return the largest number of iterations of a merge for each layer (the margin step counts as one)."""
     layer_of: dict[str, int] = {}
-    for one in played:
+    for one in roles:
         layer_of |= {merge["group"]: merge["layer"] for merge in one.summary.get("merges", [])}
     sums: dict[str, set[int]] = {group: set() for group in layer_of}
-    for one in played:
+    for one in roles:
         for group, stage, number in _vectors(one):
             if stage in ITERATIONS:
                 sums.setdefault(group, set()).add(number)
@@ -125,8 +127,8 @@ def iterations(played: Sequence[Played]) -> dict[int, int]:
     return most
 
 
-def _vectors(one: Played) -> list[tuple[str, str, int]]:
-    """Give group, stage and number of every vector that a role sent."""
+def _vectors(one: MeasuredRole) -> list[tuple[str, str, int]]:
+    """Return group, stage and number of every vector that a role sent."""
     return [found for _, what, detail in one.events if what == "sends" and (found := _vector(detail))]
 
 
@@ -138,5 +140,5 @@ def _vector(detail: Any) -> tuple[str, str, int] | None:
 
 
 def allowed(by_layer: dict[int, int]) -> int:
-    """Give the most delays that are wanted: four, and two for each iteration, in every layer of the tree."""
+    """Return the target for delays: four, and two for each iteration, in every layer of the tree."""
     return sum(4 + 2 * count for count in by_layer.values())

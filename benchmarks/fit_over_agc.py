@@ -1,12 +1,12 @@
-"""What collaboration costs: a fit between processes over TLS, divided by the same computation with all data pooled."""
+"""The cost of collaboration: a fit between processes over TLS, divided by the same computation on pooled data."""
 
 from __future__ import annotations
 
 from statistics import median
 from typing import Any
 
-from benchmarks.harness import CONFIGURATIONS, alone, medians, played, settings_of, turns
-from benchmarks.targets import Target, targets_table
+from benchmarks.harness import CONFIGURATIONS, alone, medians, run_roles, settings_of, turns
+from benchmarks.presentation import Target, targets_table
 from experiments.paper.configurations import SHOWN, dataset
 from experiments.paper.experiment import PUBLIC, Config, Experiment, Options, Result
 from experiments.paper.network.measure import common_labels, figures_of, parties_of
@@ -18,12 +18,12 @@ from kcagc.metrics import accuracy
 LIMIT = 2.0
 _SHAPES = ((2, "k"), (2, "8k"), (16, "k"), (16, "8k"))
 _SCALING = {"default": "unit", "paper": "U"}
-_BESIDE = {(2, "k"): "centralised AGC", (2, "8k"): "the slower party's local work"}
+_DIVISOR = {(2, "k"): "centralised AGC", (2, "8k"): "the slower party's local work"}
 _SUM = "the sum of all local work"
 
 
 def cells(options: Options) -> list[Config]:
-    """Give every public graph, in both configurations, for two and for sixteen parties."""
+    """Return every public graph, in both configurations, for two and for sixteen parties."""
     return [
         {"dataset": name, "configuration": one, "parties": parties, "local": local, "turns": 2 if options.quick else 5}
         for name in (options.pick(*PUBLIC) if options.datasets or not options.quick else ("cora",))
@@ -33,14 +33,14 @@ def cells(options: Options) -> list[Config]:
 
 
 def compute(cell: Config) -> Result:
-    """Take turns: a collaborative fit, centralised AGC, every party's local work alone."""
+    """Measure in turns: a collaborative fit, centralised AGC, the local work of each party alone."""
     name, n_parties = cell["dataset"], cell["parties"]
     data = dataset(name)
     settings = settings_of(cell["configuration"], name, cell["local"])
     last: dict[str, Any] = {}
 
     def turn() -> dict[str, float]:
-        runs = played(data, n_parties, settings)
+        runs = run_roles(data, n_parties, settings)
         last.update(figures_of(runs), labels=common_labels(parties_of(runs)))
         pooled = alone("agc", name=name, scaling=_SCALING[cell["configuration"]], seed=0)
         local = alone("local_work", all_cores=False, name=name, n_parties=n_parties, settings=settings)
@@ -62,18 +62,18 @@ def compute(cell: Config) -> Result:
 
 
 def _ratio(found: dict[str, list[float]], below: str) -> float:
-    """Give the middle of the ratios of each turn."""
+    """Return the median of the ratios of all turns."""
     return round(median(fit / other for fit, other in zip(found["fit"], found[below], strict=True)), 3)
 
 
 def beside(config: Config) -> tuple[str, str]:
-    """Say what a cell is divided by: the name of its ratio, and words."""
-    words = _BESIDE.get((config["parties"], config["local"]), _SUM)
+    """Return the divisor of a cell: the name of its ratio, and a description."""
+    words = _DIVISOR.get((config["parties"], config["local"]), _SUM)
     return {_SUM: "sum", "centralised AGC": "agc"}.get(words, "slower"), words
 
 
 def worst(records: Records, configuration: str) -> list[Target]:
-    """Give the largest ratio of each shape."""
+    """Return the largest ratio of each shape."""
     found: dict[str, tuple[float, str]] = {}
     for config, result in _in_order(records):
         if config["configuration"] == configuration:
@@ -85,15 +85,15 @@ def worst(records: Records, configuration: str) -> list[Target]:
 
 
 def render(book: Book, figures: Figures) -> str:
-    """Give the targets, and every cell."""
+    """Return the targets, and every cell."""
     records = book["fit-over-agc"]
     return (
-        "Seconds from the moment all roles are connected until every party has the labels, all roles as processes with "
-        "mutual TLS and a journal on this machine, against centralised AGC on the pooled columns (same filter, same "
-        "scaling of the projection, k-means with ten starts; all cores) and against the parties' own local work, each "
-        "party alone on the machine. Medians of turns that take one of each; ratios, to the column in brackets, are "
-        "medians of the turns' ratios. "
-        "MB sent and held are those of the role that sends and holds most.\n\n"
+        "Seconds from the connection of all roles until every party has the labels, with all roles as processes with "
+        "mutual TLS and a journal on this machine. The divisors are centralised AGC on the pooled columns (same "
+        "filter, same scaling of the projection, k-means with ten restarts, all cores) and the local work of the "
+        "parties, each alone on the machine. Each turn measures all of them once; the table shows medians over turns, "
+        "and the ratio to the column in brackets is the median of the ratios of the turns. MB sent and held are those "
+        "of the role with the most.\n\n"
         + targets_table(target for one in CONFIGURATIONS for target in worst(records, one))
         + "\n"
         + table(_HEADER, [_row(config, result) for config, result in _in_order(records)], left=3)
@@ -122,7 +122,7 @@ def _row(config: Config, result: Result) -> list[str]:
 
 
 def _in_order(records: Records) -> list[tuple[Config, Result]]:
-    """Give cells by parties, k̂, graph as in the paper, and configuration."""
+    """Return cells by parties, k̂, graph as in the paper, and configuration."""
     names = records.values("dataset")
     return sorted(
         records.all(),
@@ -158,10 +158,10 @@ def _plot(records: Records, figures: Figures) -> str:
         axes.set_axisbelow(True)
         axes.set(ylabel="times as long", ylim=(0, 1.25 * max(axes.get_ylim()[1], LIMIT)))
         axes.legend(ncols=len(names) + 2, loc="upper left", fontsize=9)
-    words = "How many times as long a collaborative fit takes: as centralised AGC (L=2, k̂=k), as the slower party's "
-    return figures.shown("fit-over-agc", words + "local work (L=2, k̂=8k), as the sum of all local work (L=16).")
+    words = "Time of a collaborative fit divided by centralised AGC (L=2, k̂=k), by the slower party's "
+    return figures.shown("fit-over-agc", words + "local work (L=2, k̂=8k), or by the sum of all local work (L=16).")
 
 
 BENCHMARK = Experiment(
-    "fit-over-agc", "A collaborative fit beside the pooled computation", cells, compute, render, alone=True
+    "fit-over-agc", "A collaborative fit compared with the pooled computation", cells, compute, render, alone=True
 )

@@ -1,4 +1,4 @@
-"""Runs to be measured: all roles as processes with mutual TLS, or one computation alone in a process of its own."""
+"""Measured runs: all roles as processes with mutual TLS, or one computation alone in a separate process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from experiments.paper.configurations import dataset, order_of
 from experiments.paper.network.fork_server import ForkServer
 from experiments.paper.network.measure import default_settings, paper_settings
 from experiments.paper.network.relay import Network
-from experiments.paper.network.roles import PLAY, Files, Played, Roles, warmed
+from experiments.paper.network.roles import ROLE_FUNCTION, Files, MeasuredRole, MeasuredRun, warmed
 from kcagc.datasets.dataset import Dataset
 
 CONFIGURATIONS = ("default", "paper")
@@ -26,27 +26,29 @@ _ALONE = "benchmarks.alone"
 
 
 def settings_of(configuration: str, name: str, local: int | str, **changes: Any) -> dict[str, Any]:
-    """Give the settings of a configuration for a public graph."""
+    """Return the settings of a configuration for a public graph."""
     data = dataset(name)
     chosen = paper_settings(data.n_classes, local) if configuration == "paper" else default_settings(local)
     return chosen | {"n_clusters": data.n_classes, "psi": order_of(name), "random_state": 0} | changes
 
 
-def played(
+def run_roles(
     data: Dataset | Sequence[Files],
     n_parties: int,
     settings: dict[str, Any],
     network: Network | None = None,
     *,
-    play: str = PLAY,
-) -> list[Played]:
-    """Run all roles to the end; give what each left."""
+    function: str = ROLE_FUNCTION,
+) -> list[MeasuredRole]:
+    """Run all roles to the end and return the result of each."""
     with tempfile.TemporaryDirectory() as folder:
-        return Roles(Path(folder), data, n_parties, settings, play=play).run(_fork_server(), network, _PATIENCE)
+        return MeasuredRun(Path(folder), data, n_parties, settings, function=function).run(
+            _fork_server(), network, _PATIENCE
+        )
 
 
 def alone(function: str, *, all_cores: bool = True, **plan: Any) -> Any:
-    """Call a function of `benchmarks.alone` in a process of its own, with or without threads for its mathematics."""
+    """Call a function of `benchmarks.alone` in a separate process, with one or all threads for linear algebra."""
     fork_server = _server_with_all_cores() if all_cores else _fork_server()
     with tempfile.TemporaryDirectory() as folder:
         result, log = Path(folder) / "result.json", Path(folder) / "log"
@@ -61,9 +63,9 @@ def alone(function: str, *, all_cores: bool = True, **plan: Any) -> Any:
 
 
 def turns(measure: Callable[[], dict[str, float]], *, least: int, most: int, seconds: float) -> dict[str, list[float]]:
-    """Take turns of all figures that belong together, so that what slows the machine slows all; give every figure.
+    """Measure figures that belong together in turns, so that a slow moment of the machine affects all of them.
 
-    At least `least` turns, then more up to `most` while fewer than `seconds` have passed.
+    There are at least `least` turns, and up to `most` while fewer than `seconds` have passed.
     """
     found: dict[str, list[float]] = {}
     begin = time.monotonic()
@@ -76,22 +78,22 @@ def turns(measure: Callable[[], dict[str, float]], *, least: int, most: int, sec
 
 
 def medians(found: dict[str, list[float]]) -> dict[str, float]:
-    """Give the middle of each."""
+    """Return the median of each figure."""
     return {name: round(median(values), 4) for name, values in found.items()}
 
 
 @lru_cache(maxsize=1)
 def _fork_server() -> ForkServer:
-    """Give the process that roles are forked from: one thread each, and imports are paid once."""
-    return _kept(warmed(_ALONE, "benchmarks.instruments"))
+    """Return the fork server for roles, with one thread each."""
+    return _closed_at_exit(warmed(_ALONE, "benchmarks.instruments"))
 
 
 @lru_cache(maxsize=1)
 def _server_with_all_cores() -> ForkServer:
-    """Give the process for what runs alone, and may use every core."""
-    return _kept(ForkServer(_ALONE, "sklearn.cluster"))
+    """Return the fork server for computations that may use every core."""
+    return _closed_at_exit(ForkServer(_ALONE, "sklearn.cluster"))
 
 
-def _kept(server: ForkServer) -> ForkServer:
+def _closed_at_exit(server: ForkServer) -> ForkServer:
     atexit.register(server.__exit__, None, None, None)
     return server

@@ -1,7 +1,7 @@
-"""What a role's process is fitted with to see where its time goes: a stopwatch, and a clock for each kind of work.
+"""A stopwatch and a clock for each kind of work, installed in the process of a role to see where its time goes.
 
-Every function of a module is timed under the kind of work that the module is for; what a function spends in another of
-these counts for the inner one only. The thread that steps the role is watched, and when it has something to do at all.
+Every function of a module counts for the kind of work of that module. Time in a nested call counts for the inner
+function only. The clock watches the thread that steps the role, and the times at which it has work.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
-from experiments.paper.network.stopwatch import Stopwatch, play_under
+from experiments.paper.network.stopwatch import Stopwatch, run_installed
 
-# The first that fits counts; a name may be a package or a module.
+# The first match counts; a name may be a package or a module.
 KINDS = {
     "kcagc.secagg": "masking",
     "kcagc.protocol.secure_sum": "masking",
     "kcagc.protocol.packing": "encoding",
     "kcagc.protocol.messages": "encoding",
     "kcagc.protocol.arrays": "encoding",
-    "kcagc.runtime.peer_queue": "encoding",  # digests of what arrives
+    "kcagc.runtime.peer_queue": "encoding",  # digests of received messages
     "kcagc.runtime.journal": "journal",
     "kcagc.protocol.cells": "joint work",
     "kcagc.protocol.seeds": "joint work",
@@ -39,17 +39,17 @@ _MARK = "_kind_of_work"
 
 
 class Clock:
-    """How long the thread that steps the role did what."""
+    """The time of each kind of work of the thread that steps the role."""
 
     def __init__(self, watch: Stopwatch) -> None:
         self._watch = watch
-        self._thread = 0  # the one that is at work for the role now
+        self._thread = 0  # the thread that currently works for the role
         self._spent: dict[str, float] = {}
         self._doing: list[str] = []
         self._since = 0.0
 
     def install(self) -> None:
-        """Time every function of the modules above wherever it is known by name, and every step."""
+        """Replace every function of these modules, wherever it is imported, by a timed one; time every step."""
         from kcagc.runtime.worker import Worker  # noqa: PLC0415 - only in the process of a role
 
         replaced = {}
@@ -81,12 +81,12 @@ class Clock:
         return timed
 
     def _turn(self, kind: str) -> None:
-        """Begin a kind of work within another, or end the innermost."""
+        """Start a kind of work within another, or end the innermost."""
         now = time.monotonic()
         self._spent[self._doing[-1]] = self._spent.get(self._doing[-1], 0.0) + now - self._since
         self._since = now
         if kind:
-            # All that a party's local work calls is local work.
+            # Everything that local work calls is local work.
             self._doing.append("local work" if self._doing[-1] == "local work" else kind)
         else:
             self._doing.pop()
@@ -96,13 +96,13 @@ class Clock:
         async def noted(worker: Any, function: Callable[..., Any], *values: Any) -> Any:
             def step() -> Any:
                 self._thread, self._spent, self._doing = threading.get_ident(), {}, ["other work"]
-                begun = self._since = time.monotonic()
+                start_time = self._since = time.monotonic()
                 try:
                     return function(*values)
                 finally:
                     now = time.monotonic()
                     self._spent["other work"] = self._spent.get("other work", 0.0) + now - self._since
-                    self._watch.note("step", [begun, now, dict(self._spent)])
+                    self._watch.note("step", [start_time, now, dict(self._spent)])
 
             return await call(worker, step)
 
@@ -121,7 +121,7 @@ def _modules() -> Iterator[tuple[str, Any]]:
 
 
 def _functions(module: Any) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
-    """Give every plain function that a module defines, and those of its classes; not coroutines and generators."""
+    """Return every plain function that a module defines, and those of its classes; not coroutines and generators."""
     for name, value in list(vars(module).items()):
         if inspect.isclass(value) and value.__module__ == module.__name__:
             for inner, method in list(vars(value).items()):
@@ -143,11 +143,11 @@ def _set_method(holder: type, name: str, timed: Callable[..., Any]) -> None:
     setattr(holder, name, kind(timed) if kind else timed)
 
 
-def play(plan: dict[str, Any]) -> int:
-    """Be a role under the stopwatch and the clock, to its end; give the exit code."""
-    from kcagc.deploy import run as _  # noqa: F401, PLC0415 - all of a role is there to be fitted
+def run_role(plan: dict[str, Any]) -> int:
+    """Run a role with stopwatch and clock; return its exit code."""
+    from kcagc.deploy import run as _  # noqa: F401, PLC0415 - imports all modules of a role
 
     watch = Stopwatch()
-    Clock(watch).install()  # first, so that the stopwatch wraps what is clocked
+    Clock(watch).install()  # first, so that the stopwatch wraps clocked functions
     watch.install()
-    return play_under(watch, plan)
+    return run_installed(watch, plan)

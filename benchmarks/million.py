@@ -1,4 +1,4 @@
-"""A million nodes and ten million edges between three parties and a coordinator, and the sizes on the way there."""
+"""Up to a million nodes and ten million edges between three parties and a coordinator."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.axes import against_nodes
-from benchmarks.harness import alone, played
-from benchmarks.targets import Target, targets_table
+from benchmarks.harness import alone, run_roles
+from benchmarks.presentation import Target, against_nodes, targets_table
 from experiments.paper.experiment import Config, Experiment, Options, Result
 from experiments.paper.network.measure import common_labels, figures_of, merges_of, parties_of
-from experiments.paper.network.roles import Files, Played
+from experiments.paper.network.roles import Files, MeasuredRole
 from experiments.paper.plots import COLOURS, MARKERS, Figures
 from experiments.paper.store import Book
 from experiments.paper.tables import table
@@ -22,11 +21,11 @@ from kcagc.metrics import accuracy
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 N_PARTIES, DEGREE, COLUMNS, CLUSTERS, LOCAL, ORDER, STARTS = 3, 20, 64, 16, 32, 5, 10
 MOST_HELD, MOST_TIMES, MOST_FILTER, MOST_GROWTH = 4.0, 1.5, 3.0, 1.15
-_WORD, _FRAME = 8, 512  # bytes of a value, and of what a message has around its values
+_WORD, _FRAME = 8, 512  # bytes of a value, and of a message without its values
 
 
 def cells(options: Options) -> list[Config]:
-    """Give every size."""
+    """Return every size."""
     return [
         {"nodes": nodes, "degree": DEGREE, "columns": COLUMNS, "clusters": CLUSTERS, "local": LOCAL, "psi": ORDER}
         for nodes in options.thinned((10_000, 20_000, 50_000), SIZES)
@@ -53,7 +52,7 @@ def compute(cell: Config) -> Result:
             n_clusters=cell["clusters"],
         )
         graph = str(Path(folder) / "graph.npz")
-        runs = played([Files(one, graph) for one in tables], N_PARTIES, settings)
+        runs = run_roles([Files(one, graph) for one in tables], N_PARTIES, settings)
         local = [
             alone(
                 "local_work_of_files",
@@ -76,7 +75,7 @@ def compute(cell: Config) -> Result:
     }
 
 
-def _figures(runs: list[Played], truth: np.ndarray, settings: dict[str, Any]) -> Result:
+def _figures(runs: list[MeasuredRole], truth: np.ndarray, settings: dict[str, Any]) -> Result:
     figures, parties = figures_of(runs), parties_of(runs)
     (merge,) = merges_of(parties).values()
     sent = max(bytes_after_labels(one) for one in parties)
@@ -100,20 +99,20 @@ def _figures(runs: list[Played], truth: np.ndarray, settings: dict[str, Any]) ->
     }
 
 
-def bytes_after_labels(one: Played) -> int:
-    """Give how much a party sent after its cluster numbers."""
+def bytes_after_labels(one: MeasuredRole) -> int:
+    """Return the bytes that a party sent after its local labels."""
     sent = [detail for _, what, detail in one.events if what == "sends"]
     last = max(place for place, (_, words, _) in enumerate(sent) if "labels" in words.split(" "))
     return sum(size for _, _, size in sent[last + 1 :])
 
 
 def most_bytes(cells_: int, k: int, rounds: int) -> int:
-    """Give the most that a party may send after its labels: every start's distances in every round, and no more."""
+    """Return the largest number of bytes after the local labels: the distances of every restart in every round."""
     return (rounds + 2) * (_WORD * STARTS * cells_ * k + _FRAME)
 
 
 def render(book: Book, figures: Figures) -> str:
-    """Give the targets, every size, and how time and memory grow."""
+    """Return the targets, every size, and how time and memory grow."""
     found = sorted(((config["nodes"], result) for config, result in book["million"].all()), key=lambda one: one[0])
     rows = [
         [
@@ -139,11 +138,11 @@ def render(book: Book, figures: Figures) -> str:
     header += ["GiB coordinator", "cells", "rounds", "MB sent", "MB after labels", "filter, ns", "accuracy, %"]
     return (
         f"Three parties with {COLUMNS} columns each and a coordinator, as processes over TLS on this machine; average "
-        f"degree {DEGREE}, k={CLUSTERS}, k̂={LOCAL}, ψ={ORDER}, {STARTS} starts, the default configuration. Every "
-        "party reads its own Parquet table and the graph before the time begins. The ratio is the fit divided by the "
-        "sum of the three local computations, each alone on the machine in the same run; *in the run* is what they "
-        "took beside each other. Filter: nanoseconds for each edge, column and step. What a party sends after its "
-        "cluster numbers is asserted to be at most 8 bytes for each start, cell, cluster and round: it knows nothing "
+        f"degree {DEGREE}, k={CLUSTERS}, k̂={LOCAL}, ψ={ORDER}, {STARTS} restarts, the default configuration. Each "
+        "party reads its Parquet table and the graph before the measured time. The ratio is the fit divided by the sum "
+        "of the three local computations, each alone on the machine in the same run; *in the run* is their time while "
+        "all run together. Filter: nanoseconds for each edge, column and step. The benchmark checks that a party sends "
+        "at most 8 bytes for each restart, cell, cluster and round after its local labels: the size does not depend "
         "of nodes.\n\n"
         + targets_table(targets(found))
         + "\n"
@@ -154,7 +153,7 @@ def render(book: Book, figures: Figures) -> str:
 
 
 def targets(found: list[tuple[int, Result]]) -> list[Target]:
-    """Give what is wanted of the largest size, and of how things grow towards it."""
+    """Return the targets for the largest size and for the growth towards it."""
     by_size = dict(found)
     nodes, largest = found[-1]
     wanted = [
@@ -170,7 +169,7 @@ def targets(found: list[tuple[int, Result]]) -> list[Target]:
         )
         wanted.append(
             Target(
-                f"memory for each further node, to {nodes:,} ÷ to {between[0]:,}, where linear is 1",
+                f"memory for each additional node, to {nodes:,} ÷ to {between[0]:,}, where linear is 1",
                 _growth(between, found[-1]) / _growth(before, between),
                 MOST_GROWTH,
                 "×",
@@ -184,7 +183,7 @@ def _growth(small: tuple[int, Result], large: tuple[int, Result]) -> float:
 
 
 def _held(result: Result) -> float:
-    """Give the most that a party held, in GiB."""
+    """Return the peak memory of a party, in GiB."""
     return max(held for name, held in result["peak_megabytes"].items() if name != "coordinator") * 1e6 / 2**30
 
 

@@ -1,10 +1,9 @@
-"""What one party's local work costs by stage: filter, projection, k-means on graphs of up to a million nodes."""
+"""The local work of one party by stage: filter, projection, k-means on graphs of up to a million nodes."""
 
 from __future__ import annotations
 
-from benchmarks.axes import against_nodes
 from benchmarks.harness import alone
-from benchmarks.targets import Target, targets_table
+from benchmarks.presentation import Target, against_nodes, targets_table
 from experiments.paper.experiment import Config, Experiment, Options, Result
 from experiments.paper.plots import COLOURS, MARKERS, Figures
 from experiments.paper.store import Book
@@ -17,7 +16,7 @@ GIB = 2**30
 
 
 def cells(options: Options) -> list[Config]:
-    """Give every size in float64, and the largest in float32."""
+    """Return every size in float64, and the largest in float32."""
     sizes = options.thinned((2_000, 10_000), SIZES)
     return [
         {"nodes": nodes, "dtype": dtype, "degree": DEGREE, "columns": COLUMNS, "clusters": CLUSTERS, "psi": ORDER}
@@ -40,7 +39,7 @@ def compute(cell: Config) -> Result:
 
 
 def render(book: Book, figures: Figures) -> str:
-    """Give every size, and how time and memory grow."""
+    """Return every size, and how time and memory grow."""
     found = sorted(
         ((config["nodes"], config["dtype"], result) for config, result in book["scaling"].all()),
         key=lambda one: (one[1] != "float64", one[0]),
@@ -67,9 +66,9 @@ def render(book: Book, figures: Figures) -> str:
         wanted.append(Target(words, after["filter_ns"] / before["filter_ns"], 3.0, "×"))
     return (
         f"One process on all cores: {COLUMNS} dense columns, average degree {DEGREE}, ψ={ORDER}, projection and "
-        f"k-means with ten starts for {CLUSTERS} clusters, on generated graphs, each stage by itself with its whole "
-        "result (a party's run computes no more of it than it needs). Filter in nanoseconds for each edge, column "
-        "and step.\n\n"
+        f"k-means with ten restarts for {CLUSTERS} clusters, on generated graphs. Each stage computes its complete "
+        "result (a run of a party computes only what it needs). Filter in nanoseconds for each edge, column and "
+        "step.\n\n"
         + (targets_table(wanted) + "\n" if wanted else "")
         + table([*header, "accuracy, %"], rows, left=1)
         + "\n"

@@ -1,35 +1,35 @@
-"""How a role's time divides: what it did while it worked, and whether a message was under way while it did not."""
+"""The division of a role's time: kinds of work while it works, network or waiting while it does not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from benchmarks.instruments import ORDER
-from experiments.paper.network.roles import Played
+from experiments.paper.network.roles import MeasuredRole
 
 Interval = tuple[float, float]
 
 
-def shares(played: Sequence[Played], begun: float, ended: float) -> dict[str, dict[str, float]]:
-    """Give for each role the seconds of every kind between two moments; they add up to the time between them.
+def shares(roles: Sequence[MeasuredRole], start_time: float, ended: float) -> dict[str, dict[str, float]]:
+    """Return for each role the seconds of every kind between two moments; they add up to the time between both.
 
-    While a role has nothing to do, that is network if a message of its own or for it is under way (from the moment it
-    is handed to the link until all of it has come, with frames, TLS and gRPC), and waiting if not.
+    A role without work counts as network while a message from it or to it is in transit (from the handover to the
+    connection until it has arrived completely, with frames, TLS and gRPC), and as waiting otherwise.
     """
-    flights = _flights(played)
+    flights = _flights(roles)
     result = {}
-    for one in played:
+    for one in roles:
         spent = dict.fromkeys(ORDER, 0.0)
         busy = []
         for _, what, detail in one.events:
             if what == "step":
                 begin, end, kinds = detail
-                inside = max(min(end, ended) - max(begin, begun), 0.0)
+                inside = max(min(end, ended) - max(begin, start_time), 0.0)
                 if inside > 0:
-                    busy.append((max(begin, begun), min(end, ended)))
+                    busy.append((max(begin, start_time), min(end, ended)))
                     for kind, seconds in kinds.items():
                         spent[kind] += seconds * inside / (end - begin)
-        idle = _gaps(sorted(busy), begun, ended)
+        idle = _gaps(sorted(busy), start_time, ended)
         under_way = _joined(flight for name, flight in flights if name == one.name)
         spent["network"] = _overlap(idle, under_way)
         spent["waiting"] = sum(end - begin for begin, end in idle) - spent["network"]
@@ -37,11 +37,11 @@ def shares(played: Sequence[Played], begun: float, ended: float) -> dict[str, di
     return result
 
 
-def _flights(played: Sequence[Played]) -> list[tuple[str, Interval]]:
-    """Give every message's time under way, once for its sender and once for its receiver."""
+def _flights(roles: Sequence[MeasuredRole]) -> list[tuple[str, Interval]]:
+    """Return the transit of every message, once for its sender and once for its receiver."""
     left: dict[tuple[str, str], list[float]] = {}
     came: dict[tuple[str, str], list[float]] = {}
-    for one in played:
+    for one in roles:
         for at, what, detail in one.events:
             if what == "sends":
                 left.setdefault((one.name, detail[0]), []).append(at)
@@ -49,14 +49,14 @@ def _flights(played: Sequence[Played]) -> list[tuple[str, Interval]]:
                 came.setdefault((detail, one.name), []).append(at)
     found = []
     for (sender, receiver), moments in left.items():
-        # The last words of a run may never come.
+        # The last messages of a run may never arrive.
         for begin, end in zip(moments, came.get((sender, receiver), []), strict=False):
             found += [(sender, (begin, end)), (receiver, (begin, end))]
     return found
 
 
 def _joined(intervals: Iterable[Interval]) -> list[Interval]:
-    """Give intervals without overlaps that cover the same."""
+    """Return the union of intervals, without overlaps."""
     result: list[Interval] = []
     for begin, end in sorted(intervals):
         if result and begin <= result[-1][1]:
@@ -66,9 +66,9 @@ def _joined(intervals: Iterable[Interval]) -> list[Interval]:
     return result
 
 
-def _gaps(busy: list[Interval], begun: float, ended: float) -> list[Interval]:
-    """Give what lies between intervals that may overlap."""
-    found, at = [], begun
+def _gaps(busy: list[Interval], start_time: float, ended: float) -> list[Interval]:
+    """Return the gaps between intervals that may overlap."""
+    found, at = [], start_time
     for begin, end in _joined(busy):
         if begin > at:
             found.append((at, begin))

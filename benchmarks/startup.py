@@ -1,4 +1,4 @@
-"""How soon a command answers: processes that start from nothing, with files in the cache of the machine."""
+"""Start-up times: processes that start from nothing, with files in the cache of the machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import time
 from statistics import median
 
-from benchmarks.targets import Target, targets_table
+from benchmarks.presentation import Target, targets_table
 from experiments.paper.experiment import Config, Experiment, Options, Result
 from experiments.paper.plots import Figures
 from experiments.paper.store import Book
@@ -26,23 +26,23 @@ COMMANDS = {
 
 
 def cells(options: Options) -> list[Config]:
-    """Give every command."""
+    """Return every command."""
     return [{"command": words, "times": 3 if options.quick else 15} for words in COMMANDS]
 
 
 def compute(cell: Config) -> Result:
-    """Start it again and again."""
+    """Start the command several times."""
     taken = []
     for turn in range(cell["times"] + 1):
         begin = time.perf_counter()
         subprocess.run([sys.executable, *COMMANDS[cell["command"]]], check=True, stdout=subprocess.DEVNULL)
-        if turn:  # the first fills caches
+        if turn:  # the first run fills caches
             taken.append(time.perf_counter() - begin)
     return {"seconds": round(median(taken), 4), "least": round(min(taken), 4), "most": round(max(taken), 4)}
 
 
 def render(book: Book, figures: Figures) -> str:
-    """Give the table."""
+    """Return the table."""
     records = book["startup"]
     found = {config["command"]: result for config, result in records.all()}
     rows = [

@@ -1,4 +1,4 @@
-"""Choosing k̂, the clusters that each party finds alone first: more of them lose less, tell more and cost more.
+"""Choose k̂, the number of local clusters of each party: a larger k̂ is more accurate, reveals more and costs more.
 
 python examples/choosing_local_clusters.py
 """
@@ -12,7 +12,7 @@ from kcagc.datasets import load
 
 
 def main() -> None:
-    """Run the same data with k̂ from k to 8k, and without local clusters at all."""
+    """Run the same data with k̂ from k to 8k, and without local clusters."""
     data = load("demo")
     tables = data.parties()
     print(f"{'k̂':>6} {'accuracy':>9} {'cells':>6} {'of one node':>12} {'rounds':>7} {'sent':>8}")
@@ -24,7 +24,7 @@ def main() -> None:
         model = KCAGC(n_clusters=5, method="basic", psi=2, random_state=0)
         show("basic", model.fit(tables, adjacency=data.adjacency), data)
     print(
-        "\nThe other parties see each party's cluster number of every node: a larger k̂ tells them more. A cell of one\n"
+        "\nThe other parties see the local label of every node: a larger k̂ reveals more. A cell of one\n"
         "node hides nothing by its size. Take the smallest k̂ that is good enough; 2k is the default for three parties."
     )
 

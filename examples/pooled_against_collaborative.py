@@ -1,4 +1,4 @@
-"""How much is lost by not pooling: each party alone, all together through kcagc, and everything in one table.
+"""Compare accuracy: each party alone, all parties with kcagc, and all features in one table.
 
 python examples/pooled_against_collaborative.py [NODES]
 """
@@ -14,7 +14,7 @@ PSI = 2  # steps of smoothing along the graph
 
 
 def main(n_nodes: int) -> None:
-    """Cluster the same graph in all three ways, and compare with the classes that made it."""
+    """Cluster the same graph in all three ways, and compare with the true classes."""
     data = generate(n_nodes, 5, degree=6, homophily=0.5, signal=1.6, features=(16, 16, 16), seed=3)
     tables = data.parties()
     print(f"{n_nodes} nodes, 5 classes, 3 parties with 16 columns each\n")

@@ -1,4 +1,4 @@
-"""Place nodes that came later: a tenth of the graph is held back, the rest is clustered, then the tenth is predicted.
+"""Predict new nodes: cluster nine tenths of the graph, then predict the clusters of the rest.
 
 python examples/predict_new_nodes.py
 """

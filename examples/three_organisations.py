@@ -2,7 +2,7 @@
 
     python examples/three_organisations.py [FOLDER]
 
-It does what four administrators would do, and then looks at what each of them has.
+It does the work of four administrators, and then compares the results of all roles.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ PARTIES = ("alice", "bob", "carol")
 
 
 def kcagc(*words: str) -> list[str]:
-    """Give the command line of kcagc with this interpreter."""
+    """Return the command line of kcagc with this interpreter."""
     return [sys.executable, "-m", "kcagc", *words]
 
 
 def free_port() -> int:
-    """Ask the system for a port that nobody uses."""
+    """Return a free port."""
     with socket.socket() as trial:
         trial.bind(("127.0.0.1", 0))
         return trial.getsockname()[1]
 
 
 def clusters(path: Path) -> tuple[tuple[str, str], ...]:
-    """Read each node's cluster; what else is in the file is the party's own view."""
+    """Read the cluster of each node; other columns are the view of the party."""
     with path.open(newline="", encoding="utf-8") as file:
         return tuple((row["id"], row["cluster"]) for row in csv.DictReader(file))
 

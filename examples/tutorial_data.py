@@ -1,9 +1,9 @@
-"""Write the CSV files of the tutorial: what a bank, a telecom and a shop know about the same 400 people.
+"""Write the CSV files of the tutorial: tables of a bank, a telecom and a shop about the same 400 people.
 
     python examples/tutorial_data.py FOLDER
 
-The people are invented, and the same at every run. They live in four situations that no file names; each organisation
-sees a shadow of them in its own columns. Numbers have units, some columns are words, and some cells are empty.
+The people are invented, and the same in every run. They live in four situations that no file names; the columns of each
+organisation depend on them. Numbers have units, some columns are words, and some cells are empty.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PLANS = {"prepaid": (6, 1, 1, 4), "contract": (3, 3, 7, 4), "family": (1, 6, 2, 
 
 
 def situations(random: np.random.RandomState) -> np.ndarray:
-    """Draw everybody's situation."""
+    """Draw the situation of each person."""
     return random.randint(len(SITUATIONS), size=N_PEOPLE + N_NEW)
 
 
@@ -86,7 +86,7 @@ def write(path: Path, head: list[str], rows: list[list[str]]) -> None:
 
 def main(folder: Path) -> None:
     """Write every organisation's table, the contacts that all of them know, and both again with 20 new people."""
-    random = np.random.RandomState(7)  # its stream never changes, so everybody gets the same people
+    random = np.random.RandomState(7)  # its stream is the same in all versions of NumPy
     lives = situations(random)
     names = [f"p{number:03}" for number in range(len(lives))]
     pairs = contacts(lives, random)
@@ -97,7 +97,7 @@ def main(folder: Path) -> None:
     }
     for last, prefix in ((N_PEOPLE, ""), (N_PEOPLE + N_NEW, "more-")):
         for name, columns in tables.items():
-            order = np.random.RandomState(len(name)).permutation(last)  # everybody's export has an order of its own
+            order = np.random.RandomState(len(name)).permutation(last)  # each organisation has another order of rows
             rows = [[names[row], *(column[row] for column in columns.values())] for row in order]
             write(folder / f"{prefix}{name}.csv", ["id", *columns], rows)
         edges = [[names[one], names[other]] for one, other in pairs if other < last]

@@ -1,9 +1,9 @@
-"""Why two parties should not sum between themselves: one subtraction, and the other's geometry is on the table.
+"""Why two parties need a coordinator: with the sum, one subtraction reveals the distances of the other party.
 
     python examples/what_two_parties_leak.py
 
-The paper has the last party sum. With two parties its Protocol 4 adds no mask at all (its loops run over the parties
-but the last), and masks would not help: whoever knows a sum of two and one of the two knows the other.
+In the paper the last party is the aggregator. With two parties its Protocol 4 adds no mask (its loops exclude the last
+party), and masks would not help: a party that knows the sum and its own term knows the other term.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ K = 5
 
 
 def main() -> None:
-    """Recover the bank's centre distances as the telecom would, then show what kcagc does about it."""
+    """Recover the bank's centre distances as the telecom could, then show how kcagc prevents this."""
     data = load("demo")
     bank, telecom, _ = data.parties()
     graph = Graph.from_matrix(data.adjacency)
@@ -35,7 +35,7 @@ def main() -> None:
         away = centers[cells[:, column]][:, None] - centers[starts[:, column]][None]
         return (away**2).sum(axis=2)
 
-    # The telecom receives the sum of both, and takes its own from it.
+    # The telecom receives the sum of both and subtracts its own term.
     total = distances(theirs_at, 0) + distances(mine_at, 1)
     recovered = total - distances(mine_at, 1)
     between = {

@@ -1,1 +1,1 @@
-"""What is computed with kcagc but is not part of it."""
+"""Computations with kcagc that are not part of the package."""

@@ -1,1 +1,1 @@
-"""The same k-means by other systems: SPU and MPyC from their packages, each in an environment of its own."""
+"""The same k-means by other systems: SPU and MPyC from their packages, each in a separate environment."""

@@ -1,4 +1,4 @@
-"""The same k-means between parties, by kcagc and by its peers, in one run."""
+"""The same k-means between parties, by kcagc and by other systems, in one run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.axes import log_seconds
 from benchmarks.peers import ours
 from benchmarks.peers.job import N_COLUMNS, N_ROWS, Job
 from benchmarks.peers.theirs import BEFORE, PEERS, Peer
-from benchmarks.targets import Target, targets_table
+from benchmarks.presentation import Target, log_seconds, targets_table
 from experiments.paper.experiment import Config, Experiment, Options, Result
 from experiments.paper.plots import COLOURS, Figures
 from experiments.paper.store import Book
@@ -23,16 +22,16 @@ _TITLES = {"basic": "kcagc, basic (Protocol 2)", "cells": "kcagc, cells (Protoco
 
 
 def cells(options: Options) -> list[Config]:
-    """Give the job: all systems do it within one cell, because their times are compared."""
+    """Return the job; all systems do it within one cell, because their times are compared."""
     return [{"rows": 300 if options.quick else N_ROWS, "columns": N_COLUMNS, "turns": 2 if options.quick else 7}]
 
 
 def compute(cell: Config) -> Result:
-    """Let kcagc do the job, take the start that its parties agreed on, and let the others start from it."""
+    """Run the job with kcagc, and with the other systems from the initial centres that its parties agreed on."""
     job = Job.make(cell["rows"], cell["columns"])
     found: list[Result] = []
     starts: dict[int, list[int]] = {}
-    for method, n_parties in _OURS:  # the basic method first, because it has a start
+    for method, n_parties in _OURS:  # the basic method first, because it provides the initial centres
         found.append(_ours(job, method, n_parties, cell["turns"], starts))
     found += [_theirs(job, peer, starts[peer.n_parties]) for peer in PEERS]
     return {"systems": found, "iterations": job.n_iterations, "clusters": job.n_clusters}
@@ -52,13 +51,13 @@ def _ours(job: Job, method: str, n_parties: int, turns: int, starts: dict[int, l
         "megabytes_in_messages": max(counted["bytes_sent"][name] for name in parties) / 1e6,
         "megabytes_held": max(counted["peak_megabytes"].values()),
         "rounds": counted["rounds"],
-        **_beside_lloyd(job, labels, starts[n_parties], ninth=True),
+        **_compared_with_lloyd(job, labels, starts[n_parties], margin=True),
     }
 
 
-def _beside_lloyd(job: Job, labels: np.ndarray, start: list[int], *, ninth: bool) -> Result:
-    """Compare with plain Lloyd from the same start."""
-    reference, changing = job.lloyd(np.array(start), ninth=ninth)
+def _compared_with_lloyd(job: Job, labels: np.ndarray, start: list[int], *, margin: bool) -> Result:
+    """Compare with plain Lloyd from the same initial centres."""
+    reference, changing = job.lloyd(np.array(start), margin=margin)
     return {
         "same_labels": bool(np.array_equal(labels, reference)),
         "cost_ratio": round(job.cost(labels) / job.cost(reference), 5),
@@ -67,21 +66,21 @@ def _beside_lloyd(job: Job, labels: np.ndarray, start: list[int], *, ninth: bool
 
 
 def _theirs(job: Job, peer: Peer, start: list[int]) -> Result:
-    told: dict[str, Any] = {"title": peer.title, "parties": str(peer.n_parties), "note": peer.note}
+    common: dict[str, Any] = {"title": peer.title, "parties": str(peer.n_parties), "note": peer.note}
     if not peer.installed:
-        return told | {"missing": f"{peer.environment} is not there: make setup-peers"}
+        return common | {"missing": f"{peer.environment} is not installed; run make setup-peers"}
     found = peer.run(job, start)
-    return told | {
+    return common | {
         "title": f"{peer.title} (version {found['version']})",
         "seconds": round(found["seconds"], 3),
         "megabytes_sent": found["bytes_sent"] / 1e6,
         "megabytes_held": found["peak_bytes"] / 1e6,
-        **_beside_lloyd(job, np.array(found["labels"]), start, ninth=False),
+        **_compared_with_lloyd(job, np.array(found["labels"]), start, margin=False),
     }
 
 
 def render(book: Book, figures: Figures) -> str:
-    """Give the targets, the systems of this run, and those of other runs."""
+    """Return the targets, the systems of this run, and those of other runs."""
     parts = []
     for config, result in book["peers"].all():
         systems = [one for one in result["systems"] if "missing" not in one]
@@ -91,28 +90,33 @@ def render(book: Book, figures: Figures) -> str:
         peers = [one for one in systems if one["title"] not in _TITLES.values()]
         parts.append(
             f"k-means on {config['rows']:,} rows of {config['columns']} columns that are split among the parties, "
-            f"{result['clusters']} clusters, {result['iterations']} iterations from a start that all share (that of "
-            "kcagc's basic method, whose parties propose it; the job needs all iterations). kcagc runs as processes "
-            "over gRPC with mutual TLS and journals; from all connected to labels everywhere, median of "
-            f"{config['turns']}; it has the paper's 1/9 step before the iterations. The other systems run once, in the "
-            "same run on the same machine, from their PyPI packages; compiling and connecting come before their time. "
-            "Plain Lloyd takes the same steps from the same start in NumPy: the basic method must give its labels. "
-            "Sent is what the party that sends most puts on its link (for kcagc with TLS and gRPC).\n"
+            f"{result['clusters']} clusters, {result['iterations']} iterations from common initial centres (those of "
+            "kcagc's basic method, which its parties propose; the job needs all iterations). kcagc runs as processes "
+            "over gRPC with mutual TLS and journals: from the connection of all roles to the last labels, median of "
+            f"{config['turns']}; it also runs the initial assignment with margin 9. The other systems run once, in the "
+            "same run on the same machine, from their PyPI packages; compiling and connecting are not measured. Plain "
+            "Lloyd takes the same steps from the same centres in NumPy; the basic method must return the same labels. "
+            "MB sent are those of the party that sends most (for kcagc with TLS and gRPC).\n"
         )
         targets = [
-            Target("slowest of ours: 20 times as fast as 15.3 s, the fastest peer known before", slowest, SECONDS, "s"),
+            Target(
+                "slowest of kcagc: 20 times as fast as 15.3 s, the fastest other system before",
+                slowest,
+                SECONDS,
+                "s",
+            ),
             Target("most sent by one party", most, MEGABYTES, "MB"),
         ]
         if peers:
             fastest = min(peers, key=lambda one: one["seconds"])
             times = slowest / fastest["seconds"]
-            words = f"slowest of ours ÷ fastest peer of this run ({fastest['title']})"
+            words = f"slowest of kcagc ÷ fastest other system of this run ({fastest['title']})"
             targets.append(Target(words, times, 1 / 20, "×", 3))
         parts.append(targets_table(targets))
         parts.append(table(_HEADER, [_row(one) for one in result["systems"]], left=2))
         parts.append(_plot(systems, figures))
     parts.append(
-        "Measured before on another machine with two cores, and not in this run:\n\n"
+        "Measured earlier on another machine with two cores, not in this run:\n\n"
         + table(
             ["system", "parties", "s", "MB sent", "MB held", ""],
             [
@@ -173,13 +177,13 @@ def _plot(systems: list[Result], figures: Figures) -> str:
         axes.set_xlim(min(one[1] for one in every) / 2, max(one[1] for one in every) * 2)
         axes.set_axisbelow(True)
         axes.grid(axis="y", visible=False)
-    return figures.shown("peers", "Seconds for the same k-means, on a logarithmic scale; * measured before, elsewhere.")
+    return figures.shown("peers", "Seconds for the same k-means, logarithmic; * measured earlier on another machine.")
 
 
 def missing() -> str:
-    """Say what this machine lacks; the benchmark runs without it, and says so on the page."""
+    """Return what this machine lacks; the benchmark runs without it."""
     lacking = sorted({peer.environment for peer in PEERS if not peer.installed})
-    return f"{' and '.join(lacking)}: not there, so that these peers are left out; make setup-peers" if lacking else ""
+    return f"{' and '.join(lacking)}: not installed, systems left out; run make setup-peers" if lacking else ""
 
 
 BENCHMARK = Experiment(

@@ -1,4 +1,4 @@
-"""The job that all systems do: rows whose columns lie with several parties, a start that all share, ten iterations."""
+"""The job of all systems: rows whose columns belong to several parties, common initial centres, ten iterations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ N_ROWS, N_COLUMNS, N_CLUSTERS, N_ITERATIONS = 2708, 64, 7, 10
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """All columns side by side; each party holds a contiguous part of them."""
+    """The rows with all columns; each party holds a contiguous part of the columns."""
 
     rows: NDArray[np.float64]
     n_clusters: int
@@ -21,14 +21,14 @@ class Job:
 
     @classmethod
     def make(cls, n_rows: int = N_ROWS, n_columns: int = N_COLUMNS, *, seed: int = 0) -> Job:
-        """Draw Gaussian clusters that overlap, so that ten iterations are not enough to converge."""
+        """Draw overlapping Gaussian clusters, so that ten iterations are not enough to converge."""
         random = np.random.default_rng(seed)
         centers = random.standard_normal((N_CLUSTERS, n_columns)) * 0.3
         rows = centers[random.integers(N_CLUSTERS, size=n_rows)] + random.standard_normal((n_rows, n_columns))
         return cls(rows, N_CLUSTERS, N_ITERATIONS)
 
     def save(self, path: Path, start: NDArray[np.int64], n_parties: int) -> None:
-        """Write what a program of another environment needs."""
+        """Write the input of a program in another environment."""
         np.savez(
             path,
             rows=self.rows,
@@ -37,14 +37,14 @@ class Job:
             ends=np.cumsum([len(part) for part in np.array_split(np.arange(self.rows.shape[1]), n_parties)]),
         )
 
-    def lloyd(self, start: NDArray[np.int64], *, ninth: bool = False) -> tuple[NDArray[np.int64], int]:
-        """Give the labels of plain Lloyd from these rows as centres, and how many iterations changed any.
+    def lloyd(self, start: NDArray[np.int64], *, margin: bool = False) -> tuple[NDArray[np.int64], int]:
+        """Return the labels of plain Lloyd from these rows as centres, and the number of iterations with changes.
 
-        With `ninth` the paper's first step comes before it: centres move to the mean of rows they win by nine.
+        With `margin`, the initial assignment with margin 9 comes first.
         """
         centers = self.rows[start].copy()
         labels = np.full(len(self.rows), -1)
-        if ninth:
+        if margin:
             away = squared_distances(self.rows, centers)
             nearest, least = away.argmin(axis=1), np.sort(away, axis=1)
             centers = _means(self.rows, np.where(9 * least[:, 0] <= least[:, 1], nearest, -1), centers)
@@ -57,18 +57,18 @@ class Job:
         return labels, changing
 
     def cost(self, labels: NDArray[np.int64]) -> float:
-        """Give the sum of squared distances of all rows to the mean of their cluster."""
+        """Return the sum of squared distances of all rows to the mean of their cluster."""
         clusters = [self.rows[labels == label] for label in np.unique(labels)]
         return float(sum(((rows - rows.mean(axis=0)) ** 2).sum() for rows in clusters))
 
 
 def squared_distances(rows: NDArray[np.float64], centers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give them as n × k."""
+    """Return them as n × k."""
     return np.stack([((rows - center) ** 2).sum(axis=1) for center in centers], axis=1)
 
 
 def _means(rows: NDArray[np.float64], members: NDArray[np.int64], before: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give each cluster's mean; one without members stays where it was."""
+    """Return each cluster's mean; a cluster without members keeps its centre."""
     return np.stack(
         [
             rows[members == cluster].mean(axis=0) if (members == cluster).any() else old

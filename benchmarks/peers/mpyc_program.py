@@ -1,7 +1,7 @@
 """The argmin of k-means inside MPyC; run by the Python of .venv-mpyc, a process for each party: JOB.npz RESULT.json.
 
 Each party computes its own squared distances in the clear and shares them; the sums are compared under secret sharing
-and only each row's nearest centre opens. Every party then moves its own columns of the centres.
+and only the nearest centre of each row is opened. Every party then moves its own columns of the centres.
 """
 
 import json
@@ -19,7 +19,7 @@ secint = mpc.SecInt(32)
 
 
 async def kmeans(own, start, n_iterations):
-    """Give the cluster of each row, which opens to all parties after every iteration."""
+    """Return the cluster of each row, which all parties learn after every iteration."""
     centers, n_clusters = own[start].copy(), len(start)
     labels = np.zeros(len(own), dtype=np.int64)
     for _ in range(n_iterations):
@@ -38,7 +38,7 @@ async def kmeans(own, start, n_iterations):
 
 
 async def main():
-    """Run once; the first party writes what came out, with the most that any party sent and held."""
+    """Run once; the first party writes the result, with the most that any party sent and held."""
     job, result = sys.argv[1:3]
     given = np.load(job)
     ends = [0, *given["ends"].tolist()]

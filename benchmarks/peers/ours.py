@@ -1,4 +1,4 @@
-"""The job by kcagc itself: parties and coordinator as processes over gRPC with mutual TLS, nothing filtered."""
+"""The job with kcagc: parties and coordinator as processes over gRPC with mutual TLS, without a filter."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from benchmarks.harness import UNLIMITED, played
+from benchmarks.harness import UNLIMITED, run_roles
 from benchmarks.peers.job import Job
 from experiments.paper.network.measure import common_labels, figures_of, parties_of
-from experiments.paper.network.roles import Played
-from experiments.paper.network.stopwatch import Stopwatch, play_under
+from experiments.paper.network.roles import MeasuredRole
+from experiments.paper.network.stopwatch import Stopwatch, run_installed
 from kcagc.datasets.dataset import Dataset
 
-_PLAY = "benchmarks.peers.ours:play"
+_ROLE_FUNCTION = "benchmarks.peers.ours:run_role"
 
 
 def settings_of(job: Job, method: str, n_parties: int) -> dict[str, Any]:
-    """Give a session that leaves the features as they are: no filter, all directions, lengths kept, one start."""
+    """Return the settings of a session on unchanged features: no filter, all directions, one restart."""
     chosen = {
         "n_clusters": job.n_clusters,
         "psi": 0,
@@ -34,7 +34,7 @@ def settings_of(job: Job, method: str, n_parties: int) -> dict[str, Any]:
 
 
 def dataset_of(job: Job) -> Dataset:
-    """Give the job's rows as the nodes of a graph without edges."""
+    """Return the job's rows as the nodes of a graph without edges."""
     n = len(job.rows)
     return Dataset("job", sparse.csr_array((n, n)), job.rows, np.zeros(n, dtype=np.int64), job.n_clusters)
 
@@ -42,22 +42,22 @@ def dataset_of(job: Job) -> Dataset:
 def run(
     job: Job, method: str, n_parties: int, *, counted: bool = False
 ) -> tuple[dict[str, Any], np.ndarray, list[int]]:
-    """Give the figures, the labels, and the rows that all parties agreed to start from (for the basic method)."""
+    """Return the figures, the labels, and the initial centres of the parties (for the basic method)."""
     settings = settings_of(job, method, n_parties)
-    runs = played(dataset_of(job), n_parties, settings, UNLIMITED if counted else None, play=_PLAY)
+    runs = run_roles(dataset_of(job), n_parties, settings, UNLIMITED if counted else None, function=_ROLE_FUNCTION)
     parties = parties_of(runs)
     return figures_of(runs), common_labels(parties), _start(parties)
 
 
-def _start(parties: list[Played]) -> list[int]:
+def _start(parties: list[MeasuredRole]) -> list[int]:
     starts = {tuple(detail) for one in parties for _, what, detail in one.events if what == "start"}
     if len(starts) > 1:
-        raise RuntimeError("the parties started from different rows")
+        raise RuntimeError("the parties used different initial centres")
     return list(starts.pop()) if starts else []
 
 
-def play(plan: dict[str, Any]) -> int:
-    """Be a role under the stopwatch that also notes the start that was agreed on; give the exit code."""
+def run_role(plan: dict[str, Any]) -> int:
+    """Run a role with a stopwatch that also records the initial centres; return its exit code."""
     from kcagc.protocol import fit  # noqa: PLC0415
 
     watch = Stopwatch()
@@ -70,4 +70,4 @@ def play(plan: dict[str, Any]) -> int:
         return found
 
     fit._agreed_starts = noted
-    return play_under(watch, plan)
+    return run_installed(watch, plan)

@@ -19,7 +19,7 @@ PARTIES = {"SEMI2K": 2, "ABY3": 3}
 
 
 def kmeans(parts, start, n_iterations):
-    """Give the cluster of each row; `start` are the rows that the first centres are."""
+    """Return the cluster of each row; `start` are the rows of the initial centres."""
     rows = jnp.concatenate(parts, axis=1)
     centers = jnp.concatenate([rows[row : row + 1] for row in start])
     n_clusters = len(start)
@@ -34,7 +34,7 @@ def kmeans(parts, start, n_iterations):
 
 
 class Timed(simulation.Simulator):
-    """Takes the time of sharing, running and opening; compiling comes before it."""
+    """Measures sharing, running and opening, without compilation."""
 
     seconds = 0.0
 

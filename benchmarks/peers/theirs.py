@@ -1,4 +1,4 @@
-"""The job by other systems: those that have an environment here (`make setup-peers`), and what is known of others."""
+"""The job with other systems: those installed by `make setup-peers`, and earlier figures of others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SENT = re.compile(r"Link details: total send bytes (\d+)")
 
 @dataclass(frozen=True)
 class Peer:
-    """A program for another system: which Python runs it, for how many parties, with which further words."""
+    """A program for another system: its environment, number of parties and further arguments."""
 
     title: str
     environment: str
@@ -40,11 +40,11 @@ class Peer:
 
     @property
     def installed(self) -> bool:
-        """Whether the environment is there."""
+        """Whether the environment is installed."""
         return self.python.exists()
 
     def run(self, job: Job, start: list[int]) -> dict[str, Any]:
-        """Give what the program measured and found."""
+        """Return the figures and labels of the program."""
         with tempfile.TemporaryDirectory() as folder:
             given, result = Path(folder) / "job.npz", Path(folder) / "result.json"
             job.save(given, np.array(start), self.n_parties)
@@ -58,7 +58,7 @@ class Peer:
 
 
 def _run(command: list[str], folder: str) -> tuple[int, str]:
-    """Run a program that may start others; none of them outlives it."""
+    """Run a program and end all processes that it started."""
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -101,7 +101,7 @@ PEERS = (
 
 @dataclass(frozen=True)
 class Measured:
-    """Figures of the same job from before, on another machine with two cores, for what does not install here."""
+    """Earlier figures of the same job, on another machine with two cores, for systems that cannot be installed here."""
 
     title: str
     parties: str

@@ -1,4 +1,4 @@
-"""Table 5: how long centralised AGC takes."""
+"""Table 5: the time of centralised AGC."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kcagc.baselines import AGC
 
 
 def cells(options: Options) -> list[Config]:
-    """Give every graph as often as there are seeds."""
+    """Return each graph once for each seed."""
     seeds = range(1 if options.quick else options.seeds)
     return [{"dataset": name, "seed": seed} for name in options.pick(*PUBLIC) for seed in seeds]
 
 
 def compute(cell: Config) -> Result:
-    """Time filter, projection and k-means; a small run before it loads the libraries."""
+    """Measure filter, projection and k-means, after a small run that loads the libraries."""
     data = dataset(cell["dataset"])
     model = AGC(n_clusters=data.n_classes, psi=order_of(data.name), random_state=cell["seed"])
     model.fit(data.features[:100], adjacency=data.adjacency[:100][:, :100])
@@ -30,14 +30,14 @@ def compute(cell: Config) -> Result:
 
 
 def render(book: Book, figures: Figures) -> str:
-    """Give the table."""
+    """Return the table."""
     records = book["agc-time"]
     rows = []
     for name in records.values("dataset"):
         paper = PUBLISHED["centralised_agc_seconds"].get(name)
         rows.append([name, printed(tuple(paper) if paper else None), spread(records.stat("seconds", dataset=name))])
     return (
-        "Seconds for filter, projection and k-means with ten starts at the paper's ψ, on all columns pooled. The "
+        "Seconds for filter, projection and k-means with ten restarts at the paper's ψ, on all columns pooled. The "
         "paper's machine has 48 cores.\n\n" + table(["", "paper, s", "ours, s"], rows)
     )
 

@@ -1,4 +1,4 @@
-"""What the text claims, our figure for it, and a verdict that follows from the figures alone."""
+"""The claims in the text of the paper, our figures for them, and an outcome that follows from the figures alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COUNTED = (("cora", 2), ("cora", 3), ("cora", 5), ("pubmed", 2), ("pubmed", 3),
 
 
 def cells(options: Options) -> list[Config]:
-    """Give the runs whose secure sums are counted: the paper's L and k̂ = k, and basic beside it."""
+    """Return the runs whose secure sums are counted: the paper's L and k̂ = k, and the basic method."""
     counted = [(name, number) for name, number in _COUNTED if name in options.pick("cora", "pubmed")]
     counted += [(name, 2) for name in options.pick("cora", "pubmed") if name not in PUBLIC]
     if options.quick:
@@ -32,32 +32,32 @@ def cells(options: Options) -> list[Config]:
 
 
 def compute(cell: Config) -> Result:
-    """Run, and keep how many values were summed."""
+    """Run, and return the number of summed values."""
     data = dataset(cell["dataset"])
     return fit(cell) | {"nodes": data.n_nodes, "clusters": data.n_classes}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, what we found, and whether that bears it out."""
+    """A claim of the paper, our figures, and the outcome."""
 
     words: str
     found: str
-    verdict: str
+    outcome: str
 
 
 def render(book: Book, figures: Figures) -> str:
-    """Give the list; a claim whose experiment has not run is left out."""
+    """Return the table of claims, without those whose experiment has not run."""
     claims = [claim for check in CHECKS for claim in check(book)]
-    rows = [[claim.words, claim.found, f"**{claim.verdict}**"] for claim in claims]
+    rows = [[claim.words, claim.found, f"**{claim.outcome}**"] for claim in claims]
     return (
-        "Verdicts follow from the numbers on this page by fixed rules: *holds*, *partly* (in more than half of the "
-        "cases or within a factor of two of the figure), *does not hold*.\n\n"
-        + table(["the paper says", "found here", "verdict"], rows, left=3)
+        "Each outcome follows from the numbers on this page by a fixed rule: *holds*, *partly* (in more than half of "
+        "the cases, or within a factor of two of the figure), *does not hold*.\n\n"
+        + table(["claim of the paper", "found here", "outcome"], rows, left=3)
     )
 
 
-def _share_verdict(share: float) -> str:
+def _share_outcome(share: float) -> str:
     return "holds" if share >= 0.95 else "partly" if share > 0.5 else "does not hold"
 
 
@@ -70,12 +70,12 @@ def _iterations(book: Book) -> list[Claim]:
             parts.append(f"`{SHOWN[one]}` {stat.mean:.1f} ± {stat.std:.1f}")
     centralised = book["agc-time"].stat("iterations")
     if centralised:
-        parts.append(f"centralised AGC {centralised.mean:.1f} ± {centralised.std:.1f} (best start)")
+        parts.append(f"centralised AGC {centralised.mean:.1f} ± {centralised.std:.1f} (best restart)")
     if not found:
         return []
-    verdict = "holds" if max(found) <= 5 else "partly" if max(found) <= 8 else "does not hold"
+    outcome = "holds" if max(found) <= 5 else "partly" if max(found) <= 8 else "does not hold"
     words = "about 4 iterations to converge, for kCAGC and for the centralised protocol"
-    return [Claim(words, f"iterations of the last merge: {'; '.join(parts)}", verdict)]
+    return [Claim(words, f"iterations of the last merge: {'; '.join(parts)}", outcome)]
 
 
 def _near_gcc(book: Book) -> list[Claim]:
@@ -89,8 +89,8 @@ def _near_gcc(book: Book) -> list[Claim]:
             parts.append(f"`{SHOWN[one]}` in {near} of {len(rows)} cells")
     if not parts:
         return []
-    verdict = "holds" if max(shares) > 0.8 else "partly" if max(shares) > 0.5 else "does not hold"
-    return [Claim("accuracy within 5 % of GCC in most cases", "; ".join(parts), verdict)]
+    outcome = "holds" if max(shares) > 0.8 else "partly" if max(shares) > 0.5 else "does not hold"
+    return [Claim("accuracy within 5 % of GCC in most cases", "; ".join(parts), outcome)]
 
 
 def _isolated(book: Book) -> list[Claim]:
@@ -107,12 +107,12 @@ def _isolated(book: Book) -> list[Claim]:
     if not parts:
         return []
     words = "kCAGC consistently surpasses GraphSAGE trained on isolated data"
-    return [Claim(words, "; ".join(parts), _share_verdict(float(np.mean(wins))))]
+    return [Claim(words, "; ".join(parts), _share_outcome(float(np.mean(wins))))]
 
 
 def _secure_sums(book: Book) -> list[Claim]:
     """Compare with (Q+1)nk for basic: k^L/n for L ≤ 3, L·k³/n beyond."""
-    said = {
+    printed = {
         ("cora", 2): "1.8 %",
         ("pubmed", 2): "0.5 %",
         ("cora", 3): "12.4 %",
@@ -121,7 +121,7 @@ def _secure_sums(book: Book) -> list[Claim]:
         ("pubmed", 16): "less than 5 %",
     }
     claims = []
-    for (name, number), words in said.items():
+    for (name, number), words in printed.items():
         wanted = {"dataset": name, "parties": number}
         ours, basic = (book["claims"].one(method=method, **wanted) for method in ("kcagc", "basic"))
         if not (ours and basic):
@@ -134,7 +134,7 @@ def _secure_sums(book: Book) -> list[Claim]:
         claims.append(
             Claim(
                 f"{name.capitalize()}, L = {number}, k̂ = k: {words} of basic's secure sums",
-                f"the formula gives {exact:.3g} %; summed here for the winning start {100 * each[0] / each[1]:.3g} % "
+                f"the formula gives {exact:.3g} %; summed here for the winning restart {100 * each[0] / each[1]:.3g} % "
                 f"in an iteration, {100 * ours['secure_sums'] / basic['secure_sums']:.3g} % in all "
                 "(only non-empty cells exist)",
                 "holds" if holds else "does not hold",
@@ -155,7 +155,7 @@ def _few_cells(book: Book) -> list[Claim]:
     if not parts:
         return []
     words = "L = 2: at most n/10 intersections for k̂ ≤ k (Cora, Citeseer), ≤ 4k (Pubmed); 0.12 n for Wiki at k̂ = k"
-    return [Claim(words, "; ".join(parts), _share_verdict(float(np.mean(checks))))]
+    return [Claim(words, "; ".join(parts), _share_outcome(float(np.mean(checks))))]
 
 
 def _time_and_nodes(book: Book) -> list[Claim]:
@@ -171,9 +171,9 @@ def _time_and_nodes(book: Book) -> list[Claim]:
             parts.append(f"`{SHOWN[one]}` {np.median(found):.2f} times (from {min(found):.2f} to {max(found):.2f})")
     if not parts:
         return []
-    verdict = "holds" if max(most) <= 1.25 else "partly" if max(most) <= 2 else "does not hold"
+    outcome = "holds" if max(most) <= 1.25 else "partly" if max(most) <= 2 else "does not hold"
     words = "training time does not depend on the number of nodes (Pubmed has 7 times as many as Cora)"
-    return [Claim(words, f"Pubmed's LAN time is, in the median of all cells, Cora's × {'; '.join(parts)}", verdict)]
+    return [Claim(words, f"Pubmed's LAN time is, in the median of all cells, Cora's × {'; '.join(parts)}", outcome)]
 
 
 def _part_of_the_graph(book: Book) -> list[Claim]:
@@ -186,9 +186,9 @@ def _part_of_the_graph(book: Book) -> list[Claim]:
             parts.append(f"`{SHOWN[one]}` {stat.mean:.1f} at 70 %")
     if not parts or not pooled:
         return []
-    verdict = "holds" if min(gaps) <= 2 else "partly" if min(gaps) <= 4 else "does not hold"
+    outcome = "holds" if min(gaps) <= 2 else "partly" if min(gaps) <= 4 else "does not hold"
     words = "with 70 % of the graph at each party kCAGC is similar to the centralised method"
-    return [Claim(words, f"{'; '.join(parts)}; AGC on everything {pooled.mean:.1f}", verdict)]
+    return [Claim(words, f"{'; '.join(parts)}; AGC on everything {pooled.mean:.1f}", outcome)]
 
 
 def _number_of_parties(book: Book) -> list[Claim]:
@@ -213,7 +213,7 @@ def _number_of_parties(book: Book) -> list[Claim]:
     if not parts:
         return []
     words = "the number of participants does not significantly affect the results (at most 3 points in a row)"
-    return [Claim(words, "; ".join(parts), _share_verdict(max(shares)))]
+    return [Claim(words, "; ".join(parts), _share_outcome(max(shares)))]
 
 
 def _wan_minutes(book: Book) -> list[Claim]:

@@ -1,4 +1,4 @@
-"""The configurations that stand beside each other in every table, and how a dataset is clustered with one."""
+"""The configurations that every table compares, and the clustering of a dataset with one of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from kcagc.datasets.catalog import EMBEDDED, entry
 from kcagc.metrics import accuracy, macro_f1, nmi
 
 CONFIGURATIONS = {
-    "paper": "`KCAGC.paper`: U, q = k, ten starts of at most ten iterations, binary tree, the last party sums",
+    "paper": (
+        "`KCAGC.paper`: U, q = k, ten restarts of at most ten iterations, binary tree, the last party as aggregator"
+    ),
     "converged": "`KCAGC.paper(max_iter=100)`: the same, run to convergence",
     "default": "`KCAGC`: rows of unit length, tree of fan-in 4, to convergence, a coordinator that learns no labels",
 }
@@ -22,17 +24,17 @@ SHOWN = {"paper": "KCAGC.paper", "converged": "… converged", "default": "KCAGC
 
 @lru_cache(maxsize=4)
 def dataset(name: str) -> Dataset:
-    """Load a graph once in a process."""
+    """Load a graph once for each process."""
     return load(name)
 
 
 def order_of(name: str) -> int:
-    """Give the paper's ψ for a dataset; 2 for one that the paper does not know."""
+    """Return the paper's ψ for a dataset; 2 for a dataset that the paper does not use."""
     return 2 if name == EMBEDDED else entry(name).paper.psi
 
 
 def estimator(configuration: str, data: Dataset, *, seed: int, **changes: Any) -> KCAGC:
-    """Give the estimator of a configuration for a dataset."""
+    """Return the estimator of a configuration for a dataset."""
     chosen = {"n_clusters": data.n_classes, "psi": order_of(data.name), "random_state": seed} | changes
     if configuration == "default":
         return KCAGC(**chosen)
@@ -42,14 +44,14 @@ def estimator(configuration: str, data: Dataset, *, seed: int, **changes: Any) -
 
 
 def fit(cell: Config, **changes: Any) -> Result:
-    """Cluster as a cell says: `dataset`, `configuration`, `parties`, `method`, `local` (k̂) and `seed`."""
+    """Cluster as a cell describes: `dataset`, `configuration`, `parties`, `method`, `local` (k̂) and `seed`."""
     data = dataset(cell["dataset"])
     chosen = {"method": "basic"} if cell["method"] == "basic" else {"n_local_clusters": cell["local"]}
-    if cell["method"] not in ("basic", "kcagc"):  # "kcagc" leaves the choice between cells and their tree to L
+    if cell["method"] not in ("basic", "kcagc"):  # "kcagc" chooses between flat cells and a tree by L
         chosen["method"] = {"flat": "cells", "tree": "tree"}[cell["method"]]
     model = estimator(cell["configuration"], data, seed=cell["seed"], **(chosen | changes))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a run that stops before it converges is what the paper's Q means
+        warnings.simplefilter("ignore")  # with the paper's Q, runs stop before they converge
         model.fit(data.parties(cell["parties"]), adjacency=data.adjacency)
     return scores(data, model.labels_) | {
         "iterations": model.n_iter_,
@@ -62,7 +64,7 @@ def fit(cell: Config, **changes: Any) -> Result:
 
 
 def scores(data: Dataset, labels: Any) -> Result:
-    """Give accuracy, NMI and macro F1 in per cent."""
+    """Return accuracy, NMI and macro F1 in per cent."""
     truth = data.labels
     return {
         "accuracy": round(100 * accuracy(truth, labels), 3),

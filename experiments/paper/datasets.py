@@ -1,4 +1,4 @@
-"""Table 1: what the four graphs hold, as loaded here and as printed."""
+"""Table 1: the contents of the four graphs, as loaded here and as printed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from experiments.paper.tables import NOTHING, table
 
 
 def cells(options: Options) -> list[Config]:
-    """Give a cell for each graph."""
+    """Return a cell for each graph."""
     return [{"dataset": name} for name in options.pick(*PUBLIC)]
 
 
@@ -31,7 +31,7 @@ def compute(cell: Config) -> Result:
 
 
 def render(book: Book, figures: Figures) -> str:
-    """Give the table, the paper's count in brackets where it differs."""
+    """Return the table, the paper's count in brackets where it differs."""
     rows = []
     for name in book["datasets"].values("dataset"):
         found = book["datasets"].one(dataset=name)
@@ -43,8 +43,8 @@ def render(book: Book, figures: Figures) -> str:
         ]
         rows.append([name, *shown, f"{found['isolated']:,}" if found["isolated"] else NOTHING, str(found["psi"])])
     return (
-        "Edges are counted once, whatever their direction; in brackets the paper's count where it differs: it counts "
-        "links as listed, a link in each direction and a repeated one as two.\n\n"
+        "Undirected edges are counted once. Where the paper's count differs, it is in brackets: the paper counts links "
+        "as listed, so that a link in both directions or a repeated link counts twice.\n\n"
         + table(["", "nodes", "edges", "features", "classes", "isolated nodes", "ψ"], rows)
     )
 

@@ -17,7 +17,7 @@ _SCALING = {"paper": "U", "default": "unit"}
 
 
 def cells(options: Options) -> list[Config]:
-    """Give both configurations, and centralised Protocol 1 with the scaling of each."""
+    """Return both configurations, and centralised Protocol 1 with the scaling of each."""
     found: list[Config] = []
     for seed in range(1 if options.quick else options.seeds):
         for name in options.pick("cora", "citeseer"):
@@ -55,11 +55,11 @@ def compute(cell: Config) -> Result:
 
 
 def render(book: Book, figures: Figures) -> str:
-    """Give a table for each graph."""
+    """Return a table for each graph."""
     records = book["filter-norm"]
     parts = [
         "Per cent, mean ± standard deviation; in brackets the difference to the paper. The baseline is Protocol 1 on "
-        "all columns pooled.\n"
+        "the pooled columns.\n"
     ]
     parts += [_table(records, name) for name in records.values("dataset")]
     return "\n".join(parts)

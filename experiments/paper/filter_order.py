@@ -13,7 +13,7 @@ ORDERS = (1, 2, 3, 5, 7, 9, 12, 15, 20, 30, 45, 60)
 
 
 def cells(options: Options) -> list[Config]:
-    """Give AGC and both configurations of kCAGC (L = 2, k̂ = k) at every order."""
+    """Return AGC and both configurations of kCAGC (L = 2, k̂ = k) at every order."""
     return [
         {"dataset": name, "psi": psi, "method": method, "configuration": one, "seed": seed}
         for seed in range(1 if options.quick else min(options.seeds, 3))
@@ -33,7 +33,7 @@ def compute(cell: Config) -> Result:
 
 
 def render(book: Book, figures: Figures) -> str:
-    """Give a panel for each graph, and the numbers."""
+    """Return a panel for each graph, and the numbers."""
     records = book["filter-order"]
     names = records.values("dataset")
     series = {"AGC": ("agc", ""), SHOWN["paper"]: ("kcagc", "paper"), SHOWN["default"]: ("kcagc", "default")}
@@ -67,7 +67,10 @@ def render(book: Book, figures: Figures) -> str:
             parts.append(f"{name.capitalize()}:\n\n" + table(["ψ", *map(str, orders)], rows))
         axes[0][0].set_ylabel("accuracy, %")
         axes[0][-1].legend(loc="lower right", fontsize=8)
-    words = "Accuracy against the filter's order, L = 2, k̂ = k; dotted: the order that the paper uses elsewhere."
+    words = (
+        "Accuracy against the filter order, L = 2, k̂ = k; the dotted line is the order in the other tables of the "
+        "paper."
+    )
     return "\n".join([figures.shown("filter-order", words), "The paper prints this figure without numbers.\n", *parts])
 
 

@@ -25,7 +25,7 @@ def missing() -> str:
 
 
 def cells(options: Options) -> list[Config]:
-    """Give both configurations of kCAGC, and GraphSAGE on each part of the columns."""
+    """Return both configurations of kCAGC, and GraphSAGE on each part of the columns."""
     found: list[Config] = []
     for seed in range(1 if options.quick else options.seeds):
         for name in options.pick(*(("cora",) if options.quick else ("cora", "pubmed"))):
@@ -36,7 +36,7 @@ def cells(options: Options) -> list[Config]:
 
 
 def compute(cell: Config) -> Result:
-    """Cluster, or train and score in an interpreter of its own that has PyTorch."""
+    """Cluster, or train and score in a separate interpreter with PyTorch."""
     if cell["method"] == "kcagc":
         return fit(cell | {"parties": 2, "local": "k"})
     asked = [str(PYTHON), str(_WORKER), cell["dataset"], cell["columns"], str(cell["seed"])]
@@ -50,17 +50,17 @@ def compute(cell: Config) -> Result:
 
 
 def render(book: Book, figures: Figures) -> str:
-    """Give the table, with the paper's way of scoring and an honest one."""
+    """Return the table, with the scores on all nodes and on held-out nodes."""
     records = book["graphsage"]
     parts = [
         "GraphSAGE is trained without labels; a logistic regression on its embeddings then uses them. The paper fits "
-        "and scores it on all nodes, so its figures are those of a classifier that has seen the answers; beside them "
-        "stands the score on nodes that the classifier was not fitted on. kCAGC sees no labels at all. Per cent, mean "
-        "± standard deviation; in brackets the difference to the paper.\n",
-        "GraphSAGE as its linked program trains it by default comes out far above the printed rows, on half of the "
-        "columns too. Tried on Cora to explain them: no training or one to three epochs, features divided by their sum "
-        "or at unit length, all neighbours instead of ten, a classifier that is given 5 or 10 % of the labels. None "
-        "gives the three printed rows together, and none was adopted.\n",
+        "and scores this regression on all nodes, so that its classifier has seen the labels. The table also shows the "
+        "score on held-out nodes. kCAGC never sees labels. Per cent, mean ± standard deviation;"
+        " in brackets the difference to the paper.\n",
+        "With the default settings of the program that the paper links, GraphSAGE is far above the printed rows, also "
+        "on half of the columns. We tried to explain these rows on Cora: no training or one to three epochs, features "
+        "divided by their sum or of unit length, all neighbours instead of ten, a classifier with 5 or 10 % of the "
+        "labels. No variant reproduces all three printed rows, and none was adopted.\n",
     ]
     parts += [_table(records, name) for name in records.values("dataset")]
     return "\n".join(parts)

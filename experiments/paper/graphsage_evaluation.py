@@ -1,8 +1,7 @@
-"""How well embeddings tell the classes: a linear classifier on them, as the paper's Table 3 scores GraphSAGE.
+"""The score of embeddings by a linear classifier, as in Table 3 of the paper for GraphSAGE.
 
-The paper's way, after the program it names, fits the classifier to the labels of all nodes and scores it on the same
-nodes. That is the figure to put beside the table; it rewards whatever the classifier remembers. The held-out figure,
-which scores only nodes whose labels were kept from it, stands beside it.
+The program that the paper names fits the classifier to the labels of all nodes and scores it on the same nodes. That
+figure is comparable with the table, but it rewards memorised labels. The second score uses held-out nodes only.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from sklearn.multiclass import OneVsRestClassifier
 
 
 def score(embeddings: ArrayLike, labels: ArrayLike, *, held_out: float | None, seed: int) -> dict[str, float]:
-    """Give accuracy and macro F1 in per cent, on all nodes or on a stratified share `held_out` of them.
+    """Return accuracy and macro F1 in per cent, on all nodes or on a stratified share `held_out` of them.
 
-    `seed` draws that share; without it nothing here is random.
+    `seed` draws that share; nothing else is random.
     """
     rows, classes = np.asarray(embeddings, dtype=np.float64), np.asarray(labels)
     fitted = scored = np.arange(len(classes))
     if held_out is not None:
         fitted, scored = train_test_split(fitted, test_size=held_out, stratify=classes, random_state=seed)
-    # One classifier against the rest for each class, each with L2 penalty 1 on its intercept too: what this solver
-    # was in the program the paper names. The embeddings stay as they are, though their scale then matters.
+    # One classifier against the rest for each class, with L2 penalty 1 also on the intercept, as in the program that
+    # the paper names. The embeddings are not scaled, although their scale matters.
     classifier = OneVsRestClassifier(LogisticRegression(solver="liblinear", random_state=0))
     found = classifier.fit(rows[fitted], classes[fitted]).predict(rows[scored])
     return {

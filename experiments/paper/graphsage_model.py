@@ -10,7 +10,7 @@ that program's default, so that nothing had to be tuned:
 - raw features; no bias; Glorot's uniform weights for W₁ and W₂ side by side; ReLU after the last layer too;
 - plain gradient descent, gradients cut to norm 5; a batch is 20 nodes and whatever they are compared with;
 - an epoch ends early once every node was in some batch, be it for comparison;
-- neighbours are drawn anew for each batch, and once more for the embeddings that are handed out.
+- neighbours are drawn again for each batch, and for the final embeddings.
 
 After a ReLU no cosine is negative, so that s lies between -0.70 and -0.31 and the loss close to 3: the margin is never
 met, and no node is ever good enough to be left alone.
@@ -36,7 +36,7 @@ LARGEST_GRADIENT = 5.0
 
 
 class GraphSAGE(nn.Module):
-    """Mean-aggregator layers that compute the nodes asked for, and below them only what those need."""
+    """Mean-aggregator layers that compute the requested nodes, and in lower layers only the nodes they need."""
 
     def __init__(self, width: int, dims: int, layers: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -50,11 +50,11 @@ class GraphSAGE(nn.Module):
                 nn.init.uniform_(weight, -bound, bound, generator=generator)
 
     def forward(self, graph: Sparse, features: Sparse, nodes: IntArray, rng: np.random.Generator) -> Tensor:
-        """Give the embeddings of `nodes`, which are all different."""
+        """Return the embeddings of `nodes`, which are all different."""
         hops = []
         for _ in self.convolutions:
             owner, neighbour = sampling.neighbours(graph, nodes, at_most=NEIGHBOURS, rng=rng)
-            # The nodes themselves come first, as SAGEConv wants them; then whoever else is aggregated.
+            # SAGEConv needs the nodes themselves first, then the other aggregated nodes.
             needed = np.concatenate([nodes, np.setdiff1d(neighbour, nodes)])
             position = np.empty(graph.shape[0], dtype=np.int64)
             position[needed] = np.arange(len(needed))
@@ -67,9 +67,9 @@ class GraphSAGE(nn.Module):
 
 
 def margin_loss(embedded: Tensor, target: Tensor, near: Tensor, far: Tensor) -> Tensor:
-    """Compare each target's least similar near node with its most similar far one; a target without either is out.
+    """Compare each target's least similar near node with its most similar far one; a target without either is skipped.
 
-    `target`, and a row for each in `near` and `far`, number the rows of `embedded`; -1 stands for nobody.
+    `target`, and a row for each in `near` and `far`, number the rows of `embedded`; -1 means no node.
     """
     counted = (near >= 0).any(dim=1) & (far >= 0).any(dim=1)
     target, near, far = target[counted], near[counted], far[counted]
@@ -98,22 +98,22 @@ def train_embeddings(
     negatives: int = 6,
     progress: Callable[[int, float], None] | None = None,
 ) -> AnyFloatArray:
-    """Train on the graph and give an embedding of every node; `progress` is told each epoch and its mean loss."""
+    """Train on the graph and return an embedding of every node; `progress` gets each epoch and its mean loss."""
     graph = sampling.without_loops(adjacency)
     table = sparse.csr_array(features).astype(np.float32)
     rng = np.random.default_rng(seed)
     model = GraphSAGE(table.shape[1], dims, layers, torch.Generator().manual_seed(seed))
     optimizer = torch.optim.SGD(model.parameters(), lr=lr)
     reach = sampling.within_reach(graph, FAR_HOPS)
-    everybody = np.arange(graph.shape[0])
+    all_nodes = np.arange(graph.shape[0])
     for epoch in range(epochs):
-        order, seen, losses = rng.permutation(everybody), np.zeros(len(everybody), dtype=bool), []
+        order, seen, losses = rng.permutation(all_nodes), np.zeros(len(all_nodes), dtype=bool), []
         for start in range(0, len(order), batch):
             if seen.all():
                 break
             target = order[start : start + batch, None]
             walked = sampling.walk(graph, target[:, 0], walks=walks, steps=steps, rng=rng)
-            near = np.where(walked == target, -1, walked)  # back at the start there is nothing to compare
+            near = np.where(walked == target, -1, walked)  # a walk that returned to its start has no pair
             far = sampling.far_away(reach, target[:, 0], count=negatives, rng=rng)
             compared = np.hstack([target, near, far])
             nodes = np.unique(compared[compared >= 0])
@@ -134,4 +134,4 @@ def train_embeddings(
         if progress is not None:
             progress(epoch, float(np.mean(losses)))
     with torch.no_grad():
-        return model(graph, table, everybody, rng).numpy()
+        return model(graph, table, all_nodes, rng).numpy()

@@ -1,7 +1,7 @@
-"""What unsupervised GraphSAGE draws at random from a graph: walks, nodes far away, and neighbours to aggregate.
+"""Random samples for unsupervised GraphSAGE: walks, distant nodes, and neighbours to aggregate.
 
 NumPy alone, vectorised over a batch, so that the published batches of 20 nodes are affordable on one core. A graph is
-a symmetric CSR adjacency without self-loops; weights are not looked at.
+a symmetric CSR adjacency without self-loops; weights are ignored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kcagc._types import IntArray, Sparse
 
 
 def without_loops(adjacency: Sparse) -> Sparse:
-    """Give the graph that is walked on: a node is no neighbour of its own, the aggregator takes it separately."""
+    """Return the graph without self loops; GraphSAGE's aggregator adds the node itself."""
     graph = sparse.csr_array(adjacency, copy=True)
     graph.setdiag(0)
     graph.eliminate_zeros()
@@ -23,7 +23,7 @@ def without_loops(adjacency: Sparse) -> Sparse:
 
 
 def walk(graph: Sparse, starts: IntArray, *, walks: int, steps: int, rng: np.random.Generator) -> IntArray:
-    """Walk from every start and give the nodes stepped on, one row for each start, `walks` times `steps` columns.
+    """Walk from every start and return the visited nodes, one row for each start, `walks` times `steps` columns.
 
     A node without neighbours stays where it is.
     """
@@ -39,7 +39,7 @@ def walk(graph: Sparse, starts: IntArray, *, walks: int, steps: int, rng: np.ran
 
 
 def within_reach(graph: Sparse, hops: int) -> NDArray[np.uint8]:
-    """Give for every node, as a row of packed bits, the nodes at most `hops` edges away, itself included.
+    """Return for every node, as a row of packed bits, the nodes at most `hops` edges away, itself included.
 
     A hop joins the rows of a node's neighbours bit by bit: five hops on Pubmed's 19,717 nodes take 49 MB and seconds,
     and every batch after that only looks up its rows.
@@ -58,7 +58,7 @@ def within_reach(graph: Sparse, hops: int) -> NDArray[np.uint8]:
 
 
 def far_away(reach: NDArray[np.uint8], starts: IntArray, *, count: int, rng: np.random.Generator) -> IntArray:
-    """Draw for every start `count` different nodes out of its reach; where there are fewer, all of them and then -1."""
+    """Draw for every start `count` different nodes out of its reach; fewer nodes are followed by -1."""
     far = np.full((len(starts), count), -1, dtype=np.int64)
     for row, start in enumerate(starts):
         outside = np.flatnonzero(np.unpackbits(reach[start], count=len(reach)) == 0)
@@ -68,7 +68,7 @@ def far_away(reach: NDArray[np.uint8], starts: IntArray, *, count: int, rng: np.
 
 
 def neighbours(graph: Sparse, nodes: IntArray, *, at_most: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Draw up to `at_most` different neighbours of each node: positions in `nodes`, and the neighbours beside them."""
+    """Draw up to `at_most` different neighbours of each node: return positions in `nodes` and the neighbours."""
     first, degrees = graph.indptr[nodes], np.diff(graph.indptr)[nodes]
     owner = np.repeat(np.arange(len(nodes)), degrees)
     place = np.arange(len(owner)) - np.repeat(np.cumsum(degrees) - degrees, degrees)

@@ -2,7 +2,7 @@
 
     python experiments/paper/graphsage_worker.py DATASET A|B|A+B SEED
 
-A program of its own because PyTorch lives in an environment of its own, which the rest of the project does without.
+A separate program, because PyTorch is installed in a separate environment.
 A and B are the halves of the columns that two parties would hold; the graph is the same for both.
 """
 
@@ -21,7 +21,7 @@ import sklearn
 import torch
 import torch_geometric
 
-# Called by its path, this file sees its own folder only, and not the package it belongs to.
+# Called by its path, this file sees its own folder only, not its package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from experiments.paper.graphsage_evaluation import score
@@ -38,13 +38,13 @@ def main() -> None:
     parser.add_argument("features", choices=("A", "B", "A+B"))
     parser.add_argument("seed", type=int)
     asked = parser.parse_args()
-    # Sums of floats depend on how many threads share them, and so would the figures.
+    # Sums of floats depend on the number of threads, and so would the figures.
     torch.set_num_threads(1)
     sys.stdout.write(json.dumps(measure(load(asked.dataset), asked.features, asked.seed)) + "\n")
 
 
 def measure(dataset: Dataset, half: str, seed: int) -> dict[str, object]:
-    """Train on one half of the columns or all of them, and give the scores, the loss of each epoch and the time."""
+    """Train on one half of the columns or all of them, and return the scores, the loss of each epoch and the time."""
     begin = time.perf_counter()
     features = dataset.features if half == "A+B" else dataset.parties(2)["AB".index(half)]
     losses: list[float] = []

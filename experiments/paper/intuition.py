@@ -14,12 +14,12 @@ N_POINTS, K, LOCAL = 600, 2, 5
 
 
 def cells(options: Options) -> list[Config]:
-    """Give the one picture."""
+    """Return the only cell."""
     return [{"points": 200 if options.quick else N_POINTS, "clusters": K, "local": LOCAL, "seed": 0}]
 
 
 def compute(cell: Config) -> Result:
-    """Cluster points of the plane together, and through the cells of each coordinate's own clusters."""
+    """Cluster points of the plane together, and through the cells of each coordinate's clusters."""
     random = np.random.RandomState(cell["seed"])
     half = cell["points"] // 2
     points = np.concatenate([random.normal((-1.2, -0.6), 0.75, (half, 2)), random.normal((1.1, 0.9), 0.75, (half, 2))])
@@ -88,7 +88,7 @@ def render(book: Book, figures: Figures) -> str:
 
 
 def _middle_line(centers: np.ndarray) -> tuple[list[float], list[float]]:
-    """Give two points of the line that is equally far from both centres."""
+    """Return two points of the line with equal distance to both centres."""
     middle, normal = centers.mean(axis=0), centers[1] - centers[0]
     along = np.array([-normal[1], normal[0]]) / np.linalg.norm(normal)
     ends = np.stack([middle - 9 * along, middle + 9 * along])

@@ -1,10 +1,10 @@
-"""The page: every section from the results that are there, with where they were computed."""
+"""The page: a section for each experiment with stored results, and where they were computed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.paper.catalogue import NAMES, experiment
+from experiments.paper.experiment import NAMES, experiment
 from experiments.paper.plots import Figures
 from experiments.paper.store import ROOT, Book
 from kcagc.data.files import write_text
@@ -13,16 +13,16 @@ PAGE = ROOT / "docs" / "paper.md"
 
 _HEAD = """# The paper, reproduced
 
-Every table and figure of *Attributed Graph Clustering in Collaborative Settings*, computed with kcagc, beside the
-numbers that the paper prints. This page is made by `make reproduce` from the raw results in
-{results}; do not edit it. `make reproduce NAME=utility` computes one section, `NAME=all` everything that
-is not there yet, and `QUICK=1` a small form of it. No parameter is chosen by looking at labels: `KCAGC.paper` is one
-reading of the paper for all cells, `KCAGC` the defaults of this software.
+This page compares every table and figure of *Attributed Graph Clustering in Collaborative Settings* with results of
+kcagc. `make reproduce` renders it from the raw results in {results}; do not edit it. `make reproduce
+NAME=utility` computes one section, `NAME=all` computes all missing cells, and `QUICK=1` computes a small version. No
+parameter was chosen with the help of labels: `KCAGC.paper` is one configuration of the paper for all cells, `KCAGC` is
+the default configuration of this software.
 """
 
 
 def render(book: Book, page: Path = PAGE) -> list[str]:
-    """Write the page and its figures; give the names of the sections it has."""
+    """Write the page and its figures; return the names of its sections."""
     figures = Figures(page.parent / page.stem, page)
     results = f"`{book.folder.relative_to(ROOT)}`" if book.folder.is_relative_to(ROOT) else f"`{book.folder.name}`"
     parts, shown, missing = [_HEAD.format(results=results)], [], []

@@ -1,4 +1,4 @@
-"""Figures for the page: one look for all, files that do not change unless what they show changes."""
+"""Figures for the page: one style, and files that change only if their content changes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-# Distinct for readers who do not see all colours, and on paper (Okabe and Ito).
+# Distinct for colour-blind readers and in print (Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 class Figures:
-    """Where figures go, and how the page refers to them."""
+    """The folder of the figures, and the links to them on the page."""
 
     def __init__(self, folder: Path, page: Path) -> None:
         self.folder = folder
@@ -24,14 +24,14 @@ class Figures:
     def figure(
         self, name: str, *, panels: tuple[int, int] = (1, 1), size: tuple[float, float] = (7.0, 4.0), **more: Any
     ) -> Iterator[tuple[Any, Any]]:
-        """Give a Matplotlib figure and its axes to draw on; it is written as NAME.svg (.png where NAME says so)."""
+        """Return a Matplotlib figure and its axes to draw on; it becomes NAME.svg, or NAME if that ends in .png."""
         import matplotlib  # noqa: PLC0415 - an extra
 
         matplotlib.use("Agg")
         from matplotlib import pyplot  # noqa: PLC0415
 
         settings = {
-            "svg.hashsalt": "kcagc",  # the same ids in the file every time
+            "svg.hashsalt": "kcagc",  # the same ids in every file
             "font.size": 10,
             "axes.spines.top": False,
             "axes.spines.right": False,
@@ -52,7 +52,7 @@ class Figures:
                 pyplot.close(figure)
 
     def shown(self, name: str, words: str) -> str:
-        """Give the Markdown that shows a figure; the words are for those who cannot see it, and stand below it."""
+        """Return the Markdown that shows a figure; the words are its caption and its text for screen readers."""
         path = self.folder / (name if name.endswith(".png") else f"{name}.svg")
         where = os.path.relpath(path, self.page.parent).replace(os.sep, "/")
         return f"![{words}]({where})\n\n*{words}*\n"

@@ -12,44 +12,45 @@ from experiments.paper.tables import NOTHING, table
 
 CONTROLS = {"features": "the features themselves, published", "numbers": "a number drawn for each node"}
 
-_READING = """The paper defines the two measures, level 2^h(Y|X) and leakage 1 − 2^(h(Y|X) − h(Y)), but neither its
-estimator nor what Y and X are in numbers. Level / (1 − leakage) of its pairs is 2^h(Y), and falls from 2689 to 2534,
-just below the 2708 nodes of Cora: an entropy that counts distinct rows. The reading used here is the one that came
-nearest to the printed numbers among those we tried. It was chosen by looking at them; it has no parameter that was
-fitted, and the paper does not confirm it:
+_READING = """The paper defines the two measures, level 2^h(Y|X) and leakage 1 − 2^(h(Y|X) − h(Y)), but neither their
+estimator nor Y and X in numbers. Level / (1 − leakage) of the printed pairs is 2^h(Y). It falls from 2689 to 2534, just
+below the 2708 nodes of Cora: an entropy that counts distinct rows. Among the readings that we tried, this page uses the
+one that is nearest to the printed numbers. It was chosen by looking at these numbers; it has no fitted parameter, and
+the paper does not confirm it:
 
-- Y is what *one* party adds to the sum, its filtered rows on their top k singular vectors, a row for each node; h(Y) is
-  the entropy of its distinct rows. It falls with L because a party with fewer columns has more nodes with none of its
-  features within ψ hops. The sum over all parties, which the paper's words name, hardly falls: its rows are as distinct
-  for every L.
-- X is one feature of that party at a time, with words weighted (rarer ones more, rows of unit length), so that hardly
-  two nodes have the same value but zero; level and leakage are averaged over features, then over parties. Any weights
-  that tell nodes apart give the same leakage; with words as they are stored, there or not, it is lower ("unweighted").
-- Rows that are equal on paper differ in their last bits once computed. Ours are compared with nine decimals, and beside
-  that bit for bit, which depends on the machine. Parties have columns that lie side by side, as in all tables; "columns
-  dealt" gives each of them as many at random, which the paper does not exclude.
+- Y is the term that *one* party adds to the sum: its filtered rows on their top k singular vectors, one row for each
+  node. h(Y) is the entropy of its distinct rows. It falls with L because a party with fewer columns has more nodes
+  without any of its features within ψ hops. The sum over all parties, which the text of the paper names, hardly falls:
+  its rows are equally distinct for every L.
+- X is one feature of that party at a time. Words are weighted (rare words more, rows of unit length), so that hardly
+  any two nodes have the same non-zero value. Level and leakage are averaged over features, then over parties. Any
+  weights that distinguish nodes give the same leakage; with binary words it is lower ("unweighted").
+- Rows that are equal in theory differ in their last bits in practice. We compare rows with nine decimals and also bit
+  for bit, which depends on the machine. Parties have contiguous columns, as in all tables; "columns dealt" gives each
+  party as many random columns, which the paper does not exclude.
 """
 
-_MEANING = """**The plug-in numbers say little of privacy.** Where rows hardly repeat, 2^h(Y) is how many of them
-are distinct and the leakage how often words occur: a property of the features alone, the same for every Y that tells
-nodes apart. The controls show it: features published whole and numbers drawn at random have the same leakage, and
-nearly the same level.
+_INTERPRETATION = """**The plug-in numbers say little about privacy.** Where rows hardly repeat, 2^h(Y) is the number of
+distinct rows, and the leakage is the frequency of the words: a property of the features alone, equal for every Y that
+distinguishes nodes. The controls show this: published features and random numbers have the same leakage, and nearly the
+same level.
 
-The differential estimate can tell these apart. X is there the unfiltered features of all parties in their k main
-directions, and Y the sum over the parties of the projected rows or, as in kcagc nobody ever sees projections, of the
-squared distances to the first centres, a row for each node and a column for each centre. (A party that sums sees these
-rows as they are; the coordinator sees them in secret order, times secret factors.) Its level is a volume in the units
-of Y, given here as the side of a cube, and compares only within a column; the leakage has no unit. Estimates from near
-neighbours in so many dimensions are too low rather than too high.
+The differential estimate can distinguish these cases. There X is the unfiltered features of all parties in their k main
+directions. Y is the sum of the projected rows over the parties, or the sum of the squared distances to the first
+centres, with a row for each node and a column for each centre, because no role of kcagc sees projections. (A party that
+is the aggregator sees these rows directly; a coordinator sees them in secret order, multiplied by secret factors.) The
+level is a volume in the units of Y, shown here as the side of a cube; compare it within a column only. The leakage has
+no unit. Estimates from nearest neighbours in so many dimensions are too low rather than too high.
 
-None of these numbers bounds what an aggregator can compute. They are averages over nodes under an estimator; where
-virtual nodes lie at the means of local clusters, whoever saw the sums and knew the cells separated the parties'
-distances but for rounding, for 2, 3 and 4 parties. The guarantee is what is withheld, and the ledger says what is not.
+None of these numbers limits what an aggregator can compute. They are averages over nodes under an estimator. Where
+virtual nodes are the means of local clusters, an aggregator that saw the sums and knew the cells separated the
+distances of the parties up to rounding, for 2, 3 and 4 parties. The guarantee is the data that never leave a party; the
+disclosure ledger lists the rest.
 """
 
 
 def cells(options: Options) -> list[Config]:
-    """Give a cell for each number of parties and configuration, and the controls."""
+    """Return a cell for each number of parties and configuration, and the controls."""
     found: list[Config] = []
     for name in options.pick("cora"):
         found += [{"dataset": name, "shared": shared} for shared in CONTROLS]
@@ -67,23 +68,23 @@ def compute(cell: Config) -> Result:
 
 
 def render(book: Book, figures: Figures) -> str:
-    """Give the reading, ours beside the paper's, the differential estimates, the controls, and what they mean."""
+    """Return the reading, the tables of both estimates and the controls, and their interpretation."""
     records = book["privacy"]
     parts = [_READING]
     for name in records.values("dataset"):
         parts += [f"### {name.capitalize()}\n", _agreement(records, name), _plug_in(records, name)]
         parts += [_differential(records, name), _controls(records, name), _plot(records, name, figures)]
-    return "\n".join([*parts, _MEANING])
+    return "\n".join([*parts, _INTERPRETATION])
 
 
 def published(name: str, parties: int) -> tuple[float, float] | None:
-    """Give the paper's level and leakage."""
+    """Return the paper's level and leakage."""
     found = PUBLISHED["privacy_cora_level_leakage"].get(str(parties)) if name == "cora" else None
     return (found[0], found[1]) if found else None
 
 
 def _agreement(records: Records, name: str) -> str:
-    """Say how near the reading comes."""
+    """Return how near the reading is to the printed numbers."""
     found = []
     for number in records.values("parties", dataset=name):
         ours, paper = records.one(dataset=name, configuration="paper", parties=number), published(name, number)
@@ -99,8 +100,8 @@ def _agreement(records: Records, name: str) -> str:
 
     between = sum(ours["term_level"] <= paper <= ours["term_bits_level"] for ours, paper, _ in found)
     return (
-        f"**One party's term, as `{SHOWN['paper']}` has it, is {off('term')}**, over {len(found)} numbers of parties; "
-        f"with columns dealt at random {off('term_dealt')}. {between} of {len(found)} printed levels lie between ours "
+        f"**One party's term in `{SHOWN['paper']}` is {off('term')}**, over {len(found)} numbers of parties; "
+        f"with columns dealt at random {off('term_dealt')}. {between} of {len(found)} printed levels are between ours "
         "with nine decimals and bit for bit.\n"
     )
 
@@ -185,7 +186,7 @@ def _plot(records: Records, name: str, figures: Figures) -> str:
         axes[1].set_ylim(0, 1)
         for axis in axes:
             axis.legend(fontsize=8)
-    words = f"Level (plug-in) and leakage on {name.capitalize()}, by what Y is taken to be."
+    words = f"Level (plug-in) and leakage on {name.capitalize()}, for each reading of Y."
     return figures.shown(f"privacy-{name}", words)
 
 

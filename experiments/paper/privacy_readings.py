@@ -1,8 +1,8 @@
-"""What could be meant by the sum Y and the features X of the paper's privacy measures, and both measures of it.
+"""Possible readings of the sum Y and the features X in the paper's privacy measures, and both measures of each.
 
-The paper defines the measures (Appendix B) and not their estimator, nor what Y and X are in numbers. Three readings of
-Y: the *term* that one party adds to the sum ("the sum of the top k projection of the features"), the *sum* of these
-terms over the parties, and the summed *distances* of the first round, which are what kcagc opens to whoever sums.
+The paper defines the measures (Appendix B), but neither their estimator nor Y and X in numbers. Three readings of Y:
+the *term* that one party adds to the sum ("the sum of the top k projection of the features"), the *sum* of these terms
+over the parties, and the summed *distances* of the first round, which the aggregator sees in kcagc.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCALINGS: dict[str, Scaling] = {"paper": "U", "default": "unit"}
 
 
 def measured(data: Dataset, configuration: str, n_parties: int, seed: int) -> Result:
-    """Measure all readings for so many parties."""
+    """Measure all readings for a number of parties."""
     wanted, scaling = weighted(data.features), SCALINGS[configuration]
     rows = [_rows(data, part, scaling) for part in split_columns(data.features, n_parties)]
     given = main_directions(data.features, data.n_classes)
@@ -41,7 +41,7 @@ def measured(data: Dataset, configuration: str, n_parties: int, seed: int) -> Re
 
 
 def control(data: Dataset, shared: str) -> Result:
-    """Measure what gives away everything, the features themselves, or nothing, a number drawn for each node."""
+    """Measure the controls: the features themselves (reveals everything) or a random number for each node (nothing)."""
     given = main_directions(data.features, data.n_classes)
     if shared == "features":
         table = data.features.toarray() if sparse.issparse(data.features) else data.features
@@ -52,9 +52,9 @@ def control(data: Dataset, shared: str) -> Result:
 
 
 def weighted(features: Features) -> Features:
-    """Weigh words that are only there or not: rarer ones more, x log (n / nodes with it), rows of unit length.
+    """Weigh binary words: x log (n / nodes with the word), rows of unit length.
 
-    Almost every value of a column but zero becomes a different one. Features with values of their own stay as they are.
+    Almost all non-zero values of a column then differ. Features that are not binary are not changed.
     """
     table = sparse.csr_array(features).astype(np.float64)
     table.eliminate_zeros()
@@ -67,27 +67,27 @@ def weighted(features: Features) -> Features:
 
 
 def main_directions(features: Features, q: int) -> FloatArray:
-    """Give the unfiltered features in their q main directions: neighbours mean nothing in a thousand dimensions."""
+    """Return the unfiltered features in their q main directions: a thousand dimensions have no near neighbours."""
     table = features.toarray() if sparse.issparse(features) else np.asarray(features)
     table = table.astype(np.float64)
     return fit_projection(table, q).transform(table, "US")
 
 
 def _terms(name: str, rows: list[FloatArray], wanted: Features, digits: int | None = DIGITS) -> Result:
-    """Measure what each party adds to the sum, given its own features one by one, and average over the parties."""
+    """Measure the term of each party, given its own features one by one, and average over the parties."""
     parts = split_columns(wanted, len(rows))
     each = (plug_in_by_column(own, part, digits=digits) for own, part in zip(rows, parts, strict=True))
     return _named(name, Privacy.mean(each))
 
 
 def _rows(data: Dataset, table: Features, scaling: Scaling) -> FloatArray:
-    """Give a party's filtered and projected rows (Protocol 2, lines 1 to 4)."""
+    """Return a party's filtered and projected rows (Protocol 2, lines 1 to 4)."""
     filtered = HalfFilter(order_of(data.name)).apply(data.adjacency, table)
     return fit_projection(filtered, data.n_classes).transform(filtered, scaling)
 
 
 def _summed(rows: list[FloatArray]) -> FloatArray:
-    """Add up the parties' rows, component by component; a party of lower rank has none of the last."""
+    """Add the rows of all parties, component by component; a party of lower rank lacks the last components."""
     widest = max(own.shape[1] for own in rows)
     return np.sum([np.pad(own, ((0, 0), (0, widest - own.shape[1]))) for own in rows], axis=0)
 
@@ -100,7 +100,7 @@ def _first_distances(rows: list[FloatArray], k: int, seed: int) -> FloatArray:
 
 
 def _nearest(name: str, shared: FloatArray, given: FloatArray) -> Result:
-    """Measure by near neighbours, without rows that repeat; beside the level, a volume, the side of such a cube."""
+    """Measure with nearest neighbours, without repeated rows; add the side of a cube with the level's volume."""
     kept = distinct_rows(shared)
     found = nearest(shared[kept], given[kept])
     return _named(name, found) | {f"{name}_side": float(found.level ** (1 / shared.shape[1]))}

@@ -13,7 +13,7 @@ LOCAL = ("k", "2k", "4k", "8k")
 
 
 def utility(dataset: str, method: str, local: str = "", parties: int = 0) -> tuple[float, float] | None:
-    """Give Table 2's mean and deviation, in per cent, where it has such a cell."""
+    """Return mean and deviation in Table 2, in per cent, or None without such a cell."""
     table = PUBLISHED["utility_accuracy_percent_mean_std"].get(dataset, {})
     row = table.get(row_name(local) if method == "kcagc" else method)
     found = row.get(f"L={parties}") if isinstance(row, dict) else row
@@ -21,12 +21,12 @@ def utility(dataset: str, method: str, local: str = "", parties: int = 0) -> tup
 
 
 def seconds(network: str, dataset: str, local: str, parties: int) -> float | None:
-    """Give Table 4's ("lan") or Table 10's ("wan") training time."""
+    """Return the training time in Table 4 ("lan") or Table 10 ("wan")."""
     table = PUBLISHED[f"{network}_training_seconds"].get(dataset, {})
     found = table.get(row_name(local), {}).get(f"L={parties}")
     return float(found) if found is not None else None
 
 
 def row_name(local: str) -> str:
-    """Give the name under which a number of local clusters is published."""
+    """Return the name of a number of local clusters in the published tables."""
     return f"k_hat={local.removesuffix('k') or 1}k"

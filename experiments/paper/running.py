@@ -1,4 +1,4 @@
-"""Computing cells: those that are missing, on all cores (or alone where time is measured), with progress."""
+"""The computation of missing cells, on all cores (or one at a time where time is measured), with progress."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def run(experiment: Experiment, options: Options, records: Records, console: Console, *, again: bool = False) -> int:
-    """Compute what is not yet there, and keep each cell at once; give the number of cells computed."""
+    """Compute missing cells and store each at once; return their number."""
     cells = experiment.cells(options)
     todo = [cell for cell in cells if again or cell not in records]
     if not todo:
@@ -37,7 +37,7 @@ def run(experiment: Experiment, options: Options, records: Records, console: Con
         for done, (cell, result, seconds) in enumerate(compute_all(experiment.compute, todo), start=1):
             records.add(cell, result, seconds)
             bar.advance(task)
-            if not console.is_terminal:  # nobody watches the bar; a log gets a line
+            if not console.is_terminal:  # no terminal: write a line to the log
                 left = len(todo) - done
                 console.print(f"{experiment.name}: {_words(cell)}: {seconds:.1f} s; {left} left", soft_wrap=True)
     return len(todo)
@@ -51,9 +51,9 @@ def _one_by_one(compute: Callable[[Config], Result], cells: list[Config]) -> Ite
 
 
 def _side_by_side(compute: Callable[[Config], Result], cells: list[Config]) -> Iterator[tuple[Config, Result, float]]:
-    """Compute in one process for each core, with one thread each: small matrices gain nothing from more."""
+    """Compute in one process for each core, with one thread each: more threads do not help small matrices."""
     before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))  # read when a worker imports NumPy
+    os.environ.update(dict.fromkeys(THREADS, "1"))  # NumPy reads them during its import
     try:
         with ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as pool:
             waiting: dict[Future[tuple[Result, float]], Config] = {

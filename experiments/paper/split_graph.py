@@ -1,4 +1,4 @@
-"""Figure 4: what is left of the accuracy when each of two parties knows only a part of the edges."""
+"""Figure 4: the accuracy if each of two parties knows only a part of the edges."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SERIES = (
 
 
 def cells(options: Options) -> list[Config]:
-    """Give all methods at every share of the edges; pooled AGC has all of them."""
+    """Return all methods at every share of the edges; pooled AGC has all of them."""
     found: list[Config] = []
     for name in options.pick("cora"):
         for seed in range(1 if options.quick else options.seeds):
@@ -42,7 +42,7 @@ def cells(options: Options) -> list[Config]:
 
 
 def compute(cell: Config) -> Result:
-    """Cluster with what each party knows of the graph."""
+    """Cluster with the part of the graph that each party knows."""
     data = dataset(cell["dataset"])
     first, second = split_edges(data.adjacency, cell["share"] / 100, cell["seed"])
     tables = data.parties(2)
@@ -64,9 +64,9 @@ def compute(cell: Config) -> Result:
 
 
 def split_edges(adjacency: Sparse, share: float, seed: int) -> tuple[Sparse, Sparse]:
-    """Give each of two parties this share of the edges; together they always have all of them.
+    """Split the edges so that each of two parties has this share, and both together have all.
 
-    At one half they have none in common. Beyond, each also gets edges of the other, drawn at random.
+    At one half they have none in common. For a larger share, each also gets random edges of the other.
     """
     upper = sparse.coo_array(sparse.triu(adjacency, k=0))
     n_edges = upper.nnz
@@ -89,7 +89,7 @@ def _of_edges(upper: sparse.coo_array, chosen: np.ndarray) -> Sparse:
 
 
 def label(method: str, configuration: str) -> str:
-    """Name a line of the figure."""
+    """Return the name of a line of the figure."""
     names = {"agc-A": "AGC, party A alone", "agc-B": "AGC, party B alone", "agc": "AGC, all pooled"}
     if method in names:
         return names[method]
@@ -97,7 +97,7 @@ def label(method: str, configuration: str) -> str:
 
 
 def render(book: Book, figures: Figures) -> str:
-    """Give the figure and its numbers."""
+    """Return the figure and its numbers."""
     records = book["split-graph"]
     return "\n".join(_of(records, name, figures) for name in records.values("dataset"))
 

@@ -1,4 +1,4 @@
-"""Raw results as JSON: a file for each experiment, a line for each cell, with where and when it was computed."""
+"""Raw results as JSON: a file for each experiment, a line for each cell, with its origin."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kcagc.data.files import write_text
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "experiments" / "results"
-_CODE = ("src", "experiments/paper")  # what results of the experiments depend on
+_CODE = ("src", "experiments/paper")  # the code that results depend on
 _PACKAGES = ("kcagc", "numpy", "scipy", "scikit-learn", "cryptography", "grpcio")
 
 
@@ -34,7 +34,7 @@ class Stat:
 
 
 class Records:
-    """The finished cells of one experiment; `about` says what computes them."""
+    """The finished cells of one experiment; `about` returns their origin."""
 
     def __init__(self, path: Path, about: Callable[[], dict[str, Any]] | None = None) -> None:
         self.path, self._about = path, about or provenance
@@ -49,7 +49,7 @@ class Records:
         return len(self._cells)
 
     def add(self, config: Config, result: Result, seconds: float) -> None:
-        """Keep a finished cell, in the file before anything else happens."""
+        """Store a finished cell in the file at once."""
         run = self._about()
         number = next((name for name, known in self.runs.items() if _but_when(known) == _but_when(run)), None)
         if number is None:
@@ -62,26 +62,26 @@ class Records:
         write_text(self.path, f'{{"runs": {{\n{runs}\n}}, "cells": [\n{cells}\n]}}\n')
 
     def clear(self) -> None:
-        """Forget all cells, to compute them anew; the file stays until the first is there."""
+        """Remove all cells, to compute them again; the file stays until the first is finished."""
         self.runs, self._cells = {}, {}
 
     def all(self, **wanted: Any) -> Iterator[tuple[Config, Result]]:
-        """Give the cells whose configuration has these values."""
+        """Return the cells whose configuration has these values."""
         for _, cell in sorted(self._cells.items()):
             if all(cell["config"].get(name) == value for name, value in wanted.items()):
                 yield cell["config"], cell["result"]
 
     def one(self, **wanted: Any) -> Result | None:
-        """Give the result of the first such cell."""
+        """Return the result of the first such cell."""
         return next((result for _, result in self.all(**wanted)), None)
 
     def stat(self, field: str, **wanted: Any) -> Stat | None:
-        """Give mean and deviation of a value over such cells, or nothing where there are none."""
+        """Return mean and deviation of a value over such cells, or None without such cells."""
         found = [result[field] for _, result in self.all(**wanted) if result.get(field) is not None]
         return Stat(float(np.mean(found)), float(np.std(found)), len(found)) if found else None
 
     def values(self, name: str, **wanted: Any) -> list[Any]:
-        """Give the values that a part of the configuration takes, numbers sorted, graphs in the paper's order."""
+        """Return the values of one field of the configuration: numbers sorted, graphs in the order of the paper."""
         found = list(dict.fromkeys(config[name] for config, _ in self.all(**wanted) if name in config))
         return sorted(found, key=lambda value: (value not in PUBLIC, PUBLIC.index(value) if value in PUBLIC else value))
 
@@ -100,7 +100,7 @@ class Book:
 
 
 def provenance(*code: str) -> dict[str, Any]:
-    """Say what computes: commit (of which `code` matters), versions, machine, day."""
+    """Return the origin of results: commit (of the paths `code`), versions, machine, day."""
     return {
         "commit": _commit(*(code or _CODE)),
         "python": platform.python_version(),
@@ -111,7 +111,7 @@ def provenance(*code: str) -> dict[str, Any]:
 
 
 def _commit(*code: str) -> str:
-    """Give the commit, marked where what is computed with has changed since."""
+    """Return the commit, marked if the code has changed since."""
     head = _git("rev-parse", "--short=10", "HEAD")
     changed = _git("status", "--porcelain", "--", *code)
     return head + ("+changes" if changed else "") if head else "unknown"

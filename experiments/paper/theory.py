@@ -19,7 +19,7 @@ PLANTED = {"far": 4000.0, "near": 300.0, "touching": 4.0}  # distance of the cen
 
 
 def cells(options: Options) -> list[Config]:
-    """Give the classes and the found clusters of each graph, and planted clusters at three distances."""
+    """Return the classes and the found clusters of each graph, and planted clusters at three distances."""
     found: list[Config] = [
         {"data": name, "configuration": one, "target": target, "local": local, "parties": 2}
         for name in options.pick(*(("cora",) if options.quick else PUBLIC))
@@ -31,7 +31,7 @@ def cells(options: Options) -> list[Config]:
 
 
 def compute(cell: Config) -> Result:
-    """Measure the conditions, and how many nodes are misclassified."""
+    """Measure the conditions and the number of misclassified nodes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if cell["data"] == "planted":
@@ -44,7 +44,7 @@ def compute(cell: Config) -> Result:
 
 
 def _planted(distance: float, seed: int) -> Result:
-    """Plant four clusters that both parties see: the centres on axes of their own, so far apart as asked."""
+    """Generate four clusters that both parties see, with centres on separate axes at the given distance."""
     random = np.random.RandomState(seed)
     k, size = 4, 150
     target = np.repeat(np.arange(k), size)
@@ -74,11 +74,11 @@ def _measured(model: KCAGC, tables: list[Any], target: Any, adjacency: Any) -> R
 
 
 def render(book: Book, figures: Figures) -> str:
-    """Give a table of planted data, one of the public graphs, and the tool's own words for the first."""
+    """Return a table of planted data, one of the public graphs, and the tool's own words for the first."""
     records = book["theory"]
     parts = [
         "`kcagc.diagnose` (and `kcagc diagnose`) measures the conditions of Theorem 1 on the rows that the parties "
-        "really cluster: the separation constant c (the theorem wants more than 100), the share of 1-good nodes, "
+        "cluster: the separation constant c (the theorem requires more than 100), the share of 1-good nodes, "
         "Definition 2's two conditions, and the bound on misclassified nodes. Where "
         "the conditions hold, no node may be misclassified.\n",
         _planted_table(records),
@@ -102,15 +102,15 @@ def render(book: Book, figures: Figures) -> str:
         )
     heads = ["", "", "", "target", "c, A", "c, B", "c, joint", "good A, %", "B", "joint", "(a) / (b), %", "differ"]
     words = (
-        "\nOn the public graphs (L = 2) c is hundreds of times smaller than the theorem asks: it promises nothing "
-        "there, neither for kCAGC nor for the pooled method, and what accuracy there is has other reasons. `differ` "
-        "counts nodes on which the clusters found and the target disagree.\n"
+        "\nOn the public graphs (L = 2), c is hundreds of times smaller than the theorem requires. The theorem "
+        "therefore guarantees nothing there, neither for kCAGC nor for the pooled method; the accuracy has other "
+        "reasons. `differ` is the number of nodes on which the clusters and the target disagree.\n"
     )
     parts += [words, table(heads, rows, left=4)]
     if graphs:
         config, found = next(pair for pair in graphs if pair[0]["target"] == "classes")
         words = "\n>\n".join(f"> {line}" for line in found["verdict"])
-        parts.append(f"\nIn the tool's words, of {config['data']} and its classes:\n\n{words}\n")
+        parts.append(f"\nThe output of the tool for {config['data']} and its classes:\n\n{words}\n")
     return "\n".join(parts)
 
 

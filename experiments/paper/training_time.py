@@ -21,9 +21,9 @@ _NETWORKS = {"lan": GIGABIT, "wan": FAR}
 
 
 def cells(network: str, options: Options) -> list[Config]:
-    """Give every cell of the table in the paper's configuration, and our defaults at the k̂ they choose from.
+    """Return every cell in the paper's configuration, and our defaults at k̂ = k and 2k, up to eight parties.
 
-    Up to eight parties, that is: with sixteen on a few cores the defaults' further sums tell about the cores.
+    With sixteen parties on a few cores, the defaults' additional sums would measure the cores.
     """
     return [
         {"network": network, "dataset": name, "configuration": one, "parties": number, "local": many}
@@ -36,7 +36,7 @@ def cells(network: str, options: Options) -> list[Config]:
 
 
 def compute(cell: Config) -> Result:
-    """Run all roles as processes and measure from all connected to labels at every party."""
+    """Run all roles as processes; measure from the last connection to the last labels."""
     data = dataset(cell["dataset"])
     settings = (
         paper_settings(data.n_classes, cell["local"], random_state=0)
@@ -60,14 +60,14 @@ def compute(cell: Config) -> Result:
 
 @lru_cache(maxsize=1)
 def _fork_server() -> ForkServer:
-    """Give the process that all roles are forked from; imports are paid once."""
+    """Return the fork server of all roles; modules are imported once."""
     process = warmed().__enter__()
     atexit.register(process.__exit__, None, None, None)
     return process
 
 
 def render(network: str, book: Book, figures: Figures) -> str:
-    """Give the table, the paper's seconds beside ours, and how many times faster."""
+    """Return the table: seconds of the paper and of kcagc, and their ratio."""
     records = book[network]
     parts = [_summary(network, records)]
     parts += [_table(network, records, name) for name in records.values("dataset")]
@@ -76,7 +76,7 @@ def render(network: str, book: Book, figures: Figures) -> str:
 
 
 def ratios(network: str, records: Records, configuration: str) -> list[tuple[str, str, int, float, float]]:
-    """Give the cells that the paper has too: dataset, k̂, L, our seconds, the paper's."""
+    """Return the cells of the paper: dataset, k̂, L, our seconds, the paper's."""
     found = []
     for config, result in records.all(configuration=configuration):
         paper = published.seconds(network, config["dataset"], config["local"], config["parties"])
@@ -88,10 +88,10 @@ def ratios(network: str, records: Records, configuration: str) -> list[tuple[str
 def _summary(network: str, records: Records) -> str:
     link = "1000 Mbit/s, no delay" if network == "lan" else "400 Mbit/s, 100 ms one way"
     lines = [
-        f"Seconds from the moment all roles are connected until every party has the labels, local work included. Every "
-        f"role is a process with its own certificate and journal; its link ({link}) is a relay of ours. One run a "
-        "cell, all roles on the cores of one machine (see below), where the paper had 48: with more roles than cores "
-        "their local work queues.\n"
+        "Seconds from the connection of all roles until every party has the labels, including local work. Every role "
+        f"is a process with its own certificate and journal; a relay simulates its link ({link}). Each cell is one run "
+        "with all roles on the cores of one machine (see below); the paper used 48 cores. With more roles than cores, "
+        "the local work of the parties has to wait for cores.\n"
     ]
     for one in ("paper", "default"):
         found = ratios(network, records, one)
@@ -141,7 +141,7 @@ def _plot(network: str, records: Records, figures: Figures) -> str:
             axis.plot(ends, [end / 5 for end in ends], c="#666666", lw=1, ls=":", zorder=0)
             axis.set(xscale="log", yscale="log", xlabel="paper, s", ylabel="ours, s", title=SHOWN[one])
         axes[0].legend(loc="upper left")
-    words = "Training time of every cell against the paper's; below the line we are faster, dotted: five times."
+    words = "Training time of every cell against the paper; kcagc is faster below the line, five times below the dots."
     return figures.shown(network, words)
 
 

@@ -23,7 +23,7 @@ PANELS = {
 
 
 def cells(options: Options) -> list[Config]:
-    """Give one cell for each graph and configuration: the projection is the same in all panels."""
+    """Return one cell for each graph and configuration; all panels share the projection."""
     return [
         {"dataset": name, "configuration": one, "seed": 0}
         for name in options.pick("cora")
@@ -32,7 +32,7 @@ def cells(options: Options) -> list[Config]:
 
 
 def compute(cell: Config) -> Result:
-    """Project the pooled embedding once, and cluster in each way; clusters are numbered as the classes they match."""
+    """Project the pooled embedding once and cluster with each method; clusters get the number of their class."""
     from sklearn.manifold import TSNE  # noqa: PLC0415 - slow to import, and only needed here
 
     data = dataset(cell["dataset"])

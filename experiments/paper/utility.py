@@ -1,4 +1,4 @@
-"""Table 2: accuracy for every number of parties and of local clusters, beside basic kCAGC, AGC and GCC."""
+"""Table 2: accuracy for every number of parties and of local clusters, with basic kCAGC, AGC and GCC."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcagc.baselines import AGC, GCC
 
 
 def cells(options: Options) -> list[Config]:
-    """Give all cells, seed after seed, so that a run that is cut short has whole tables of fewer seeds."""
+    """Return all cells, seed by seed, so that an interrupted run has complete tables of fewer seeds."""
     parties = options.thinned((2, 4), published.PARTIES)
     local = options.thinned(("k", "2k"), published.LOCAL)
     found: list[Config] = []
@@ -31,12 +31,12 @@ def cells(options: Options) -> list[Config]:
                     for one in ("paper", "default")
                     for many in local
                 ]
-        found += [one | {"seed": seed} for one in _beside(options)]
+        found += [one | {"seed": seed} for one in _cora_cells(options)]
     return found + tried.cells(options)
 
 
-def _beside(options: Options) -> list[Config]:
-    """Give what is shown for Cora only: the protocols as printed, k̂ singular vectors, flat cells at L = 4."""
+def _cora_cells(options: Options) -> list[Config]:
+    """Return the cells for Cora only: the protocols as printed, k̂ singular vectors, flat cells at L = 4."""
     found: list[Config] = []
     for name in options.pick("cora"):
         for number in options.thinned((2,), published.PARTIES):
@@ -74,7 +74,7 @@ def compute(cell: Config) -> Result:
 
 
 def render(book: Book, figures: Figures) -> str:
-    """Give the tables of all datasets, how many cells are met, and what is shown for Cora only."""
+    """Return the tables of all datasets, the number of cells at or above the paper, and the comparisons on Cora."""
     records = book["utility"]
     names = records.values("dataset", method="agc")
     parts = [
@@ -88,7 +88,7 @@ def render(book: Book, figures: Figures) -> str:
 
 
 def compared(records: Records, configuration: str) -> list[tuple[str, str, str, int, float, float]]:
-    """Give all cells that the paper has too: dataset, method, k̂, L, our mean and the paper's."""
+    """Return all cells of the paper: dataset, method, k̂, L, our mean and the paper's."""
     found = []
     for name in PUBLIC:
         for method, local in [("kcagc", many) for many in published.LOCAL] + [("basic", "")]:
@@ -118,8 +118,8 @@ def _summary(records: Records) -> str:
         mean = sum(ours - paper for *_, ours, paper in found) / len(found)
         mean_words = f"{mean:+.2f}".replace("-", "−")
         lines.append(
-            f"**`{words}` is at or above the paper in {above} of {len(found)} cells**, at most one point below it or "
-            f"above in {near}; the mean difference is {mean_words} points."
+            f"**`{words}` is at or above the paper in {above} of {len(found)} cells**, and at most one point "
+            f"below it in {near - above} more. The mean difference is {mean_words} points."
         )
     best = _best(records)
     if best:
@@ -169,7 +169,7 @@ def _dataset(records: Records, name: str) -> str:
 
 
 def _for_cora(records: Records, names: list[str]) -> str:
-    """Show what was tried on Cora beside the two configurations."""
+    """Show the comparisons on Cora."""
     parts = []
     for name in names:
         parties = records.values("parties", dataset=name, method="literal")
@@ -183,9 +183,9 @@ def _for_cora(records: Records, names: list[str]) -> str:
             for one, words in literal.VARIANTS.items()
         ]
         parts.append(
-            f"### {name.capitalize()}: the protocols as they are printed\n\nProtocols 1 and 2 seed and do the 1/9 step "
-            "in the projection, then print Lloyd on the unprojected features. Run that way:\n\n"
-            + table(["", *(f"L = {number}" for number in parties)], rows)
+            f"### {name.capitalize()}: the protocols as they are printed\n\nProtocols 1 and 2 run seeding and the "
+            "initial assignment with margin 9 on projected rows, and Lloyd on unprojected features. "
+            "Results of this variant:\n\n" + table(["", *(f"L = {number}" for number in parties)], rows)
         )
         local = [many for many in published.LOCAL if records.one(dataset=name, method="flat", local=many)]
         rows = []
@@ -196,7 +196,7 @@ def _for_cora(records: Records, names: list[str]) -> str:
         cells_of = [records.stat("cells", dataset=name, method="flat", local=many) for many in local]
         rows.append(["flat cells, number", *(f"{stat.mean:.0f}" if stat else NOTHING for stat in cells_of)])
         parts.append(
-            f"### {name.capitalize()}: flat cells beside the tree, L = 4\n\n"
+            f"### {name.capitalize()}: flat cells and the tree, L = 4\n\n"
             + table(["", *(f"k̂ = {many}" for many in local)], rows)
         )
         rows = [
@@ -209,14 +209,14 @@ def _for_cora(records: Records, names: list[str]) -> str:
         parts.append(
             f"### {name.capitalize()}: k̂ singular vectors, as Protocol 1 prints, L = 2\n\n"
             + table(["`KCAGC.paper`", *(f"k̂ = {many}" for many in local)], rows)
-            + "\nWith U every direction weighs the same, and those beyond the first k are mostly noise: the paper's "
-            "own figures at k̂ = 4k and 8k cannot come from k̂ of them.\n"
+            + "\nWith U all directions have the same weight, and directions after the first k are mostly noise. The "
+            "paper's figures at k̂ = 4k and 8k therefore cannot come from k̂ singular vectors.\n"
         )
     return "\n".join(parts)
 
 
 def _plot(records: Records, figures: Figures) -> str:
-    """Draw every cell against the paper's."""
+    """Draw every cell against the figure of the paper."""
     shown = [one for one in ("paper", "default") if compared(records, one)]
     if not shown:
         return ""
@@ -239,7 +239,7 @@ def _plot(records: Records, figures: Figures) -> str:
             axis.plot(ends, ends, c="#666666", lw=1, zorder=0)
             axis.set(title=SHOWN[one], xlabel="paper, %", ylabel="ours, %", xlim=ends, ylim=ends)
         axes[0][0].legend(loc="lower right")
-    words = "Accuracy of every cell of Table 2, ours against the paper's; above the line we are better."
+    words = "Accuracy of every cell of Table 2, our results against the paper; above the line kcagc is better."
     return figures.shown("utility", words)
 
 

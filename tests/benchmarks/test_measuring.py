@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 from benchmarks import breakdown, delays, fit_over_agc, million, scaling, startup
-from benchmarks.catalogue import NAMES, benchmark
-from benchmarks.harness import played
-from benchmarks.page import render
+from benchmarks.harness import run_roles
+from benchmarks.page import NAMES, benchmark, book, render
 from benchmarks.peers import ours
 from benchmarks.peers.job import Job
 from benchmarks.peers.theirs import PEERS
-from benchmarks.provenance import book
-from benchmarks.targets import Target
+from benchmarks.presentation import Target
 from experiments.paper.experiment import Options
 from experiments.paper.network.measure import merges_of, parties_of
 from kcagc.datasets.dataset import Dataset
@@ -28,7 +26,7 @@ SMALL = {"nodes": 1500, "degree": 8, "columns": 6, "clusters": 3, "local": 5, "p
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    """Give a book with a cell of every benchmark but the peers', which needs other environments."""
+    """Return a book with a cell of every benchmark but the peers', which needs other environments."""
     found = book(tmp_path_factory.mktemp("results"))
     for one, cell in (
         (fit_over_agc, DEMO | {"turns": 1}),
@@ -65,9 +63,9 @@ def test_the_shares_of_every_role_add_up_to_the_run(kept):
     assert found["shares"]["coordinator"]["local work"] == 0
 
 
-def test_the_delays_that_a_run_tells_are_those_that_its_trace_has(kept):
+def test_the_delays_that_a_run_reports_are_those_of_its_trace(kept):
     found = result(kept, "delays")
-    assert found["delays"] == found["told_by_the_run"] <= found["wanted"]
+    assert found["delays"] == found["reported"] <= found["wanted"]
     assert found["delays"] < found["with_receipts"]
     assert found["seconds"] >= found["on_critical_path"] * found["delay"]
 
@@ -100,7 +98,7 @@ def test_bytes_after_the_labels_do_not_depend_on_the_number_of_nodes():
         n = len(rows)
         data = Dataset("copies", _path(n), rows, np.zeros(n, dtype=np.int64), 3)
         settings = {"n_clusters": 3, "n_local_clusters": 12, "psi": 0, "n_components": 4, "scaling": "unit"}
-        parties = parties_of(played(data, 2, settings | {"n_init": 1, "max_iter": 1, "random_state": 0}))
+        parties = parties_of(run_roles(data, 2, settings | {"n_init": 1, "max_iter": 1, "random_state": 0}))
         (merge,) = merges_of(parties).values()
         return merge["rows"], merge["rounds"], [million.bytes_after_labels(one) for one in parties]
 
@@ -110,7 +108,7 @@ def test_bytes_after_the_labels_do_not_depend_on_the_number_of_nodes():
 
 
 def _path(n):
-    """Give a graph that is a line."""
+    """Return a graph that is a line."""
     from scipy import sparse
 
     return sparse.csr_array(sparse.diags_array([np.ones(n - 1)] * 2, offsets=[-1, 1], shape=(n, n)))
@@ -120,7 +118,7 @@ def test_the_basic_method_gives_the_labels_of_plain_lloyd():
     job = Job.make(150, 10)
     figures, labels, start = ours.run(job, "basic", 2, counted=True)
     assert len(start) == job.n_clusters
-    np.testing.assert_array_equal(labels, job.lloyd(np.array(start), ninth=True)[0])
+    np.testing.assert_array_equal(labels, job.lloyd(np.array(start), margin=True)[0])
     assert figures["bytes_on_link"]["party-01"][0] > figures["bytes_sent"]["party-01"]
 
 

@@ -1,8 +1,6 @@
 """The page in the docs is what the kept figures give."""
 
-from benchmarks.catalogue import NAMES
-from benchmarks.page import PAGE, render
-from benchmarks.provenance import RESULTS, book
+from benchmarks.page import NAMES, PAGE, RESULTS, book, render
 
 
 def test_the_page_in_the_docs_is_what_the_kept_figures_give(tmp_path):

@@ -7,11 +7,11 @@ import pytest
 
 from benchmarks.instruments import KINDS, ORDER, _functions, _modules
 from benchmarks.shares import shares
-from experiments.paper.network.roles import Played
+from experiments.paper.network.roles import MeasuredRole
 
 
 def role(name, *events):
-    return Played(name, {}, np.zeros(1), list(events), 0, 0.0, None)
+    return MeasuredRole(name, {}, np.zeros(1), list(events), 0, 0.0, None)
 
 
 def step(begin, end, **kinds):

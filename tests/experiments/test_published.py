@@ -1,6 +1,5 @@
 from experiments.paper import published
-from experiments.paper.catalogue import NAMES, experiment
-from experiments.paper.experiment import PUBLIC, Options
+from experiments.paper.experiment import NAMES, PUBLIC, Options, experiment
 
 
 def test_the_paper_has_sixty_four_and_sixteen_cells_of_accuracy_and_twice_sixty_four_of_time():

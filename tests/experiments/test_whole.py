@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.paper.catalogue import NAMES
+from experiments.paper.experiment import NAMES
 from experiments.paper.graphsage import missing
 from experiments.paper.page import PAGE, render
 from experiments.paper.store import RESULTS, ROOT, Book

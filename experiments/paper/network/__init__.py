@@ -1,1 +1,1 @@
-"""The timing tables: all roles as processes, over links with a delay and a rate of our own making."""
+"""Measured runs for the timing tables: all roles as processes, over relays that simulate delay and rate."""

@@ -1,12 +1,12 @@
-"""Links with a delay and a rate: what a slow network does to a stream of bytes, on a machine whose kernel cannot.
+"""Links with a delay and a rate: a slow network, on a machine whose kernel cannot simulate one.
 
-Each party has a port of its own here, and connects to it instead of to the aggregator. What it sends arrives in order
-and unchanged, no faster than the rate allows and not before the delay has passed, in each direction by itself. What is
-under way is under way together: a thousand small messages take one delay, not a thousand.
+Each party connects to its own port of the relay instead of to the aggregator. Bytes arrive in order and unchanged, no
+faster than the rate and not before the delay, separately in each direction. Delays overlap: a thousand small messages
+take one delay, not a thousand.
 
-Two things of a real network are left out. The first packet is answered by this machine, so that opening a connection
-takes no delay (nobody measures that), and TCP's window is as wide as the link from the beginning. Windows that the two
-ends keep between themselves, as those of HTTP/2, work as they would.
+Two properties of a real network are missing. This machine answers the first packet, so that opening a connection takes
+no delay (it is not measured), and the TCP window is as wide as the link from the start. Windows between the two ends,
+such as those of HTTP/2, work as in a real network.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from typing import Any
 
 _CHUNK = 1 << 16
-_BUFFER = 1 << 20  # bytes beyond those on their way, so that the link stays busy while others have the processor
-_RESET = struct.pack("ii", 1, 0)  # linger for no time: closing sends RST
+_BUFFER = 1 << 20  # bytes beyond those in transit, so that the link stays busy while other processes run
+_RESET = struct.pack("ii", 1, 0)  # linger 0: closing sends RST
 _HOST = "127.0.0.1"
 
 
 @dataclass(frozen=True)
 class Network:
-    """What every link is like, in each direction: seconds that a byte takes, and bits that leave in a second."""
+    """The properties of every link, in each direction: delay in seconds and rate in bits per second."""
 
     name: str
     delay: float
@@ -36,7 +36,7 @@ class Network:
 
     @property
     def most_held(self) -> int:
-        """How many bytes a direction holds before it stops reading."""
+        """The number of bytes that a direction holds before it stops reading."""
         return int(self.rate / 8 * self.delay) + _BUFFER
 
 
@@ -47,21 +47,21 @@ NETWORKS = {network.name: network for network in (LAN, WAN)}
 
 @dataclass
 class Count:
-    """What passed in one direction of a link, and the most that was under way at once, in bytes."""
+    """The bytes that passed in one direction of a link, and the most that were in transit at once."""
 
     passed: int = 0
     held: int = 0
 
 
 class Relay:
-    """Links to one port, each on a port of its own, served by a thread until they are closed."""
+    """Links to one port, each with its own port, served by a thread until they are closed."""
 
     def __init__(self, network: Network, target: int, n_links: int) -> None:
         self._network, self._target = network, target
         self._listeners = [socket.create_server((_HOST, 0)) for _ in range(n_links)]
         self.ports = [int(listener.getsockname()[1]) for listener in self._listeners]
         self.counts = [(Count(), Count()) for _ in range(n_links)]  # towards the target, and back
-        # Waits of `select` are as fine as the clock; those of `epoll` end at the next whole millisecond.
+        # `select` waits as precisely as the clock; `epoll` rounds up to milliseconds.
         self._loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
         self._thread = threading.Thread(target=self._work, name="relay", daemon=True)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -103,7 +103,7 @@ class Relay:
             try:
                 await self._loop.sock_connect(server, (_HOST, self._target))
             except OSError:
-                _reset_at_close(client)  # which is what a machine says where nobody listens
+                _reset_at_close(client)  # as a machine answers on a closed port
                 return
             for one in (client, server):
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -120,7 +120,7 @@ class Relay:
             finally:
                 for task in working:
                     task.cancel()
-                await asyncio.gather(*working, return_exceptions=True)  # who reads a socket must let go of it first
+                await asyncio.gather(*working, return_exceptions=True)  # the reader of a socket must release it first
 
 
 class _Way:
@@ -132,7 +132,7 @@ class _Way:
         self._held, self._room = 0, asyncio.Event()
 
     async def run(self) -> socket.socket | None:
-        """Pass bytes on to the end; give the socket that is to be reset, where the other one was."""
+        """Forward bytes to the end; return the socket to reset, if the other one was reset."""
         reading = asyncio.create_task(self._read())
         try:
             return await self._write()
@@ -151,7 +151,7 @@ class _Way:
             except OSError:
                 data = None
             size = len(data or b"")
-            # A byte leaves when those before it have left, and arrives a delay later.
+            # A byte leaves after the bytes before it, and arrives one delay later.
             free_at = max(free_at, loop.time()) + 8 * size / self._network.rate
             self._held += size
             self._count.held = max(self._count.held, self._held)
@@ -172,7 +172,7 @@ class _Way:
                     self._sink.shutdown(socket.SHUT_WR)
                     return None
                 await loop.sock_sendall(self._sink, data)
-            except OSError:  # the receiver is gone, and the sender hears of it when the news has come back
+            except OSError:  # the receiver has closed; the sender learns it one delay later
                 await asyncio.sleep(self._network.delay)
                 return self._source
             self._count.passed += len(data)

@@ -1,4 +1,4 @@
-"""All roles of a run on one machine: folders as `kcagc init` makes them, processes, and a link for each party."""
+"""A measured run on one machine: folders from `kcagc init`, a process for each role, a link for each party."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ from experiments.paper.network.relay import Count, Network, Relay
 from kcagc.datasets.dataset import Dataset
 from kcagc.deploy.folders import FolderPlan, write_folders
 
-PLAY = "experiments.paper.network.stopwatch:play"
+ROLE_FUNCTION = "experiments.paper.network.stopwatch:run_role"
 _WARM = ("grpc.aio", "rich.status", "sklearn.cluster", "kcagc.cli.main", "kcagc.deploy.run")
-_ELSEWHERE = {"n_clusters", "psi", "aggregator", "accept", "random_state"}  # where the folders have a line already
+_ELSEWHERE = {"n_clusters", "psi", "aggregator", "accept", "random_state"}  # the folders already contain these lines
 _LISTENING = 120.0  # seconds for the aggregator to read its files
 
 
 def warmed(*modules: str) -> ForkServer:
-    """Give a process to fork roles from. Each has one thread for its mathematics: there are more roles than cores."""
+    """Return a fork server for roles. Each role uses one thread for linear algebra: there are more roles than cores."""
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return ForkServer(*_WARM, PLAY.partition(":")[0], *modules, environment={**one, "KCAGC_REPORT": "0"})
+    return ForkServer(*_WARM, ROLE_FUNCTION.partition(":")[0], *modules, environment={**one, "KCAGC_REPORT": "0"})
 
 
 @dataclass(frozen=True)
 class Files:
-    """Where a party finds its table and the graph: paths from its configuration, or from anywhere."""
+    """The paths of a party's table and graph, relative to its configuration or absolute."""
 
     features: str = "data/features.npz"
     graph: str = "data/graph.npz"
 
 
 @dataclass(frozen=True)
-class Played:
-    """What a role left: its summary, the cluster of each node (for parties), its moments, and what it used."""
+class MeasuredRole:
+    """The result of a role: its summary, its labels (for parties), its events, and the resources it used."""
 
     name: str
     summary: dict[str, Any]
     labels: np.ndarray | None
     events: list[tuple[float, str, Any]]
     peak: int  # bytes of memory
-    cpu: float  # of the processor, from the fork to the end
-    link: tuple[Count, Count] | None  # bytes to the aggregator and back, where there is a relay
+    cpu: float  # processor seconds, from the fork to the end
+    link: tuple[Count, Count] | None  # bytes to the aggregator and back, if there is a relay
 
     def when(self, what: str) -> list[float]:
-        """Give every moment of a kind."""
+        """Return the times of all events of one kind."""
         return [at for at, event, _ in self.events if event == what]
 
 
-class Roles:
-    """The folders of one run, the aggregator's last; `play` is what a role's process is fitted with and runs."""
+class MeasuredRun:
+    """The folders of one run, the aggregator last; each role's process calls `function` (`module:name`)."""
 
     def __init__(
         self,
@@ -66,18 +66,18 @@ class Roles:
         n_parties: int,
         settings: dict[str, Any],
         *,
-        play: str = PLAY,
+        function: str = ROLE_FUNCTION,
     ) -> None:
         self.parties = [f"party-{number:02}" for number in range(1, n_parties + 1)]
         plan = FolderPlan.of(
             self.parties,
             aggregator=self.parties[-1] if settings.get("aggregator") == "party" else None,
-            address="127.0.0.1:1",  # another is given when they are started
+            address="127.0.0.1:1",  # the processes get another address
             listen="127.0.0.1:0",
             n_clusters=settings["n_clusters"],
             psi=settings["psi"],
         )
-        self._folder, self._configs, self._play = folder, write_folders(folder, plan), play
+        self._folder, self._configs, self._function = folder, write_folders(folder, plan), function
         self.aggregator = plan.roles[-1]
         given = [Files()] * n_parties if isinstance(data, Dataset) else data
         files = dict(zip(self.parties, given, strict=True))
@@ -90,8 +90,8 @@ class Roles:
                 _save(own / Files.features, table)
                 _save(own / Files.graph, graph)
 
-    def run(self, fork_server: ForkServer, network: Network | None, seconds: float) -> list[Played]:
-        """Start all roles, see them through to the end, and give what they left."""
+    def run(self, fork_server: ForkServer, network: Network | None, seconds: float) -> list[MeasuredRole]:
+        """Run all roles to the end and return their results."""
         with contextlib.ExitStack() as stack:
             running = stack.enter_context(self._ending(fork_server))
             running[self._start(fork_server, self.aggregator, "--listen", "127.0.0.1:0")] = self.aggregator
@@ -104,11 +104,11 @@ class Roles:
             for name, own in zip(others, ports, strict=True):
                 running[self._start(fork_server, name, "--address", f"127.0.0.1:{own}")] = name
             self._to_the_end(fork_server, running, seconds)
-        return [self._played(name, links.get(name)) for name in self._configs]
+        return [self._measured(name, links.get(name)) for name in self._configs]
 
     @contextlib.contextmanager
     def _ending(self, fork_server: ForkServer) -> Iterator[dict[Process, str]]:
-        """Let no role outlive a run that went wrong."""
+        """Kill all roles that still run after an error."""
         running: dict[Process, str] = {}
         try:
             yield running
@@ -119,28 +119,30 @@ class Roles:
     def _start(self, fork_server: ForkServer, name: str, *place: str) -> Process:
         command = "party" if name in self.parties else "coordinator"
         arguments = [command, "--config", str(self._configs[name]), *place, "--json"]
-        return fork_server.start(self._play, {"arguments": arguments, "notes": str(self._notes(name))}, self._log(name))
+        return fork_server.start(
+            self._function, {"arguments": arguments, "notes": str(self._notes(name))}, self._log(name)
+        )
 
     def _listening(self, fork_server: ForkServer, running: dict[Process, str]) -> int:
         end = time.monotonic() + _LISTENING
         while time.monotonic() < end and not fork_server.ended(running, 0.01):
-            if found := re.search(r"listening on \S+:(\d+)", self._said(self.aggregator)):
+            if found := re.search(r"listening on \S+:(\d+)", self._output(self.aggregator)):
                 return int(found[1])
-        raise RuntimeError(f"{self.aggregator} does not listen:\n{self._said(self.aggregator)}")
+        raise RuntimeError(f"{self.aggregator} does not listen:\n{self._output(self.aggregator)}")
 
     def _to_the_end(self, fork_server: ForkServer, running: dict[Process, str], seconds: float) -> None:
         end = time.monotonic() + seconds
         while running:
             ended = fork_server.ended(running, end - time.monotonic())
             if not ended:
-                said = "\n".join(self._said(name) for name in running.values())
-                raise RuntimeError(f"{', '.join(running.values())} did not end in {seconds:.0f} seconds:\n{said}")
+                output = "\n".join(self._output(name) for name in running.values())
+                raise RuntimeError(f"{', '.join(running.values())} did not end in {seconds:.0f} seconds:\n{output}")
             for process, code in ended.items():
                 name = running.pop(process)
                 if code != 0:
-                    raise RuntimeError(f"{name} ended with exit code {code}:\n{self._said(name)}")
+                    raise RuntimeError(f"{name} ended with exit code {code}:\n{self._output(name)}")
 
-    def _played(self, name: str, link: tuple[Count, Count] | None) -> Played:
+    def _measured(self, name: str, link: tuple[Count, Count] | None) -> MeasuredRole:
         noted = json.loads(self._notes(name).read_text(encoding="utf-8"))
         result = self._configs[name].parent / "result"
         summary = json.loads((result / "run.json").read_text(encoding="utf-8"))
@@ -149,7 +151,7 @@ class Roles:
             rows = np.loadtxt(result / "labels.csv", delimiter=",", skiprows=1, usecols=(0, 1), dtype=np.int64)
             labels = rows[np.argsort(rows[:, 0]), 1]
         events = [tuple(event) for event in noted["events"]]
-        return Played(name, summary, labels, events, noted["peak"], noted["cpu"], link)
+        return MeasuredRole(name, summary, labels, events, noted["peak"], noted["cpu"], link)
 
     def _notes(self, name: str) -> Path:
         return self._folder / f"{name}.json"
@@ -157,7 +159,7 @@ class Roles:
     def _log(self, name: str) -> Path:
         return self._folder / f"{name}.log"
 
-    def _said(self, name: str) -> str:
+    def _output(self, name: str) -> str:
         return self._log(name).read_text(encoding="utf-8") if self._log(name).exists() else ""
 
 
@@ -169,9 +171,9 @@ def _save(path: Path, matrix: Any) -> None:
 
 
 def _configured(text: str, settings: dict[str, Any], files: Files | None) -> str:
-    """Write settings, and where a party's files are, into a configuration as it comes from the template."""
+    """Return a configuration from the template with these settings and the paths of a party's files."""
     chosen = {name: value for name, value in settings.items() if name not in _ELSEWHERE and value is not None}
-    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in chosen.items())  # TOML writes them alike
+    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in chosen.items())
     changes = [("[session]\n", f"[session]\n{lines}")]
     if settings.get("random_state") is not None:
         changes.append(("# random_state = 0\n", f"random_state = {settings['random_state']}\n"))

@@ -1,6 +1,6 @@
-"""What a role's process is fitted with when it is measured: it notes moments, and changes nothing.
+"""A stopwatch for the process of a measured role: it records events and changes nothing else.
 
-Moments are of the clock that counts on while the machine runs; on one machine it is the same in all processes.
+Times come from the monotonic clock, which all processes of one machine share.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 
 class _Head(msgspec.Struct):
-    """As much of a message as says what it is."""
+    """The fields of a message that identify it."""
 
     kind: str
     stage: str = ""
@@ -30,17 +30,17 @@ _heads = msgspec.msgpack.Decoder(_Head)
 
 
 class Stopwatch:
-    """The moments of one role: when, what, and a word or a number that belongs to it."""
+    """The events of one role: time, kind, and a detail."""
 
     def __init__(self) -> None:
         self._events: list[tuple[float, str, Any]] = []
 
     def note(self, what: str, detail: Any = "") -> None:
-        """Note that something happens now."""
+        """Record an event now."""
         self._events.append((time.monotonic(), what, detail))
 
     def install(self) -> None:
-        """Watch the links, the local work, the journal, the messages, and the end."""
+        """Record connections, local work, commits of the journal, messages and the end."""
         from kcagc.deploy import run  # noqa: PLC0415 - only in the process of a role
         from kcagc.net.frames import Assembly  # noqa: PLC0415
         from kcagc.protocol import fit  # noqa: PLC0415
@@ -58,7 +58,7 @@ class Stopwatch:
         DurableRole.take_in = self._taking_in(DurableRole.take_in)  # type: ignore[method-assign]
 
     def write(self, path: Path) -> None:
-        """Keep all of it, and how much memory and processor the process has had from its fork on."""
+        """Write all events, and the memory and processor time of the process since its fork."""
         self.note("ended")
         used = resource.getrusage(resource.RUSAGE_SELF)
         figures = {"peak": used.ru_maxrss * 1024, "cpu": used.ru_utime + used.ru_stime, "events": self._events}
@@ -78,10 +78,10 @@ class Stopwatch:
     def _committing(self, commit: Callable[..., None]) -> Callable[..., None]:
         @wraps(commit)
         def timed(journal: Any) -> None:
-            counts, begun = journal._db.in_transaction, time.monotonic()
+            counts, start_time = journal._db.in_transaction, time.monotonic()
             commit(journal)
             if counts:
-                self.note("commit", time.monotonic() - begun)
+                self.note("commit", time.monotonic() - start_time)
 
         return timed
 
@@ -95,9 +95,9 @@ class Stopwatch:
 
     def _posting(self, post: Callable[..., None]) -> Callable[..., None]:
         @wraps(post)
-        def noted(letters: Any, number: int, payload: bytes) -> None:
-            self.note("sends", [letters.peer, _named(payload), len(payload)])
-            post(letters, number, payload)
+        def noted(queue: Any, number: int, payload: bytes) -> None:
+            self.note("sends", [queue.peer, _named(payload), len(payload)])
+            post(queue, number, payload)
 
         return noted
 
@@ -106,7 +106,7 @@ class Stopwatch:
         def noted(assembly: Any, part: Any) -> Any:
             message = add(assembly, part)
             if message is not None:
-                self.note("arrives", assembly._sender)  # the role may be at work, and hear it later
+                self.note("arrives", assembly._sender)  # a role at work reads it later
             return message
 
         return noted
@@ -114,11 +114,11 @@ class Stopwatch:
     def _taking_in(self, take_in: Callable[..., None]) -> Callable[..., None]:
         @wraps(take_in)
         def noted(role: Any, sender: str, number: int, payload: bytes) -> None:
-            self.note("hears", [sender, _named(payload), len(payload)])
+            self.note("receives", [sender, _named(payload), len(payload)])
             before = role.finished
             take_in(role, sender, number, payload)
             if role.finished and not before and role.error is None:
-                self.note("labels")  # known to be everybody's, and safe in the journal
+                self.note("labels")  # confirmed by all parties, and stored in the journal
 
         return noted
 
@@ -129,15 +129,15 @@ def _named(payload: bytes) -> str:
     return " ".join(filter(None, (head.kind, head.group, head.stage, number)))
 
 
-def play(plan: dict[str, Any]) -> int:
-    """Be a role under the stopwatch, to its end; give the exit code."""
+def run_role(plan: dict[str, Any]) -> int:
+    """Run a role with a stopwatch; return its exit code."""
     watch = Stopwatch()
     watch.install()
-    return play_under(watch, plan)
+    return run_installed(watch, plan)
 
 
-def play_under(watch: Stopwatch, plan: dict[str, Any]) -> int:
-    """Be a role whose stopwatch, and whatever else it is fitted with, is installed already."""
+def run_installed(watch: Stopwatch, plan: dict[str, Any]) -> int:
+    """Run a role whose instruments are installed; return its exit code."""
     from kcagc.cli.main import main  # noqa: PLC0415
 
     sys.argv = ["kcagc", *plan["arguments"]]

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from experiments.paper.network.critical_path import critical_path, summed_up, table
-from experiments.paper.network.roles import Played
+from experiments.paper.network.roles import MeasuredRole
 
 
-def played(name, *events, party=True):
-    return Played(name, {}, np.zeros(1) if party else None, list(events), 0, 0.0, None)
+def run_roles(name, *events, party=True):
+    return MeasuredRole(name, {}, np.zeros(1) if party else None, list(events), 0, 0.0, None)
 
 
 def hearing(at, peer, message, *work, arrived=None):
-    """Give the moments of a message that is heard, and what its receiver does then."""
-    return [(at if arrived is None else arrived, "arrives", peer), (at, "hears", [peer, message, 10]), *work]
+    """Return the moments of a message that is heard, and what its receiver does then."""
+    return [(at if arrived is None else arrived, "arrives", peer), (at, "receives", [peer, message, 10]), *work]
 
 
 def said(at, peer, message):
@@ -23,11 +23,11 @@ def said(at, peer, message):
 
 
 def test_a_question_and_its_answer():
-    aggregator = played("aggregator", *hearing(1.1, "a", "question", said(1.3, "a", "answer")), party=False)
+    aggregator = run_roles("aggregator", *hearing(1.1, "a", "question", said(1.3, "a", "answer")), party=False)
     local = [(1.5, "local begins", ""), (1.9, "local ends", 0.3), (2.0, "commit", 0.05)]
-    party = played("a", said(0.2, "aggregator", "question"), *hearing(1.4, "aggregator", "answer", *local),
+    party = run_roles("a", said(0.2, "aggregator", "question"), *hearing(1.4, "aggregator", "answer", *local),
                    (2.1, "labels", ""))  # fmt: skip
-    first, second = critical_path([party, aggregator], begun=1.0)
+    first, second = critical_path([party, aggregator], start_time=1.0)
     assert (first.sender, first.receiver, first.message, first.sent_at) == ("a", "aggregator", "question", 0.0)
     assert first.in_transit == pytest.approx(0.1)  # since all are connected
     assert first.answering == pytest.approx(0.2)
@@ -47,15 +47,15 @@ def test_a_question_and_its_answer():
 def test_a_message_that_comes_to_somebody_at_work_is_not_what_took_the_time():
     long_work = hearing(1.2, "aggregator", "begin")
     quick = hearing(5.0, "aggregator", "more", said(5.1, "aggregator", "result"), arrived=2.0)
-    party = played("a", *long_work, *quick, *hearing(6.0, "aggregator", "thanks"), (6.1, "labels", ""))
-    aggregator = played(
+    party = run_roles("a", *long_work, *quick, *hearing(6.0, "aggregator", "thanks"), (6.1, "labels", ""))
+    aggregator = run_roles(
         "aggregator",
         *hearing(1.05, "b", "ready", said(1.1, "a", "begin"), said(1.6, "a", "more")),
         *hearing(5.5, "a", "result", said(5.8, "a", "thanks")),
         party=False,
     )
-    other = played("b", said(0.9, "aggregator", "ready"), (5.0, "labels", ""))
-    steps = critical_path([party, aggregator, other], begun=1.0)
+    other = run_roles("b", said(0.9, "aggregator", "ready"), (5.0, "labels", ""))
+    steps = critical_path([party, aggregator, other], start_time=1.0)
     assert [step.message for step in steps] == ["ready", "begin", "result", "thanks"]
     total = sum(step.in_transit + step.answering for step in steps)
     assert total == pytest.approx(6.1 - 1.0)
@@ -63,9 +63,9 @@ def test_a_message_that_comes_to_somebody_at_work_is_not_what_took_the_time():
 
 def test_of_many_messages_the_last_to_come_counts():
     late = hearing(3.0, "b", "vector", said(3.1, "a", "answer"))
-    aggregator = played("aggregator", *hearing(2.0, "a", "vector"), *late, party=False)
-    one = played("a", said(0.5, "aggregator", "vector"), *hearing(3.3, "aggregator", "answer"), (3.4, "labels", ""))
-    two = played("b", said(0.6, "aggregator", "vector"), (3.2, "labels", ""))
-    first, second = critical_path([one, two, aggregator], begun=1.0)
+    aggregator = run_roles("aggregator", *hearing(2.0, "a", "vector"), *late, party=False)
+    one = run_roles("a", said(0.5, "aggregator", "vector"), *hearing(3.3, "aggregator", "answer"), (3.4, "labels", ""))
+    two = run_roles("b", said(0.6, "aggregator", "vector"), (3.2, "labels", ""))
+    first, second = critical_path([one, two, aggregator], start_time=1.0)
     assert (first.sender, first.in_transit) == ("b", pytest.approx(2.0))
     assert second.receiver == "a"

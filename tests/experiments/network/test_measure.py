@@ -9,7 +9,7 @@ import pytest
 
 from experiments.paper.network.measure import common_labels, default_settings, interval, measure, paper_settings
 from experiments.paper.network.relay import Network
-from experiments.paper.network.roles import Played, Roles, warmed
+from experiments.paper.network.roles import MeasuredRole, MeasuredRun, warmed
 from kcagc import KCAGC, metrics
 from kcagc.datasets import generate, load
 
@@ -95,7 +95,7 @@ def test_every_delay_of_the_protocol_is_in_the_time(fork_server, data, aggregato
 def test_a_role_that_ends_badly_is_quoted_and_the_others_end_too(fork_server, data, tmp_path):
     with pytest.raises(RuntimeError, match=r"(?s)party-03 does not listen.*labelled-sums"):
         measure(data, 3, {"aggregator": "party"}, None, fork_server=fork_server, patience=30)
-    roles = Roles(tmp_path, data, 2, {"n_clusters": 5, "psi": 2})
+    roles = MeasuredRun(tmp_path, data, 2, {"n_clusters": 5, "psi": 2})
     (tmp_path / "party-02" / "data" / "features.npz").write_bytes(b"")
     with pytest.raises(RuntimeError, match="party-02 ended with exit code"):
         roles.run(fork_server, None, 30)
@@ -106,24 +106,24 @@ def test_a_run_that_takes_too_long_is_ended(fork_server, data):
         measure(data, 2, default_settings("k"), None, fork_server=fork_server, patience=0.01)
 
 
-def played(name, *events, labels=(0, 1)):
-    return Played(name, {}, np.array(labels), list(events), 0, 0.0, None)
+def run_roles(name, *events, labels=(0, 1)):
+    return MeasuredRole(name, {}, np.array(labels), list(events), 0, 0.0, None)
 
 
 def test_different_labels_are_refused():
-    same = [played("a"), played("b")]
+    same = [run_roles("a"), run_roles("b")]
     assert common_labels(same).tolist() == [0, 1]
     with pytest.raises(RuntimeError, match="c has other labels than a"):
-        common_labels([*same, played("c", labels=(1, 1))])
+        common_labels([*same, run_roles("c", labels=(1, 1))])
 
 
 def test_the_time_runs_from_the_last_connection_to_the_last_labels():
-    one = played("a", (1.0, "connected", "aggregator"), (3.0, "local begins", ""), (9.0, "labels", ""))
-    two = played("b", (2.0, "connected", "aggregator"), (3.5, "local begins", ""), (8.0, "labels", ""))
+    one = run_roles("a", (1.0, "connected", "aggregator"), (3.0, "local begins", ""), (9.0, "labels", ""))
+    two = run_roles("b", (2.0, "connected", "aggregator"), (3.5, "local begins", ""), (8.0, "labels", ""))
     assert interval([one, two]) == (2.0, 9.0)
-    early = played("c", (1.5, "local begins", ""), (2.5, "connected", "aggregator"), (8.0, "labels", ""))
+    early = run_roles("c", (1.5, "local begins", ""), (2.5, "connected", "aggregator"), (8.0, "labels", ""))
     with pytest.raises(RuntimeError, match="c began its local work before"):
         interval([one, two, early])
-    late = played("d", (2.0, "connected", "aggregator"), (2.1, "read ends", ""), (8.0, "labels", ""))
+    late = run_roles("d", (2.0, "connected", "aggregator"), (2.1, "read ends", ""), (8.0, "labels", ""))
     with pytest.raises(RuntimeError, match="d read its files after"):
         interval([one, late])

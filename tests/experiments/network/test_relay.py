@@ -18,7 +18,7 @@ FAR = Network("far", delay=0.1, rate=400e6)
 
 @contextmanager
 def linked(network):
-    """Give both ends of a connection through a relay, and the relay."""
+    """Return both ends of a connection through a relay, and the relay."""
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         Relay(network, listener.getsockname()[1], 1) as relay,
@@ -48,12 +48,12 @@ def sending(end, content):
 def seconds_for(network, size):
     """Measure how long a transfer takes from the first word of its sender to the last byte."""
     with linked(network) as (near, far, _):
-        begun = time.monotonic()
+        start_time = time.monotonic()
         thread = sending(near, bytes(size))
         received(far, size)
         ended = time.monotonic()
         thread.join()
-    return ended - begun
+    return ended - start_time
 
 
 def test_the_networks_are_those_of_the_paper():
@@ -82,32 +82,32 @@ def test_a_byte_takes_the_delay_and_little_more(backwards):
     with linked(FAR) as ends:
         one, other = (ends[1], ends[0]) if backwards else ends[:2]
         for _ in range(5):
-            begun = time.monotonic()
+            start_time = time.monotonic()
             one.sendall(b"x")
             received(other, 1)
-            taken.append(time.monotonic() - begun)
+            taken.append(time.monotonic() - start_time)
     assert min(taken) >= FAR.delay
     assert min(taken) < FAR.delay + 0.05  # within a few milliseconds where nobody else has the processor
 
 
 def test_delays_run_side_by_side():
     with linked(FAR) as (near, far, _):
-        begun = time.monotonic()
+        start_time = time.monotonic()
         for number in range(200):
             near.sendall(bytes([number]))
             time.sleep(0.001)
         assert received(far, 200) == bytes(range(200))
-        assert time.monotonic() - begun < 50 * FAR.delay  # one after the other they would take 200
+        assert time.monotonic() - start_time < 50 * FAR.delay  # one after the other they would take 200
 
 
 def test_a_round_trip_takes_two_delays():
     with linked(FAR) as (near, far, _):
-        begun = time.monotonic()
+        start_time = time.monotonic()
         near.sendall(b"question")
         received(far, 8)
         far.sendall(b"answer")
         received(near, 6)
-        assert time.monotonic() - begun >= 2 * FAR.delay
+        assert time.monotonic() - start_time >= 2 * FAR.delay
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.05])
@@ -124,25 +124,25 @@ def test_each_direction_has_the_rate_to_itself():
     taken = []
     for _ in range(3):
         with linked(SLOW) as (near, far, _):
-            begun = time.monotonic()
+            start_time = time.monotonic()
             threads = [sending(near, bytes(size)), sending(far, bytes(size))]
             reader = threading.Thread(target=received, args=(near, size))
             reader.start()
             received(far, size)
             for thread in (*threads, reader):
                 thread.join()
-            taken.append(time.monotonic() - begun)
+            taken.append(time.monotonic() - start_time)
     assert min(taken) < 1.5 * 8 * size / SLOW.rate
 
 
 def test_one_end_can_stop_speaking_and_still_listen():
     with linked(FAR) as (near, far, _):
-        begun = time.monotonic()
+        start_time = time.monotonic()
         near.sendall(b"all there is")
         near.shutdown(socket.SHUT_WR)
         assert received(far, 12) == b"all there is"
         assert far.recv(1) == b""
-        assert time.monotonic() - begun >= FAR.delay
+        assert time.monotonic() - start_time >= FAR.delay
         far.sendall(b"understood")
         assert received(near, 10) == b"understood"
         far.close()
@@ -155,11 +155,11 @@ def test_a_reset_arrives_as_one_after_the_delay(backwards):
         one, other = (ends[1], ends[0]) if backwards else ends[:2]
         other.sendall(b"unread")
         time.sleep(3 * FAR.delay)
-        begun = time.monotonic()
+        start_time = time.monotonic()
         one.close()  # with something unread, which resets the connection
         with pytest.raises(ConnectionResetError):
             other.recv(1)
-        assert time.monotonic() - begun >= FAR.delay
+        assert time.monotonic() - start_time >= FAR.delay
 
 
 def test_who_writes_to_somebody_gone_hears_of_it():
@@ -200,10 +200,10 @@ def test_links_are_apart():
             nears.append(socket.create_connection(("127.0.0.1", port), timeout=30))
             fars.append(listener.accept()[0])
         full = sending(nears[0], bytes(20_000_000))
-        begun = time.monotonic()
+        start_time = time.monotonic()
         nears[1].sendall(b"quick")
         assert received(fars[1], 5) == b"quick"
-        assert time.monotonic() - begun < 1.0  # the other link needs two seconds
+        assert time.monotonic() - start_time < 1.0  # the other link needs two seconds
         received(fars[0], 20_000_000)
         full.join()
         for one in (*nears, *fars):
