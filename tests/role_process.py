@@ -6,7 +6,7 @@ import importlib
 import sys
 from typing import Any
 
-WARM = ("grpc.aio", "rich.status", "sklearn.cluster", "kcagc.cli.main", "kcagc.deploy.run")
+WARM = ("kcagc.cli.roles", "grpc.aio", "rich.status", "sklearn.cluster", "kcagc.deploy.run")  # as the command does
 # One thread for each role, as there are more roles than cores; no report, which takes longer than a small run.
 ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1") | {"KCAGC_REPORT": "0"}
 

@@ -59,7 +59,7 @@ class Campaign:
 
     def _reference(self, scenario: str) -> Reference:
         if scenario not in self._references:
-            template = self.folder / f"{scenario.replace(' ', '-')}-template"
+            template = self.folder / f"{scenario.replace(' ', '-')}-template-{next(self._numbers)}"
             SCENARIOS[scenario].write(template)
             if SCENARIOS[scenario].predicts:
                 with self.run(scenario, template, predicting=False) as fit:

@@ -78,7 +78,7 @@ class Instruments:
         run.write_results = self._around(run.write_results, "results")
         files._sync_folder = self._around(files._sync_folder, "file")
         secure_sum.mask = self._masking(secure_sum.mask)
-        party.seal = self._sealing(party.seal)
+        party.encrypt = self._encrypting(party.encrypt)
         runner._TELL = self._plan.get("tell", 4.0)  # seconds; an aggregator that restarts needs less
         if seconds := self._plan.get("slow"):
             fit.compute_local = _slowly(fit.compute_local, seconds)
@@ -189,11 +189,13 @@ class Instruments:
 
         return noted
 
-    def _sealing(self, seal):
-        @wraps(seal)
-        def noted(pair, label, plain):
-            self._used.write("box", f"{pair.me} {pair.other} {_hash(seal(pair, label, b''))}", _hash(plain))
-            return seal(pair, label, plain)
+    def _encrypting(self, encrypt):
+        """Note what is encrypted under each key: no key may encrypt two messages."""
+
+        @wraps(encrypt)
+        def noted(pair, label, content):
+            self._used.write("message", _hash(pair.encryption_key(pair.me, pair.other, label)), _hash(content))
+            return encrypt(pair, label, content)
 
         return noted
 

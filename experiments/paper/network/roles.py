@@ -20,7 +20,7 @@ from kcagc.datasets.dataset import Dataset
 from kcagc.deploy.folders import FolderPlan, write_folders
 
 ROLE_FUNCTION = "experiments.paper.network.stopwatch:run_role"
-_WARM = ("grpc.aio", "rich.status", "sklearn.cluster", "kcagc.cli.main", "kcagc.deploy.run")
+_WARM = ("kcagc.cli.roles", "grpc.aio", "rich.status", "sklearn.cluster", "kcagc.deploy.run")
 _ELSEWHERE = {"n_clusters", "psi", "aggregator", "accept", "random_state"}  # the folders already contain these lines
 _LISTENING = 120.0  # seconds for the aggregator to read its files
 
