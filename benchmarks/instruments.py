@@ -22,15 +22,11 @@ from experiments.paper.network.stopwatch import Stopwatch, run_installed
 KINDS = {
     "kcagc.secagg": "masking",
     "kcagc.protocol.secure_sum": "masking",
-    "kcagc.protocol.packing": "encoding",
     "kcagc.protocol.messages": "encoding",
-    "kcagc.protocol.arrays": "encoding",
     "kcagc.runtime.peer_queue": "encoding",  # digests of received messages
     "kcagc.runtime.journal": "journal",
     "kcagc.protocol.cells": "joint work",
-    "kcagc.protocol.seeds": "joint work",
-    "kcagc.protocol.distances": "joint work",
-    "kcagc.protocol.answers": "joint work",
+    "kcagc.protocol.aggregator": "joint work",
     "kcagc.protocol.joint_kmeans": "joint work",
     "kcagc.protocol.local": "local work",
 }

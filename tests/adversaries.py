@@ -24,11 +24,10 @@ from kcagc.graph.graph import Graph
 from kcagc.net.memory import MemoryNetwork
 from kcagc.protocol import messages, party
 from kcagc.protocol.aggregator import aggregator_of_party, coordinator
-from kcagc.protocol.agreement import Agreement, Participant
+from kcagc.protocol.agreement import Agreement, Participant, graph_digest, ids_digest, ids_kind, open_session
 from kcagc.protocol.effects import combine_halves
 from kcagc.protocol.fit import fit_party
-from kcagc.protocol.handshake import begin, graph_digest, ids_digest, ids_kind
-from kcagc.protocol.local import PartyData, compute_local, encode_local
+from kcagc.protocol.local import PartyData, compute_local
 from kcagc.protocol.parameters import Parameters, RunSettings
 from kcagc.protocol.party import PartyContext
 from kcagc.protocol.predict import predict_parameters, predict_party
@@ -42,7 +41,7 @@ FILTER = HalfFilter(2)
 SEED = 7
 
 # Gives what arrives instead of one message: any number of (sender, receiver, payload).
-Enemy = Callable[[str, str, bytes], list[tuple[str, str, bytes]]]
+Adversary = Callable[[str, str, bytes], list[tuple[str, str, bytes]]]
 
 
 def parameters(**changes: Any) -> Parameters:
@@ -102,7 +101,7 @@ def agreement_of(chosen: Parameters, count: int) -> Agreement:
 @cache
 def _local(chosen: Parameters, count: int, position: int, n: int) -> bytes:
     name = party_names(count)[position]
-    return encode_local(compute_local(data_of(count, n)[name], chosen, SEED + position))
+    return msgspec.msgpack.encode(compute_local(data_of(count, n)[name], chosen, SEED + position))
 
 
 @dataclass
@@ -112,7 +111,7 @@ class Outcome:
     `opened` are the boxes that opened, as (sender, receiver, content).
     """
 
-    stations: dict[str, Driver]
+    drivers: dict[str, Driver]
     ledger: Ledger
     sent: list[tuple[str, str, bytes]]
     raised: KcagcError | None
@@ -120,11 +119,11 @@ class Outcome:
 
     @property
     def results(self) -> dict[str, Any]:
-        return {name: one.result for name, one in self.stations.items() if one.finished and one.error is None}
+        return {name: one.result for name, one in self.drivers.items() if one.finished and one.error is None}
 
     @property
     def errors(self) -> dict[str, KcagcError]:
-        return {name: one.error for name, one in self.stations.items() if one.error is not None}
+        return {name: one.error for name, one in self.drivers.items() if one.error is not None}
 
     @property
     def origins(self) -> dict[str, KcagcError]:
@@ -132,7 +131,7 @@ class Outcome:
 
     @property
     def waiting(self) -> list[str]:
-        return [name for name, one in self.stations.items() if not one.finished]
+        return [name for name, one in self.drivers.items() if not one.finished]
 
     @property
     def labels(self) -> dict[str, list[int]]:
@@ -159,8 +158,8 @@ class Outcome:
         return [(sender, receiver, message) for sender, receiver, message in read if isinstance(message, kind)]
 
 
-def together(stations: list[Driver], ledger: Ledger, enemy: Enemy | None = None) -> Outcome:
-    """Let all run, with the enemy on every wire."""
+def together(drivers: list[Driver], ledger: Ledger, adversary: Adversary | None = None) -> Outcome:
+    """Let all run, with the adversary on every wire."""
     sent: list[tuple[str, str, bytes]] = []
     opened: list[tuple[str, str, Any]] = []
     decrypt = party.decrypt
@@ -173,23 +172,23 @@ def together(stations: list[Driver], ledger: Ledger, enemy: Enemy | None = None)
     class Wire(MemoryNetwork):
         def post(self, sender: str, receiver: str, payload: bytes) -> None:
             sent.append((sender, receiver, payload))
-            arriving = [(sender, receiver, payload)] if enemy is None else enemy(sender, receiver, payload)
+            arriving = [(sender, receiver, payload)] if adversary is None else adversary(sender, receiver, payload)
             for one in arriving:
                 super().post(*one)
 
     raised = None
     with patch.object(in_process, "MemoryNetwork", Wire), patch.object(party, "decrypt", decrypted):
         try:
-            in_process.run_together(stations)
+            in_process.run_together(drivers)
         except KcagcError as error:
             raised = error
         finally:
-            for station in stations:
-                station._role.close()
-    for station in stations:
-        if not isinstance(station.error, KcagcError | None):
-            raise station.error  # an error that nobody raised on purpose is a defect, whatever else happened
-    return Outcome({station.name: station for station in stations}, ledger, sent, raised, opened)
+            for driver in drivers:
+                driver._role.close()
+    for driver in drivers:
+        if not isinstance(driver.error, KcagcError | None):
+            raise driver.error  # an error that nobody raised on purpose is a defect, whatever else happened
+    return Outcome({driver.name: driver for driver in drivers}, ledger, sent, raised, opened)
 
 
 def about(data: PartyData, *, shared: bool = True, subject: bytes = b"") -> bytes:
@@ -199,7 +198,7 @@ def about(data: PartyData, *, shared: bool = True, subject: bytes = b"") -> byte
 
 
 @dataclass
-class Stage:
+class Scenario:
     """All that a run needs; whatever is changed before `play` is what the roles differ in."""
 
     parameters: Parameters
@@ -250,7 +249,7 @@ class Stage:
             return predict_party(self.membership(name), data, self.models[name], self.nodes[name])
         return fit_party(self.membership(name), data, seed=SEED + self.parties.index(name))
 
-    def play(self, enemy: Enemy | None = None) -> Outcome:
+    def run(self, adversary: Adversary | None = None) -> Outcome:
         ledger = Ledger()
         everybody = data_of(self.count, self.n)
         roles = {name: self.role(name, everybody) for name in self.parties}
@@ -266,7 +265,7 @@ class Stage:
             roles[self.aggregator] = coordinator(
                 self.aggregator, aggregator_inputs, own, self.secrets_of(self.aggregator), seed=SEED
             )
-        stations = [
+        drivers = [
             Driver(
                 name,
                 role,
@@ -278,22 +277,22 @@ class Stage:
             )
             for name, role in roles.items()
         ]
-        return together(stations, ledger, enemy)
+        return together(drivers, ledger, adversary)
 
 
-def fit(enemy: Enemy | None = None, *, count: int = 3, **changes: Any) -> Outcome:
-    """Play a fit of `count` parties."""
-    return Stage(parameters(**changes), count).play(enemy)
+def fit(adversary: Adversary | None = None, *, count: int = 3, **changes: Any) -> Outcome:
+    """Roles a fit of `count` parties."""
+    return Scenario(parameters(**changes), count).run(adversary)
 
 
-def prediction(count: int = 3, **changes: Any) -> Stage:
+def prediction(count: int = 3, **changes: Any) -> Scenario:
     """Prepare a prediction of the last six nodes by a model of all."""
-    stage = Stage(parameters(**changes), count)
-    fitted = stage.play().results
-    models = {name: fitted[name].model for name in stage.parties}
-    chosen = predict_parameters(models[stage.parties[0]])
+    scenario = Scenario(parameters(**changes), count)
+    fitted = scenario.run().results
+    models = {name: fitted[name].model for name in scenario.parties}
+    chosen = predict_parameters(models[scenario.parties[0]])
     nodes = np.arange(30, 36)
-    return Stage(chosen, count, session=1, models=models, nodes=dict.fromkeys(stage.parties, nodes))
+    return Scenario(chosen, count, session=1, models=models, nodes=dict.fromkeys(scenario.parties, nodes))
 
 
 class Changing:
@@ -339,28 +338,32 @@ def but(**fields: Any) -> Callable[[Any], Any]:
 
 
 class Insider:
-    """An enemy who is one of the parties: it holds that party's secrets, and so can open and close its boxes."""
+    """An adversary who is one of the parties: it holds that party's secrets, and so can open and close its boxes."""
 
-    def __init__(self, stage: Stage, name: str, box_stage: str, edit: Callable[[str, Any], Any]) -> None:
-        self.stage, self.name, self.box_stage, self.edit = stage, name, box_stage, edit
+    def __init__(self, scenario: Scenario, name: str, stage_text: str, edit: Callable[[str, Any], Any]) -> None:
+        self.scenario, self.name, self.stage_text, self.edit = scenario, name, stage_text, edit
         self.pairs: dict[str, Any] = {}
         self.done = 0
-        own = stage.data.get(name) or data_of(stage.count, stage.n)[name]
-        known = about(own, shared=stage.parameters.graph == "shared")
-        self.about = b"" if box_stage == "confirmation" else known
+        own = scenario.data.get(name) or data_of(scenario.count, scenario.n)[name]
+        known = about(own, shared=scenario.parameters.graph == "shared")
+        self.about = b"" if stage_text == "confirmation" else known
 
     def __call__(self, sender: str, receiver: str, payload: bytes) -> list[tuple[str, str, bytes]]:
         message = messages.decode(payload, sender)
         if isinstance(message, messages.Hellos) and receiver == self.name:
-            secrets = self.stage.secrets_of(self.name)
-            self.pairs = begin(self.name, self.stage.agreement, secrets, message.hellos).pairs
-        if isinstance(message, messages.EncryptedMessages) and sender == self.name and message.stage == self.box_stage:
-            boxes = tuple((to, self._changed(to, box)) for to, box in message.boxes)
+            secrets = self.scenario.secrets_of(self.name)
+            self.pairs = open_session(self.name, self.scenario.agreement, secrets, message.hellos).pairs
+        if (
+            isinstance(message, messages.EncryptedMessages)
+            and sender == self.name
+            and str(message.stage) == self.stage_text
+        ):
+            boxes = tuple((to, self._changed(to, box)) for to, box in message.ciphertexts)
             payload = messages.encode(messages.EncryptedMessages(message.stage, boxes))
         return [(sender, receiver, payload)]
 
     def _changed(self, to: str, box: bytes) -> bytes:
-        label = framed("box", self.box_stage, self.name, to, self.about)
+        label = framed("box", self.stage_text, self.name, to, self.about)
         cipher = ChaCha20Poly1305(self.pairs[to].encryption_key(self.name, to, label))
         content = messages.decode_content(cipher.decrypt(bytes(12), box, label), self.name)
         changed = self.edit(to, content)

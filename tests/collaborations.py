@@ -12,8 +12,8 @@ from kcagc.cluster.lloyd import weighted_means
 from kcagc.disclosure import RISKS, Ledger, Policy
 from kcagc.graph import Graph, HalfFilter
 from kcagc.protocol import fit
-from kcagc.protocol.answers import TIE
-from kcagc.protocol.joint_kmeans import refilled
+from kcagc.protocol.aggregator import TIE_TOLERANCE
+from kcagc.protocol.joint_kmeans import refill_empty_clusters
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.parameters import RunSettings
 from kcagc.secagg.masks import ONE
@@ -104,21 +104,23 @@ def pooled_kmeans(rows, sizes, k, starts, seed, max_iter):
             break
         now = {number: float(((rows - centers[number][labels[number]]) ** 2).sum(axis=1) @ shares) for number in active}
         known = costs | now
-        best = next(number for number in sorted(known) if known[number] <= min(known.values()) + TIE / ONE)
+        best = next(number for number in sorted(known) if known[number] <= min(known.values()) + TIE_TOLERANCE / ONE)
         falls = {number: max(costs[number] - now[number], 0) for number in active if number in costs}
-        given_up = {number for number, fall in falls.items() if now[number] - 3 * fall > known[best] + TIE / ONE}
+        stopped = {
+            number for number, fall in falls.items() if now[number] - 3 * fall > known[best] + TIE_TOLERANCE / ONE
+        }
         if len(starts) == 1:
-            given_up = set()
-        costs = {number: cost for number, cost in known.items() if number not in given_up}
-        gone |= given_up
+            stopped = set()
+        costs = {number: cost for number, cost in known.items() if number not in stopped}
+        gone |= stopped
         for number in active:
             found = _nearest(_distances(rows, centers[number]))
             same = rounds[number] > 0 and np.array_equal(found, labels[number])
             labels[number], rounds[number] = found, iteration
-            if same or number in given_up:
+            if same or number in stopped:
                 ended.add(number)
                 continue
-            filled = refilled(found, sizes, k, (seed, 1, number, iteration))
+            filled = refill_empty_clusters(found, sizes, k, (seed, 1, number, iteration))
             centers[number] = weighted_means(rows, weights, filled, centers[number])
             groups = frozenset(tuple(np.flatnonzero(filled == cluster)) for cluster in np.unique(filled))
             owner = owners.setdefault(groups, number)
@@ -135,4 +137,4 @@ def _distances(rows, centers):
 
 
 def _nearest(distances):
-    return (distances <= distances.min(axis=1, keepdims=True) + TIE / ONE).argmax(axis=1)
+    return (distances <= distances.min(axis=1, keepdims=True) + TIE_TOLERANCE / ONE).argmax(axis=1)

@@ -183,7 +183,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self.rounds_ = sum(max(one.rounds for one in self.merges_ if one.layer == layer) for layer in depth)
         self.secure_sums_ = sum(one.sums.winning for one in self.merges_)
         self.further_sums_ = {
-            "other starts": sum(one.sums.other_starts for one in self.merges_),
+            "other starts": sum(one.sums.other_restarts for one in self.merges_),
             "seeding": sum(one.sums.seeding for one in self.merges_),
             "inertia": sum(one.sums.inertia for one in self.merges_),
         }

@@ -19,9 +19,9 @@ from kcagc.disclosure import Entry, Ledger
 from kcagc.errors import DataError, KcagcError, ParameterError
 from kcagc.graph.filters import Filter, StoredFilter
 from kcagc.graph.ids import NodeIds
-from kcagc.protocol.arrays import Stored, restore, store
 from kcagc.protocol.fit import MergeReport
-from kcagc.protocol.model import PartyModel
+from kcagc.protocol.local import PartyModel
+from kcagc.protocol.messages import Stored, restore, store
 
 FORMAT = "kcagc estimator 2"
 

@@ -12,8 +12,7 @@ from kcagc.protocol.aggregator import aggregator_of_party, coordinator
 from kcagc.protocol.agreement import Agreement, Participant
 from kcagc.protocol.effects import Role, combine_halves
 from kcagc.protocol.fit import FitResult, fit_party
-from kcagc.protocol.local import PartyData
-from kcagc.protocol.model import PartyModel
+from kcagc.protocol.local import PartyData, PartyModel
 from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.party import PartyContext
 from kcagc.protocol.predict import PredictResult, predict_party

@@ -14,7 +14,7 @@ from data.tables import parquet, refused
 from kcagc.data import files, read_graph, read_party
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds
-from kcagc.protocol.handshake import graph_digest, ids_digest
+from kcagc.protocol.agreement import graph_digest, ids_digest
 from random_graphs import attributed
 
 TEXT = NodeIds.of(["ann", "bob", "cid"], where="")

@@ -62,7 +62,7 @@ def refusal(path, look=None):
         (r"^# seeding.*", 'seeding = "any"', "session.seeding", "'common' or 'd2', not"),
         (r"^# graph = \"shared.*", 'graph = "none"', "session.graph", "'shared' or 'own', not"),
         (r"^aggregator = .*", 'aggregator = "bob"', "session.aggregator", "'coordinator' or 'party', not 'bob'"),
-        (r"^aggregator = .*", 'aggregator = "party"', "roles", "there must be 0 coordinator"),
+        (r"^aggregator = .*", 'aggregator = "party"', "participants", "there must be 0 coordinator"),
         (r"^# unit.*", "unit = 0.0", "session.unit", "positive"),
         (r"^# unit.*", "unit = inf", "session.unit", "not inf"),
         (r"^# fan_in.*", "fan_in = 1", "session.fan_in", "2 or more, not 1"),
@@ -75,7 +75,7 @@ def refusal(path, look=None):
         (r"(?s)^\[\[participants\]\].*(?=\[network\])", "", "", "'participants' is missing"),
         (r'^(\[me\]\nname = )"alice"', r'\1"alica"', "me.name", "'alica' is not among the participants"),
         (r'(?<=\[me\]\n)name = "alice"\n', "", "me", "'name' is missing"),
-        (r'^name = "bob"', 'name = "carol"', "roles", "two roles have the same name, 'carol'"),
+        (r'^name = "bob"', 'name = "carol"', "participants", "two participants have the same name, 'carol'"),
         (r'^role = "party"', 'role = "Party"', "participants[0].role", '"party" or "coordinator", not'),
         (
             r'^(name = "bob"\nrole = "party"\nidentity = )"\w+"',
@@ -83,7 +83,12 @@ def refusal(path, look=None):
             "participants: bob: identity",
             "hexadecimal",
         ),
-        (r'^(name = "bob"\nrole = "party"\nidentity = )"\w+"', r'\1"abcd"', "roles: bob", "is no identity key"),
+        (
+            r'^(name = "bob"\nrole = "party"\nidentity = )"\w+"',
+            r'\1"abcd"',
+            "participants: bob",
+            "invalid identity key",
+        ),
         (r'^(tls_name = )"bob.*"', r'\1""', "participants: bob: tls_name", "is empty"),
         (r"^tls_name = .*\n", "", "participants[0]", "'tls_name' is missing"),
         (r"(?s)^\[data\].*?(?=^\[)", "", "", "a party needs a section [data]"),
@@ -157,7 +162,7 @@ def test_more_parties_than_sums_can_hide_are_refused(folders):
         r'^\[\[participants\]\]\nname = "coordinator"',
         f'{more}\n[[participants]]\nname = "coordinator"',
     )
-    assert refusal(folders["alice"]) == "roles: 17 data parties; there must be 2 to 16"
+    assert refusal(folders["alice"]) == "participants: 17 parties; there must be 2 to 16"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from kcagc.net.frames import Ack, Missing, Open, Part, Ping, Pong, Welcome, encode_frame, parts
 from kcagc.net.frames import Challenge as ChallengeFrame
-from kcagc.protocol.handshake import own_hello
+from kcagc.protocol.agreement import own_hello
 from kcagc.protocol.messages import Finished, encode
 from kcagc.secagg.keys import Identity, Secrets
 from network.adversaries import Client

@@ -123,7 +123,7 @@ def test_an_identity_key_that_is_not_the_one_listed_is_found_before_connecting(w
 
 def test_another_pinned_key_of_the_aggregator_is_a_difference(waiting_run, c):
     c.edit("c", rf'(name = "{AGGREGATOR}"\nrole = "\w+"\nidentity = )"\w+"', rf'\1"{Identity.generate().public.hex()}"')
-    assert_refused(waiting_run, 5, "roles: coordinator has", "refused a stream from .*roles: coordinator has")
+    assert_refused(waiting_run, 5, "participants: coordinator has", "refused a stream from .*participants: ")
 
 
 @pytest.mark.parametrize(("field", "pattern"), [("n_clusters", "n_clusters = 3"), ("n_init", "n_init = 2")])

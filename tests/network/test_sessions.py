@@ -66,7 +66,7 @@ def test_an_interrupted_run_continues_with_the_same_command(collaborate, number)
     # c is stopped during its work, so that the others wait during theirs
     c.wait_for_line("filtering")
     c.signal(signal.SIGSTOP)
-    a.wait_for_line("exchanging cluster numbers|filtering")
+    a.wait_for_line("exchanging labels|filtering")
     a.signal(number)
     assert a.ends() == 130
     assert a.log.splitlines()[-1] == "kcagc: interrupted"
@@ -103,7 +103,7 @@ def test_when_one_party_aborts_all_others_report_its_name_and_the_reason(collabo
     aggregator = roles.start_aggregator()
     a, b = roles.start_parties("a", "b")
     # Fails when it is called, after the first answers: the session cannot restart by itself then.
-    c = roles.start("c", patches={"kcagc.protocol.joint_kmeans.refilled": None})
+    c = roles.start("c", patches={"kcagc.protocol.joint_kmeans.refill_empty_clusters": None})
     assert c.ends() == 1
     for role in (aggregator, a, b):
         assert role.ends() == 7

@@ -24,7 +24,7 @@ from kcagc.simulation import Cast
 class Clocked:
     """All roles of a fit; messages arrive in the order of their depths, but for those that are `held` back."""
 
-    stations: dict[str, Driver]
+    drivers: dict[str, Driver]
     parties: tuple[str, ...]
     held: Callable[[str, Any], bool] = lambda *_: False
     now: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -38,30 +38,30 @@ class Clocked:
         """Prepare a fit of all parties."""
         cast = Cast.of(chosen, tuple(data))
         roles = {name: fit_party(cast.membership(name, EVERYTHING), data[name], seed=seed) for name in data}
-        stations = {station.name: station for station in cast.stations(roles, seed, Ledger(), None)}
-        run = cls(stations, tuple(data), **more)
-        for name, station in stations.items():
-            run._post(name, station.start())
+        drivers = {driver.name: driver for driver in cast.stations(roles, seed, Ledger(), None)}
+        run = cls(drivers, tuple(data), **more)
+        for name, driver in drivers.items():
+            run._post(name, driver.start())
         return run
 
-    def play(self) -> dict[str, FitResult]:
+    def run(self) -> dict[str, FitResult]:
         """Go on until nothing arrives any more; give the results of those who have one."""
         while ready := [
             (max(self.now[name], self._ways[sender, name][0][0]), sender, name)
-            for name, station in self.stations.items()
-            for sender in station.waiting_for
+            for name, driver in self.drivers.items()
+            for sender in driver.waiting_for
             if self._ways[sender, name] and not self.held(sender, decode(self._ways[sender, name][0][1], sender))
         ]:
             when, sender, name = min(ready)
-            message, station = self._ways[sender, name].popleft()[1], self.stations[name]
+            message, driver = self._ways[sender, name].popleft()[1], self.drivers[name]
             self.now[name] = when
             self._note(sender, name, decode(message, sender))
-            self._post(name, station.deliver(sender, message))
-            if station.error is not None:
-                raise station.error
-            if station.finished:
+            self._post(name, driver.deliver(sender, message))
+            if driver.error is not None:
+                raise driver.error
+            if driver.finished:
                 self.ended.setdefault(name, when)
-        return {name: self.stations[name].result for name in self.parties if self.stations[name].finished}
+        return {name: self.drivers[name].result for name in self.parties if self.drivers[name].finished}
 
     def _post(self, sender: str, sent: list[tuple[str, bytes]]) -> None:
         for receiver, payload in sent:
@@ -71,6 +71,6 @@ class Clocked:
 
     def _note(self, sender: str, receiver: str, message: Any) -> None:
         self.heard.append((sender, receiver, message))
-        labels = isinstance(message, RelayedMessages) and message.stage.startswith("labels")
+        labels = isinstance(message, RelayedMessages) and message.stage.step == "labels"
         if isinstance(message, Answer) or labels:
             self.knows[receiver] = self.now[receiver]

@@ -6,45 +6,45 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from adversaries import Stage, parameters, prediction
+from adversaries import Scenario, parameters, prediction
 from kcagc.errors import KcagcError, PeerError
 from kcagc.protocol.messages import Masked, decode, decode_content
 
 RUNS = {
-    "flat": lambda: Stage(parameters(n_init=2), 3),
-    "flat, a party sums": lambda: Stage(parameters(n_init=2, aggregator="party"), 3),
-    "two parties": lambda: Stage(parameters(n_init=2, aggregator="party"), 2),
-    "basic": lambda: Stage(parameters(n_init=2, method="basic", max_iter=3), 3),
-    "tree": lambda: Stage(parameters(n_init=2, method="tree", max_iter=2), 4),
-    "drawn starts": lambda: Stage(parameters(n_init=2, seeding="d2", max_iter=2), 3),
+    "flat": lambda: Scenario(parameters(n_init=2), 3),
+    "flat, a party sums": lambda: Scenario(parameters(n_init=2, aggregator="party"), 3),
+    "two parties": lambda: Scenario(parameters(n_init=2, aggregator="party"), 2),
+    "basic": lambda: Scenario(parameters(n_init=2, method="basic", max_iter=3), 3),
+    "tree": lambda: Scenario(parameters(n_init=2, method="tree", max_iter=2), 4),
+    "drawn starts": lambda: Scenario(parameters(n_init=2, seeding="d2", max_iter=2), 3),
     "prediction": prediction,
 }
 
 
 @cache
 def honest(name):
-    stage = RUNS[name]()
-    outcome = stage.play()
+    scenario = RUNS[name]()
+    outcome = scenario.run()
     assert outcome.raised is None
-    return stage, outcome
+    return scenario, outcome
 
 
 def instead(number, replace):
     """Let `replace` say which payloads arrive in the place of the message with this number."""
     count = -1
 
-    def enemy(sender, receiver, payload):
+    def adversary(sender, receiver, payload):
         nonlocal count
         count += 1
         return [(sender, receiver, one) for one in (replace(payload) if count == number else [payload])]
 
-    return enemy
+    return adversary
 
 
 def harmless(name, number, replace):
-    """Play with one message replaced; all who end have the same labels, and those of the honest run."""
-    stage, before = honest(name)
-    outcome = stage.play(instead(number, replace))  # any error that is not ours goes through
+    """Roles with one message replaced; all who end have the same labels, and those of the honest run."""
+    scenario, before = honest(name)
+    outcome = scenario.run(instead(number, replace))  # any error that is not ours goes through
     sender, _, payload = before.sent[number]
     of_a_sum = isinstance(decode(payload, sender), Masked)
     assert len({str(labels) for labels in outcome.labels.values()}) <= 1
@@ -117,17 +117,17 @@ def test_any_message_in_the_place_of_another_ends_the_run_or_does_no_harm(name, 
 @given(names, numbers, numbers)
 def test_two_messages_that_change_places_end_the_run_or_do_no_harm(name, number, other):
     """Both are known beforehand, because a run with the same keys sends the same bytes."""
-    stage, before = honest(name)
+    scenario, before = honest(name)
     number, other = number % len(before.sent), other % len(before.sent)
     count = -1
 
-    def enemy(sender, receiver, payload):
+    def adversary(sender, receiver, payload):
         nonlocal count
         count += 1
         place = {number: other, other: number}.get(count, count)
         return [(sender, receiver, payload if place == count else before.sent[place][2])]
 
-    outcome = stage.play(enemy)
+    outcome = scenario.run(adversary)
     assert len({str(labels) for labels in outcome.labels.values()}) <= 1
 
 
@@ -157,5 +157,5 @@ def test_bytes_are_read_or_refused_with_their_sender(read, data):
 def test_a_run_with_the_same_keys_sends_the_same_bytes():
     """What makes the tests above repeatable, and a party able to continue from its journal."""
     for name in RUNS:
-        stage, before = honest(name)
-        assert stage.play().sent == before.sent
+        scenario, before = honest(name)
+        assert scenario.run().sent == before.sent

@@ -11,7 +11,7 @@ from adversaries import (
     FILTER,
     Changing,
     Insider,
-    Stage,
+    Scenario,
     about,
     agreement_of,
     but,
@@ -27,8 +27,7 @@ from adversaries import (
 from kcagc.errors import AbortedError, AgreementError, DataError, KcagcError, ParameterError, PeerError
 from kcagc.graph.filters import HalfFilter
 from kcagc.graph.graph import Graph
-from kcagc.protocol.agreement import Participant, compare
-from kcagc.protocol.handshake import begin, check_hello, own_hello
+from kcagc.protocol.agreement import Participant, check_hello, compare_agreements, open_session, own_hello
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import (
     EncryptedMessages,
@@ -37,6 +36,8 @@ from kcagc.protocol.messages import (
     PackedLabels,
     Receipt,
     RelayedMessages,
+    RunStage,
+    Step,
     decode,
     decode_content,
     encode,
@@ -81,12 +82,12 @@ SMALL_ORDER = [
 
 
 def differing(field, who, mode="coordinator"):
-    stage = Stage(parameters(aggregator=mode))
-    other = msgspec.structs.replace(stage.parameters, **{field: OTHERWISE[field]})
-    stage.agreements[who] = msgspec.structs.replace(stage.agreement, parameters=other)
-    if field == "filter" and who in stage.parties:  # it does what it says
-        stage.data[who] = replace(data_of(3)[who], filter=HalfFilter(3))
-    return stage
+    scenario = Scenario(parameters(aggregator=mode))
+    other = msgspec.structs.replace(scenario.parameters, **{field: OTHERWISE[field]})
+    scenario.agreements[who] = msgspec.structs.replace(scenario.agreement, parameters=other)
+    if field == "filter" and who in scenario.parties:  # it does what it says
+        scenario.data[who] = replace(data_of(3)[who], filter=HalfFilter(3))
+    return scenario
 
 
 def shown(hellos, name, hello):
@@ -94,13 +95,13 @@ def shown(hellos, name, hello):
     return Hellos(tuple(hello if one.name == name else one for one in hellos.hellos))
 
 
-def signed(stage, name, *, key=None, nonce=None, by=None):
+def signed(scenario, name, *, key=None, nonce=None, by=None):
     """Sign what the holder of an identity could sign."""
     own = secrets_of(name)
     fresh = Contribution(name, own.nonce if nonce is None else nonce, own.public if key is None else key)
-    seat = stage.agreement.participant(name)
-    signature = (by or identity_of(name)).sign(hello_statement(seat.role, stage.agreement.inputs(), fresh))
-    honest = own_hello(name, stage.agreement, identity_of(name), own)
+    seat = scenario.agreement.participant(name)
+    signature = (by or identity_of(name)).sign(hello_statement(seat.role, scenario.agreement.inputs(), fresh))
+    honest = own_hello(name, scenario.agreement, identity_of(name), own)
     return msgspec.structs.replace(honest, nonce=fresh.nonce, key=fresh.key, signature=signature)
 
 
@@ -129,7 +130,7 @@ def test_every_parameter_is_tried_below():
 @pytest.mark.parametrize("who", ["party-1", "party-3", COORDINATOR])
 @pytest.mark.parametrize("field", sorted(set(OTHERWISE) - {"aggregator"}))
 def test_a_role_with_another_parameter_is_named_with_it(field, who):
-    outcome = differing(field, who).play()
+    outcome = differing(field, who).run()
     ended_by(outcome, AgreementError, COORDINATOR, who if who != COORDINATOR else "party-1", f"{field}:")
     assert repr(OTHERWISE[field]) in str(outcome.raised)
     assert not outcome.ledger.of("inside/")
@@ -137,49 +138,52 @@ def test_a_role_with_another_parameter_is_named_with_it(field, who):
 
 @pytest.mark.parametrize("field", sorted(set(OTHERWISE) - {"aggregator"}))
 def test_where_a_party_sums_another_parameter_is_named_too(field):
-    ended_by(differing(field, "party-1", "party").play(), AgreementError, "party-1", "party-3", f"{field}:")
+    ended_by(differing(field, "party-1", "party").run(), AgreementError, "party-1", "party-3", f"{field}:")
 
 
 def test_roles_that_do_not_agree_on_who_sums_get_nowhere():
     mine, theirs = (agreement_of(parameters(aggregator=mode), 3) for mode in MODES)
-    with pytest.raises(AgreementError, match=r"party-1 and party-2 do not agree: aggregator: .*; roles: "):
-        compare("party-1", mine, "party-2", theirs)
-    stage = Stage(parameters())
-    stage.agreements["party-1"] = theirs
-    outcome = stage.play()
+    with pytest.raises(AgreementError, match=r"party-1 and party-2 do not agree: aggregator: .*; participants: "):
+        compare_agreements("party-1", mine, "party-2", theirs)
+    scenario = Scenario(parameters())
+    scenario.agreements["party-1"] = theirs
+    outcome = scenario.run()
     assert isinstance(outcome.raised, KcagcError)
     assert outcome.kinds() <= {"message/hello", "message/abort"}
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_another_version_of_the_protocol_is_named(mode):
-    stage = Stage(parameters(aggregator=mode))
-    stage.agreements["party-2"] = msgspec.structs.replace(stage.agreement, protocol="kcagc/1")
-    ended_by(stage.play(), AgreementError, "party-2", "protocol:", "kcagc/2", "kcagc/1")
+    scenario = Scenario(parameters(aggregator=mode))
+    scenario.agreements["party-2"] = msgspec.structs.replace(scenario.agreement, protocol="kcagc/1")
+    ended_by(scenario.run(), AgreementError, "party-2", "protocol:", "kcagc/3", "kcagc/1")
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_another_roster_is_named(mode):
-    stage = Stage(parameters(aggregator=mode))
+    scenario = Scenario(parameters(aggregator=mode))
     strange = Participant("party-2", "party", identity_of("somebody else").public)
-    roster = tuple(strange if seat.name == "party-2" else seat for seat in stage.agreement.participants)
-    stage.agreements["party-1"] = msgspec.structs.replace(stage.agreement, participants=roster)
-    ended_by(stage.play(), AgreementError, "party-1", stage.aggregator, "roles:")
+    roster = tuple(strange if seat.name == "party-2" else seat for seat in scenario.agreement.participants)
+    scenario.agreements["party-1"] = msgspec.structs.replace(scenario.agreement, participants=roster)
+    ended_by(scenario.run(), AgreementError, "party-1", scenario.aggregator, "participants:")
 
 
 def test_parties_compare_inputs_themselves_even_if_the_coordinator_does_not():
-    stage = Stage(parameters())
-    other = msgspec.structs.replace(stage.agreement, parameters=parameters(n_init=4))
+    scenario = Scenario(parameters())
+    other = msgspec.structs.replace(scenario.agreement, parameters=parameters(n_init=4))
     hello = own_hello("party-2", other, identity_of("party-2"), secrets_of("party-2"))
-    enemy = Changing(Hellos, lambda hellos: shown(hellos, "party-2", hello), to="party-1")
+    adversary = Changing(Hellos, lambda hellos: shown(hellos, "party-2", hello), to="party-1")
     ended_by(
-        stage.play(enemy), AgreementError, "party-1 and party-2 do not agree", "n_init: party-1 has 3, party-2 has"
+        scenario.run(adversary),
+        AgreementError,
+        "party-1 and party-2 do not agree",
+        "n_init: party-1 has 3, party-2 has",
     )
-    assert enemy.done == 1
+    assert adversary.done == 1
 
 
 def test_what_others_are_told_of_a_disagreement_names_both_and_the_field():
-    outcome = differing("n_init", "party-2").play()
+    outcome = differing("n_init", "party-2").run()
     told = outcome.errors["party-1"]
     assert isinstance(told, AbortedError)
     assert told.peer == COORDINATOR
@@ -187,9 +191,9 @@ def test_what_others_are_told_of_a_disagreement_names_both_and_the_field():
         assert word in told.reason
 
 
-def with_graph(stage, name, graph):
-    stage.data[name] = PartyData.build(name, graph, tables(stage.count)[1 + stage.parties.index(name)], FILTER)
-    return stage
+def with_graph(scenario, name, graph):
+    scenario.data[name] = PartyData.build(name, graph, tables(scenario.count)[1 + scenario.parties.index(name)], FILTER)
+    return scenario
 
 
 def another_graph(ids=None):
@@ -200,8 +204,8 @@ def another_graph(ids=None):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_another_graph_is_refused_before_anything_about_features_can_be_read(mode):
-    stage = with_graph(Stage(parameters(aggregator=mode)), "party-2", another_graph())
-    ended_by(stage.play(), AgreementError, "party-2", "graph", "party-1")
+    scenario = with_graph(Scenario(parameters(aggregator=mode)), "party-2", another_graph())
+    ended_by(scenario.run(), AgreementError, "party-2", "graph", "party-1")
 
 
 def made_of(graph):
@@ -221,18 +225,18 @@ OTHER_DATA = {
 @pytest.mark.parametrize("other", OTHER_DATA)
 def test_labels_that_left_before_data_were_compared_do_not_open_for_who_has_other_data(other, graph):
     """Party-2 holds the box, all keys of its own and whatever it can compute: what it said of its data is no matter."""
-    stage = Stage(parameters(graph=graph))
+    scenario = Scenario(parameters(graph=graph))
     theirs, same = OTHER_DATA[other](), graph == "own" and other == "another graph"
-    stage.data["party-2"] = theirs
-    outcome = stage.play()
+    scenario.data["party-2"] = theirs
+    outcome = scenario.run()
     (box,) = (
         box
         for sender, _, message in outcome.messages(EncryptedMessages)
-        for to, box in message.boxes
-        if (sender, to, message.stage) == ("party-1", "party-2", "labels 1.1")
+        for to, box in message.ciphertexts
+        if (sender, to, str(message.stage)) == ("party-1", "party-2", "labels 1.1")
     )
     hellos = outcome.messages(Hellos)[0][2]
-    pair = begin("party-2", stage.agreement, secrets_of("party-2"), hellos.hellos).pairs["party-1"]
+    pair = open_session("party-2", scenario.agreement, secrets_of("party-2"), hellos.hellos).pairs["party-1"]
 
     def opened(known):
         return decode_content(decrypt(pair, framed("box", "labels 1.1", "party-1", "party-2", known), box), "party-1")
@@ -250,10 +254,10 @@ def test_labels_that_left_before_data_were_compared_do_not_open_for_who_has_othe
 @pytest.mark.parametrize("other", OTHER_DATA)
 def test_labels_stay_closed_even_where_a_party_passes_off_its_data_as_those_of_all(other, mode, monkeypatch):
     """Every comparison is made to find nothing: the best that a liar could hope for."""
-    monkeypatch.setattr(Party, "_compare", lambda *_: None)
-    stage = Stage(parameters(aggregator=mode))
-    stage.data["party-2"] = OTHER_DATA[other]()
-    outcome = stage.play()
+    monkeypatch.setattr(Party, "_compare_data", lambda *_: None)
+    scenario = Scenario(parameters(aggregator=mode))
+    scenario.data["party-2"] = OTHER_DATA[other]()
+    outcome = scenario.run()
     assert type(outcome.raised) is PeerError
     assert "cannot be decrypted" in str(outcome.raised)
     read = {(to, of) for of, to, content in outcome.opened if isinstance(content, PackedLabels)}
@@ -265,13 +269,13 @@ def test_labels_stay_closed_even_where_a_party_passes_off_its_data_as_those_of_a
 @pytest.mark.parametrize("mode", MODES)
 def test_local_clusters_leave_before_any_comparison_is_heard(mode):
     """Nobody waits for a comparison: the second boxes leave while the first are held back."""
-    sent, enemy = [], Changing(RelayedMessages, lambda _: None, where=lambda one: one.stage == "confirmation")
+    sent, adversary = [], Changing(RelayedMessages, lambda _: None, where=lambda one: str(one.stage) == "confirmation")
 
     def watching(sender, receiver, payload):
         message = decode(payload, sender)
         if isinstance(message, EncryptedMessages):
-            sent.append((sender, message.stage))
-        return enemy(sender, receiver, payload)
+            sent.append((sender, str(message.stage)))
+        return adversary(sender, receiver, payload)
 
     outcome = fit(watching, aggregator=mode)
     assert not outcome.labels
@@ -281,16 +285,16 @@ def test_local_clusters_leave_before_any_comparison_is_heard(mode):
 
 
 def test_the_basic_method_has_nothing_to_tell_before_data_were_compared():
-    stage = with_graph(Stage(parameters(method="basic")), "party-2", another_graph())
-    outcome = stage.play()
+    scenario = with_graph(Scenario(parameters(method="basic")), "party-2", another_graph())
+    outcome = scenario.run()
     ended_by(outcome, AgreementError, "party-2", "graph")
     assert not outcome.ledger.of("inside/labels")
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_graph_of_ones_own_may_differ(mode):
-    stage = with_graph(Stage(parameters(aggregator=mode, graph="own")), "party-2", another_graph())
-    outcome = stage.play()
+    scenario = with_graph(Scenario(parameters(aggregator=mode, graph="own")), "party-2", another_graph())
+    outcome = scenario.run()
     assert outcome.raised is None
     assert len({str(labels) for labels in outcome.labels.values()}) == 1
 
@@ -298,18 +302,18 @@ def test_a_graph_of_ones_own_may_differ(mode):
 @pytest.mark.parametrize("shared", ["shared", "own"])
 @pytest.mark.parametrize("ids", [range(1, 37), [f"n{number}" for number in range(36)], [*range(34), 35, 34]])
 def test_other_node_ids_are_refused_even_where_graphs_may_differ(ids, shared):
-    stage = Stage(parameters(graph=shared))
-    for name in stage.parties:
-        with_graph(stage, name, Graph.from_matrix(tables(3)[0], ids=range(36)))
-    with_graph(stage, "party-3", Graph.from_matrix(tables(3)[0], ids=list(ids)))
-    ended_by(stage.play(), AgreementError, "party-3", "node ids")
+    scenario = Scenario(parameters(graph=shared))
+    for name in scenario.parties:
+        with_graph(scenario, name, Graph.from_matrix(tables(3)[0], ids=range(36)))
+    with_graph(scenario, "party-3", Graph.from_matrix(tables(3)[0], ids=list(ids)))
+    ended_by(scenario.run(), AgreementError, "party-3", "node ids")
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_another_number_of_nodes_is_refused_with_both_numbers(mode):
-    stage = Stage(parameters(aggregator=mode))
-    stage.data["party-2"] = data_of(3, 42)["party-2"]
-    outcome = stage.play()
+    scenario = Scenario(parameters(aggregator=mode))
+    scenario.data["party-2"] = data_of(3, 42)["party-2"]
+    outcome = scenario.run()
     ended_by(outcome, AgreementError, "party-2", "number of nodes", "36", "42")
     for error in outcome.errors.values():
         assert not isinstance(error, AbortedError) or "36" not in error.reason
@@ -330,45 +334,45 @@ def test_a_changed_signature_is_refused(mode, position):
 
 @pytest.mark.parametrize("field", ["nonce", "key"])
 def test_nonce_and_key_are_signed(field):
-    enemy = Changing(Hello, but(**{field: hashed("another")}), sender="party-1")
-    ended_by(fit(enemy), PeerError, "party-1", "not signed by the identity key")
+    adversary = Changing(Hello, but(**{field: hashed("another")}), sender="party-1")
+    ended_by(fit(adversary), PeerError, "party-1", "not signed by the identity key")
 
 
 @pytest.mark.parametrize("to", ["party-1", "party-3"])
 def test_parties_check_signatures_themselves(to):
-    stage = Stage(parameters())
-    own = signed(stage, "party-2", key=secrets_of(COORDINATOR).public, by=identity_of(COORDINATOR))
-    enemy = Changing(Hellos, lambda hellos: shown(hellos, "party-2", own), to=to)
-    ended_by(stage.play(enemy), PeerError, "party-2", "not signed by the identity key", to)
+    scenario = Scenario(parameters())
+    own = signed(scenario, "party-2", key=secrets_of(COORDINATOR).public, by=identity_of(COORDINATOR))
+    adversary = Changing(Hellos, lambda hellos: shown(hellos, "party-2", own), to=to)
+    ended_by(scenario.run(adversary), PeerError, "party-2", "not signed by the identity key", to)
 
 
 def test_a_coordinator_that_shows_keys_of_its_own_to_all_is_found_out():
-    stage = Stage(parameters())
-    own = signed(stage, "party-2", key=secrets_of(COORDINATOR).public, by=identity_of(COORDINATOR))
-    outcome = stage.play(Changing(Hellos, lambda hellos: shown(hellos, "party-2", own)))
+    scenario = Scenario(parameters())
+    own = signed(scenario, "party-2", key=secrets_of(COORDINATOR).public, by=identity_of(COORDINATOR))
+    outcome = scenario.run(Changing(Hellos, lambda hellos: shown(hellos, "party-2", own)))
     ended_by(outcome, PeerError, "party-2", "not signed")
     assert set(outcome.origins) == {"party-1", "party-2", "party-3"}
 
 
 def test_a_hello_of_another_identity_is_refused():
-    stage = Stage(parameters())
-    enemy = Changing(Hello, lambda _: signed(stage, "party-2", by=identity_of("party-3")), sender="party-2")
-    ended_by(stage.play(enemy), PeerError, "party-2", "not signed by the identity key")
+    scenario = Scenario(parameters())
+    adversary = Changing(Hello, lambda _: signed(scenario, "party-2", by=identity_of("party-3")), sender="party-2")
+    ended_by(scenario.run(adversary), PeerError, "party-2", "not signed by the identity key")
 
 
 def test_a_party_whose_own_key_is_not_the_pinned_one_does_not_begin():
     for name in ("party-2", COORDINATOR):
-        stage = Stage(parameters())
-        stage.identities[name] = identity_of("another")
-        outcome = stage.play()
+        scenario = Scenario(parameters())
+        scenario.identities[name] = identity_of("another")
+        outcome = scenario.run()
         ended_by(outcome, AgreementError, name, "identity key")
         assert all(sender != name for sender, _, _ in outcome.sent if decode(_, "").__class__ is Hello)
 
 
 def test_a_hello_in_the_name_of_another_is_refused():
-    stage = Stage(parameters())
-    enemy = Changing(Hello, lambda _: signed(stage, "party-1"), sender="party-2")
-    ended_by(stage.play(enemy), PeerError, "party-2", "hello of party-1")
+    scenario = Scenario(parameters())
+    adversary = Changing(Hello, lambda _: signed(scenario, "party-1"), sender="party-2")
+    ended_by(scenario.run(adversary), PeerError, "party-2", "hello of party-1")
 
 
 @pytest.mark.parametrize(
@@ -383,7 +387,7 @@ def test_a_hello_in_the_name_of_another_is_refused():
 )
 def test_a_hello_of_an_earlier_session_is_of_no_use(mode, to):
     """It is properly signed, for the same inputs: only nonces and keys tell that it is old."""
-    earlier = Stage(parameters(aggregator=mode), session=5).play()
+    earlier = Scenario(parameters(aggregator=mode), session=5).run()
     assert earlier.raised is None
     old = next(message for sender, _, message in earlier.messages(Hello) if sender == "party-2")
     outcome = fit(Changing(Hellos, lambda hellos: shown(hellos, "party-2", old), to=to), aggregator=mode)
@@ -391,8 +395,8 @@ def test_a_hello_of_an_earlier_session_is_of_no_use(mode, to):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_hello_that_reaches_the_hub_may_not_be_an_earlier_one(mode):
-    earlier = Stage(parameters(aggregator=mode), session=5).play()
+def test_the_hello_that_reaches_the_aggregator_may_not_be_an_earlier_one(mode):
+    earlier = Scenario(parameters(aggregator=mode), session=5).run()
     old = next(message for sender, _, message in earlier.messages(Hello) if sender == "party-2")
     ended_by(
         fit(Changing(Hello, lambda _: old, sender="party-2"), aggregator=mode), PeerError, "party-2", "than its own"
@@ -400,7 +404,7 @@ def test_the_hello_that_reaches_the_hub_may_not_be_an_earlier_one(mode):
 
 
 def test_a_whole_earlier_session_shown_again_is_refused_by_everybody():
-    earlier = Stage(parameters(), session=5).play()
+    earlier = Scenario(parameters(), session=5).run()
     old = earlier.messages(Hellos)[0][2]
     outcome = fit(Changing(Hellos, lambda _: old))
     ended_by(outcome, PeerError, "than its own")
@@ -408,59 +412,59 @@ def test_a_whole_earlier_session_shown_again_is_refused_by_everybody():
 
 
 def test_the_coordinators_nonce_counts_too():
-    stage = Stage(parameters())
-    other = own_hello(COORDINATOR, stage.agreement, identity_of(COORDINATOR), secrets_of(COORDINATOR, 5))
-    enemy = Changing(Hellos, lambda hellos: shown(hellos, COORDINATOR, other), to="party-1")
-    ended_by(stage.play(enemy), PeerError, "cannot be decrypted")
+    scenario = Scenario(parameters())
+    other = own_hello(COORDINATOR, scenario.agreement, identity_of(COORDINATOR), secrets_of(COORDINATOR, 5))
+    adversary = Changing(Hellos, lambda hellos: shown(hellos, COORDINATOR, other), to="party-1")
+    ended_by(scenario.run(adversary), PeerError, "cannot be decrypted")
 
 
 @pytest.mark.parametrize("of", ["party-1", "party-3"])
 def test_a_reflected_or_copied_key_is_refused(of):
-    """The enemy is party-2 itself, which signs somebody else's key as its own."""
-    stage = Stage(parameters())
-    copied = signed(stage, "party-2", key=secrets_of(of).public)
-    enemy = Changing(Hellos, lambda hellos: shown(hellos, "party-2", copied), to="party-1")
-    ended_by(stage.play(enemy), PeerError, "the same key")
+    """The adversary is party-2 itself, which signs somebody else's key as its own."""
+    scenario = Scenario(parameters())
+    copied = signed(scenario, "party-2", key=secrets_of(of).public)
+    adversary = Changing(Hellos, lambda hellos: shown(hellos, "party-2", copied), to="party-1")
+    ended_by(scenario.run(adversary), PeerError, "the same key")
 
 
 def test_a_copied_nonce_is_refused():
-    stage = Stage(parameters())
-    copied = signed(stage, "party-2", nonce=secrets_of("party-1").nonce)
-    enemy = Changing(Hellos, lambda hellos: shown(hellos, "party-2", copied), to="party-1")
-    ended_by(stage.play(enemy), PeerError, "nonce")
+    scenario = Scenario(parameters())
+    copied = signed(scenario, "party-2", nonce=secrets_of("party-1").nonce)
+    adversary = Changing(Hellos, lambda hellos: shown(hellos, "party-2", copied), to="party-1")
+    ended_by(scenario.run(adversary), PeerError, "nonce")
 
 
 @pytest.mark.parametrize("number", range(len(SMALL_ORDER)))
 @pytest.mark.parametrize("mode", MODES)
 def test_a_key_that_fixes_the_secret_is_refused_though_signed(number, mode):
-    stage = Stage(parameters(aggregator=mode))
-    weak = signed(stage, "party-2", key=SMALL_ORDER[number])
-    enemy = Changing(Hellos, lambda hellos: shown(hellos, "party-2", weak), to="party-1")
-    ended_by(stage.play(enemy), PeerError, "party-2", "session key is not usable")
+    scenario = Scenario(parameters(aggregator=mode))
+    weak = signed(scenario, "party-2", key=SMALL_ORDER[number])
+    adversary = Changing(Hellos, lambda hellos: shown(hellos, "party-2", weak), to="party-1")
+    ended_by(scenario.run(adversary), PeerError, "party-2", "session key is not usable")
 
 
 @pytest.mark.parametrize("field", ["nonce", "key", "signature"])
 @pytest.mark.parametrize("length", [0, 31, 33, 65])
 def test_a_nonce_key_or_signature_of_another_length_is_refused(field, length):
-    enemy = Changing(Hello, but(**{field: bytes(length)}), sender="party-3")
-    ended_by(fit(enemy), PeerError, "party-3", "length")
+    adversary = Changing(Hello, but(**{field: bytes(length)}), sender="party-3")
+    ended_by(fit(adversary), PeerError, "party-3", "length")
 
 
 def test_a_coordinator_may_not_show_a_key_as_if_it_had_data():
-    stage = Stage(parameters())
-    hello = signed(stage, COORDINATOR, key=secrets_of(COORDINATOR).public)
-    enemy = Changing(Hellos, lambda hellos: shown(hellos, COORDINATOR, hello), to="party-1")
-    ended_by(stage.play(enemy), PeerError, COORDINATOR, "length")
+    scenario = Scenario(parameters())
+    hello = signed(scenario, COORDINATOR, key=secrets_of(COORDINATOR).public)
+    adversary = Changing(Hellos, lambda hellos: shown(hellos, COORDINATOR, hello), to="party-1")
+    ended_by(scenario.run(adversary), PeerError, COORDINATOR, "length")
 
 
 def test_a_signature_made_as_a_coordinator_is_none_of_a_party():
-    stage = Stage(parameters())
+    scenario = Scenario(parameters())
     own = secrets_of("party-2")
     fresh = Contribution("party-2", own.nonce, own.public)
-    signature = identity_of("party-2").sign(hello_statement("coordinator", stage.agreement.inputs(), fresh))
-    hello = msgspec.structs.replace(signed(stage, "party-2"), signature=signature)
+    signature = identity_of("party-2").sign(hello_statement("coordinator", scenario.agreement.inputs(), fresh))
+    hello = msgspec.structs.replace(signed(scenario, "party-2"), signature=signature)
     with pytest.raises(PeerError, match="party-2: the hello is not signed"):
-        check_hello("party-1", stage.agreement, hello, "party-2")
+        check_hello("party-1", scenario.agreement, hello, "party-2")
 
 
 @pytest.mark.parametrize(
@@ -478,8 +482,8 @@ def test_a_signature_made_as_a_coordinator_is_none_of_a_party():
 )
 @pytest.mark.parametrize("mode", MODES)
 def test_hellos_must_be_the_rosters_each_once_and_in_its_order(mode, edit):
-    enemy = Changing(Hellos, edit, to="party-1")
-    ended_by(fit(enemy, aggregator=mode), PeerError, "roster")
+    adversary = Changing(Hellos, edit, to="party-1")
+    ended_by(fit(adversary, aggregator=mode), PeerError, "not of the agreed participants")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -495,15 +499,17 @@ def test_a_repeated_hello_is_refused(mode):
 
 
 def test_session_ids_differ_whenever_anything_in_a_hello_does():
-    stage = Stage(parameters())
+    scenario = Scenario(parameters())
 
     def identifier(**sessions):
         hellos = tuple(
-            own_hello(seat.name, stage.agreement, identity_of(seat.name), secrets_of(seat.name, sessions.get(key, 0)))
-            for seat in stage.agreement.participants
+            own_hello(
+                seat.name, scenario.agreement, identity_of(seat.name), secrets_of(seat.name, sessions.get(key, 0))
+            )
+            for seat in scenario.agreement.participants
             for key in [seat.name.replace("-", "_")]
         )
-        return begin("party-1", stage.agreement, secrets_of("party-1", sessions.get("party_1", 0)), hellos).id
+        return open_session("party-1", scenario.agreement, secrets_of("party-1", sessions.get("party_1", 0)), hellos).id
 
     found = [
         identifier(),
@@ -521,15 +527,15 @@ def test_session_ids_differ_whenever_anything_in_a_hello_does():
 @pytest.mark.parametrize("stage_name", ["confirmation", "labels 1.1", "receipt"])
 @pytest.mark.parametrize("position", [0, -1])
 def test_a_box_that_was_changed_on_the_way_is_refused(stage_name, position):
-    def changed(delivery):
-        (sender, box), *others = delivery.boxes
+    def changed(relayed):
+        (sender, box), *others = relayed.ciphertexts
         spoiled = bytearray(box)
         spoiled[position] ^= 1
-        return RelayedMessages(delivery.stage, ((sender, bytes(spoiled)), *others))
+        return RelayedMessages(relayed.stage, ((sender, bytes(spoiled)), *others))
 
-    enemy = Changing(RelayedMessages, changed, to="party-3", where=lambda one: one.stage == stage_name)
-    outcome = fit(enemy)
-    assert enemy.done == 1
+    adversary = Changing(RelayedMessages, changed, to="party-3", where=lambda one: str(one.stage) == stage_name)
+    outcome = fit(adversary)
+    assert adversary.done == 1
     assert type(outcome.raised) is PeerError
     assert "party-1: a message to party-3 cannot be decrypted" in str(outcome.raised)
     assert "party-3" not in outcome.labels
@@ -538,58 +544,75 @@ def test_a_box_that_was_changed_on_the_way_is_refused(stage_name, position):
 @pytest.mark.parametrize("stage_name", ["confirmation", "labels 1.1", "receipt"])
 def test_boxes_for_one_do_not_open_for_another(stage_name):
     """The relay gives party-2 the box that party-1 closed for party-3, and the other way round."""
-    stage = Stage(parameters())
-    honest = stage.play()
+    scenario = Scenario(parameters())
+    honest = scenario.run()
     ours = {
-        receiver: dict(message.boxes)
+        receiver: dict(message.ciphertexts)
         for _, receiver, message in honest.messages(RelayedMessages)
-        if message.stage == stage_name
+        if str(message.stage) == stage_name
     }
     swap = {"party-2": "party-3", "party-3": "party-2"}
 
     def changed(to):
-        return lambda delivery: RelayedMessages(
-            delivery.stage,
+        return lambda relayed: RelayedMessages(
+            relayed.stage,
             tuple(
                 (sender, ours[swap[to]].get(sender, box) if sender == "party-1" else box)
-                for sender, box in delivery.boxes
+                for sender, box in relayed.ciphertexts
             ),
         )
 
-    enemy = Changing(RelayedMessages, changed("party-2"), to="party-2", where=lambda one: one.stage == stage_name)
-    outcome = stage.play(enemy)
-    assert enemy.done == 1
+    adversary = Changing(
+        RelayedMessages, changed("party-2"), to="party-2", where=lambda one: str(one.stage) == stage_name
+    )
+    outcome = scenario.run(adversary)
+    assert adversary.done == 1
     assert type(outcome.raised) is PeerError
     assert "party-1: a message to party-2 cannot be decrypted" in str(outcome.raised)
+
+
+STAGES = {
+    "confirmation": RunStage(Step.CONFIRMATION),
+    "labels 1.1": RunStage(Step.LABELS, "1.1", 1),
+    "receipt": RunStage(Step.RECEIPT),
+}
 
 
 @pytest.mark.parametrize(
     ("told", "instead"), [("labels 1.1", "confirmation"), ("receipt", "labels 1.1"), ("receipt", "confirmation")]
 )
 def test_a_box_of_another_stage_is_of_no_use(told, instead):
-    stage = Stage(parameters())
+    scenario = Scenario(parameters())
     old = next(
         message
-        for _, receiver, message in stage.play().messages(RelayedMessages)
-        if receiver == "party-2" and message.stage == instead
+        for _, receiver, message in scenario.run().messages(RelayedMessages)
+        if receiver == "party-2" and str(message.stage) == instead
     )
-    for forged, words in ((old, "delivered other boxes"), (RelayedMessages(told, old.boxes), "cannot be decrypted")):
-        enemy = Changing(
-            RelayedMessages, lambda _, forged=forged: forged, to="party-2", where=lambda one: one.stage == told
+    for forged, words in (
+        (old, "relayed other encrypted messages"),
+        (msgspec.structs.replace(old, stage=STAGES[told]), "cannot be decrypted"),
+    ):
+        adversary = Changing(
+            RelayedMessages, lambda _, forged=forged: forged, to="party-2", where=lambda one: str(one.stage) == told
         )
-        outcome = stage.play(enemy)
-        assert enemy.done == 1
+        outcome = scenario.run(adversary)
+        assert adversary.done == 1
         assert type(outcome.raised) is PeerError
         assert words in str(outcome.raised)
 
 
 def test_a_box_of_an_earlier_session_is_of_no_use():
-    earlier = Stage(parameters(), session=5).play()
+    earlier = Scenario(parameters(), session=5).run()
     for told in ("confirmation", "labels 1.1", "receipt"):
-        old = next(one for _, to, one in earlier.messages(RelayedMessages) if to == "party-2" and one.stage == told)
+        old = next(
+            one for _, to, one in earlier.messages(RelayedMessages) if to == "party-2" and str(one.stage) == told
+        )
         outcome = fit(
             Changing(
-                RelayedMessages, lambda _, old=old: old, to="party-2", where=lambda one, told=told: one.stage == told
+                RelayedMessages,
+                lambda _, old=old: old,
+                to="party-2",
+                where=lambda one, told=told: str(one.stage) == told,
             )
         )
         assert type(outcome.raised) is PeerError
@@ -597,12 +620,14 @@ def test_a_box_of_an_earlier_session_is_of_no_use():
 
 
 def test_a_box_cannot_be_passed_off_as_another_senders():
-    def changed(delivery):
-        (one, first), (other, second) = delivery.boxes
-        return RelayedMessages(delivery.stage, ((one, second), (other, first)))
+    def changed(relayed):
+        (one, first), (other, second) = relayed.ciphertexts
+        return RelayedMessages(relayed.stage, ((one, second), (other, first)))
 
     for told in ("confirmation", "labels 1.1", "receipt"):
-        outcome = fit(Changing(RelayedMessages, changed, to="party-3", where=lambda one, told=told: one.stage == told))
+        outcome = fit(
+            Changing(RelayedMessages, changed, to="party-3", where=lambda one, told=told: str(one.stage) == told)
+        )
         assert type(outcome.raised) is PeerError
         assert "cannot be decrypted" in str(outcome.raised)
 
@@ -621,31 +646,35 @@ def test_a_box_cannot_be_passed_off_as_another_senders():
 )
 @pytest.mark.parametrize("told", ["confirmation", "labels 1.1", "receipt"])
 def test_boxes_must_come_from_exactly_those_who_are_due(told, edit):
-    enemy = Changing(
+    adversary = Changing(
         RelayedMessages,
-        lambda one: RelayedMessages(one.stage, edit(one.boxes)),
+        lambda one: RelayedMessages(one.stage, edit(one.ciphertexts)),
         to="party-1",
-        where=lambda one: one.stage == told,
+        where=lambda one: str(one.stage) == told,
     )
-    outcome = fit(enemy)
-    assert enemy.done == 1
+    outcome = fit(adversary)
+    assert adversary.done == 1
     assert type(outcome.raised) is PeerError
-    assert f"{COORDINATOR}: delivered other boxes than those of {told} from party-2, party-3" in str(outcome.raised)
+    assert f"{COORDINATOR}: relayed other encrypted messages than those of {told} from party-2, party-3" in str(
+        outcome.raised
+    )
     assert "party-1" not in outcome.labels
 
 
 @pytest.mark.parametrize("receiver", ["nobody", "party-1", COORDINATOR])
-def test_the_hub_passes_boxes_to_those_only_who_are_to_get_one(receiver):
-    enemy = Changing(
-        EncryptedMessages, lambda one: EncryptedMessages(one.stage, ((receiver, b"x"), *one.boxes)), sender="party-1"
+def test_the_aggregator_passes_boxes_to_those_only_who_are_to_get_one(receiver):
+    adversary = Changing(
+        EncryptedMessages,
+        lambda one: EncryptedMessages(one.stage, ((receiver, b"x"), *one.ciphertexts)),
+        sender="party-1",
     )
-    outcome = fit(enemy)
+    outcome = fit(adversary)
     assert type(outcome.raised) is PeerError
-    assert f"party-1: sent boxes for {receiver}, party-2" in str(outcome.raised)
+    assert f"party-1: sent encrypted messages to {receiver}, party-2" in str(outcome.raised)
 
 
-def test_the_hub_refuses_boxes_of_another_stage():
-    outcome = fit(Changing(EncryptedMessages, but(stage="receipt"), sender="party-2", at=0))
+def test_the_aggregator_refuses_boxes_of_another_stage():
+    outcome = fit(Changing(EncryptedMessages, but(stage=RunStage(Step.RECEIPT)), sender="party-2", at=0))
     ended_by(outcome, PeerError, "party-2", "'receipt'", "'confirmation'")
 
 
@@ -653,10 +682,10 @@ def test_the_hub_refuses_boxes_of_another_stage():
 
 
 def lying(name, stage_name, edit, **changes):
-    stage = Stage(parameters(**changes))
-    enemy = Insider(stage, name, stage_name, edit)
-    outcome = stage.play(enemy)
-    assert enemy.done
+    scenario = Scenario(parameters(**changes))
+    adversary = Insider(scenario, name, stage_name, edit)
+    outcome = scenario.run(adversary)
+    assert adversary.done
     return outcome
 
 
@@ -691,13 +720,13 @@ def test_only_the_leader_of_a_group_can_give_its_key():
 def test_a_fingerprint_shown_to_one_means_nothing_to_another():
     """Pairs have keys of their own, so digests of the same ids cannot be compared across pairs."""
     seen = {}
-    stage = Stage(parameters())
-    stage.play(Insider(stage, "party-1", "confirmation", seen.setdefault))
+    scenario = Scenario(parameters())
+    scenario.run(Insider(scenario, "party-1", "confirmation", seen.setdefault))
     assert seen["party-2"].ids != seen["party-3"].ids
     assert seen["party-2"].graph != seen["party-3"].graph
     again = {}
-    later = Stage(parameters(), session=3)
-    later.play(Insider(later, "party-1", "confirmation", again.setdefault))
+    later = Scenario(parameters(), session=3)
+    later.run(Insider(later, "party-1", "confirmation", again.setdefault))
     assert again["party-2"].ids != seen["party-2"].ids
 
 
@@ -734,7 +763,7 @@ def starts(*nodes):
 )
 def test_proposed_starts_out_of_range_are_the_senders_fault(proposed):
     outcome = lying("party-2", "confirmation", lambda _, one: but(starts=proposed)(one), method="basic")
-    ended_by(outcome, PeerError, "party-2: does not propose 3 starts of 3 nodes", liar="party-2")
+    ended_by(outcome, PeerError, "party-2: did not propose 3 times 3 nodes", liar="party-2")
 
 
 @pytest.mark.parametrize("n_clusters", [-1, 0, 4, 2**63])
@@ -764,7 +793,7 @@ def test_a_box_with_another_kind_of_content_is_refused(told):
 def test_a_receipt_that_differs_ends_the_run_for_its_receiver():
     outcome = lying("party-2", "receipt", lambda to, one: Receipt(bytes(32)) if to == "party-1" else one)
     assert type(outcome.raised) is PeerError
-    assert "told party-1 and party-2 different assignments" in str(outcome.raised)
+    assert "sent different assignments to party-1 and party-2" in str(outcome.raised)
     assert "party-1" not in outcome.labels
 
 
@@ -813,34 +842,34 @@ def test_parties_that_were_told_different_beginnings_open_nothing(what):
 
 def test_parties_that_place_different_nodes_are_found_out():
     """As many nodes, but others: each sum would add distances of different nodes."""
-    stage = prediction()
-    stage.nodes["party-2"] = stage.nodes["party-2"][::-1].copy()
-    outcome = stage.play()
+    scenario = prediction()
+    scenario.nodes["party-2"] = scenario.nodes["party-2"][::-1].copy()
+    outcome = scenario.run()
     assert isinstance(outcome.raised, AgreementError | PeerError)
     assert not outcome.labels
 
 
 def test_a_party_that_smooths_by_another_filter_than_the_agreed_one_does_not_begin():
     """What was agreed on is a name; what is applied is the filter that came with the data."""
-    stage, own = Stage(parameters()), data_of(3)["party-2"]
-    stage.data["party-2"] = PartyData(own.graph, own.features, HalfFilter(9))
-    ended_by(stage.play(), ParameterError, "party-2", "filter")
+    scenario, own = Scenario(parameters()), data_of(3)["party-2"]
+    scenario.data["party-2"] = PartyData(own.graph, own.features, HalfFilter(9))
+    ended_by(scenario.run(), ParameterError, "party-2", "filter")
 
 
 def test_models_of_different_fits_do_not_go_together():
-    stage, other = prediction(), Stage(parameters(), session=8)
-    stage.models["party-2"] = other.play().results["party-2"].model
-    outcome = stage.play()
+    scenario, other = prediction(), Scenario(parameters(), session=8)
+    scenario.models["party-2"] = other.run().results["party-2"].model
+    outcome = scenario.run()
     assert type(outcome.raised) is ParameterError
     assert "party-2" in str(outcome.raised)
     assert not outcome.about_data()
 
 
 def test_a_table_with_other_columns_than_the_model_has_does_not_begin():
-    stage = prediction()
+    scenario = prediction()
     wider = tables(3)[2].repeat(2, axis=1)
-    stage.data["party-2"] = PartyData.build("party-2", data_of(3)["party-2"].graph, wider, FILTER)
-    outcome = stage.play()
+    scenario.data["party-2"] = PartyData.build("party-2", data_of(3)["party-2"].graph, wider, FILTER)
+    outcome = scenario.run()
     ended_by(outcome, DataError, "party-2", "6 columns", "3")
 
 
@@ -849,16 +878,22 @@ def test_a_table_with_other_columns_than_the_model_has_does_not_begin():
     [
         (lambda seats: (*seats[:1], *seats[:1], *seats[2:]), "same name"),
         (lambda seats: (seats[0], Participant("party-2", "party", seats[0].identity), *seats[2:]), "identity key"),
-        (lambda seats: (seats[0], Participant("", "party", seats[1].identity), *seats[2:]), "is no name"),
-        (lambda seats: (seats[0], Participant("a\nb", "party", seats[1].identity), *seats[2:]), "is no name"),
-        (lambda seats: (seats[0], Participant("x" * 65, "party", seats[1].identity), *seats[2:]), "is no name"),
-        (lambda seats: (seats[0], Participant("party-2", "party", b"short"), *seats[2:]), "no identity key"),
-        (lambda seats: (seats[0], Participant("party-2", "party", bytes(32)), *seats[2:]), "no identity key"),
-        (lambda seats: (seats[0], seats[-1]), "1 data parties"),
+        (lambda seats: (seats[0], Participant("", "party", seats[1].identity), *seats[2:]), "invalid participant"),
+        (
+            lambda seats: (seats[0], Participant("a\nb", "party", seats[1].identity), *seats[2:]),
+            "invalid participant",
+        ),
+        (
+            lambda seats: (seats[0], Participant("x" * 65, "party", seats[1].identity), *seats[2:]),
+            "invalid participant",
+        ),
+        (lambda seats: (seats[0], Participant("party-2", "party", b"short"), *seats[2:]), "invalid identity key"),
+        (lambda seats: (seats[0], Participant("party-2", "party", bytes(32)), *seats[2:]), "invalid identity key"),
+        (lambda seats: (seats[0], seats[-1]), "1 parties"),
         (lambda seats: seats[:-1], "1 coordinator"),
         (lambda seats: seats[::-1], "after all parties"),
         (lambda seats: (*seats, Participant("more", "coordinator", hashed("more"))), "1 coordinator"),
-        (lambda seats: (*(Participant(f"p{i}", "party", hashed(i)) for i in range(17)), seats[-1]), "17 data parties"),
+        (lambda seats: (*(Participant(f"p{i}", "party", hashed(i)) for i in range(17)), seats[-1]), "17 parties"),
     ],
 )
 def test_a_roster_that_makes_no_session_is_refused_before_anything_is_sent(roster, words):
@@ -866,23 +901,23 @@ def test_a_roster_that_makes_no_session_is_refused_before_anything_is_sent(roste
     strange = msgspec.structs.replace(agreement, participants=roster(agreement.participants))
     with pytest.raises(ParameterError, match=words):
         strange.check()
-    stage = Stage(parameters())
-    stage.agreements["party-1"] = strange
-    outcome = stage.play()
+    scenario = Scenario(parameters())
+    scenario.agreements["party-1"] = strange
+    outcome = scenario.run()
     assert isinstance(outcome.errors["party-1"], ParameterError)
     assert not [one for one in outcome.messages(Hello) if one[0] == "party-1"]
 
 
 def test_a_party_that_is_not_on_the_roster_is_told_so():
-    stage = Stage(parameters())
+    scenario = Scenario(parameters())
     agreement = agreement_of(parameters(), 2)
-    stage.agreements["party-3"] = agreement
-    outcome = stage.play()
+    scenario.agreements["party-3"] = agreement
+    outcome = scenario.run()
     assert isinstance(outcome.errors["party-3"], AgreementError | ParameterError)
     assert "party-3" in str(outcome.errors["party-3"])
 
 
 def test_a_hello_can_be_read_back_to_the_byte():
-    stage = Stage(parameters())
-    hello = signed(stage, "party-1")
+    scenario = Scenario(parameters())
+    hello = signed(scenario, "party-1")
     assert encode(decode(encode(hello), "party-1")) == encode(hello)

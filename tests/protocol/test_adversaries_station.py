@@ -1,4 +1,4 @@
-"""Policy and station: what is refused before it begins, never sent twice, and never told."""
+"""Policy and driver: what is refused before it begins, never sent twice, and never told."""
 
 import hashlib
 from itertools import pairwise
@@ -12,7 +12,7 @@ from adversaries import (
     COORDINATOR,
     FILTER,
     Changing,
-    Stage,
+    Scenario,
     data_of,
     fit,
     parameters,
@@ -73,14 +73,14 @@ def nothing_left_but_aborts(outcome, names=None):
         assert isinstance(decode(payload, sender), Abort) or (names is not None and sender not in names)
 
 
-def check_needs(stage, needs):
-    stage.policy = Policy(needs)
-    accepted = stage.play()
+def check_needs(scenario, needs):
+    scenario.policy = Policy(needs)
+    accepted = scenario.run()
     assert accepted.raised is None
     assert len({str(labels) for labels in accepted.labels.values()}) == 1
     for missing in sorted(needs):
-        stage.policy = Policy(needs - {missing})
-        refused = stage.play()
+        scenario.policy = Policy(needs - {missing})
+        refused = scenario.run()
         assert type(refused.raised) is PolicyError
         assert f'"{missing}"' in str(refused.raised)
         for other in needs - {missing}:
@@ -91,7 +91,7 @@ def check_needs(stage, needs):
 
 @pytest.mark.parametrize(("count", "changes", "needs"), NEEDS)
 def test_a_run_needs_exactly_these_names_and_sends_nothing_without_one(count, changes, needs):
-    accepted = check_needs(Stage(parameters(n_init=1, **changes), count), needs)
+    accepted = check_needs(Scenario(parameters(n_init=1, **changes), count), needs)
     drawn = {"opened/seeding.shuffled"}  # named as weaker, and chosen by the operators' own parameter
     weaker = {entry.kind for entry in accepted.ledger if entry.weaker} - drawn
     assert bool(weaker) == bool(needs), weaker
@@ -105,9 +105,9 @@ def test_a_prediction_needs_exactly_these_names_and_sends_nothing_without_one(co
 
 @pytest.mark.parametrize("lacking", ["party-1", "party-2", "party-3"])
 def test_nobody_can_accept_for_another(lacking):
-    stage = Stage(parameters(aggregator="party"))
-    stage.policies[lacking] = Policy()
-    outcome = stage.play()
+    scenario = Scenario(parameters(aggregator="party"))
+    scenario.policies[lacking] = Policy()
+    outcome = scenario.run()
     assert type(outcome.raised) is PolicyError
     assert type(outcome.errors[lacking]) is PolicyError
     nothing_left_but_aborts(outcome, {lacking})
@@ -158,11 +158,11 @@ async def sends(*words, to="other", label=b"label"):
 
 def test_a_label_hides_one_content_only_and_the_second_does_not_leave():
     store = MemoryStore()
-    station = Driver("one", sends(b"first", b"second"), ("other",), store=store)
-    sent = station.start()
-    assert isinstance(station.error, MaskReuseError)
+    driver = Driver("one", sends(b"first", b"second"), ("other",), store=store)
+    sent = driver.start()
+    assert isinstance(driver.error, MaskReuseError)
     assert [payload for _, payload in sent if payload in (b"first", b"second")] == [b"first"]
-    assert [entry.kind for entry in station.ledger] == ["message/masked", "message/abort"]
+    assert [entry.kind for entry in driver.ledger] == ["message/masked", "message/abort"]
     again = Driver("one", sends(b"first"), ("other",), store=store)  # the same content may go again
     assert again.start() == [("other", b"first")]
     third = Driver("one", sends(b"second"), ("other",), store=store)
@@ -173,17 +173,17 @@ def test_a_label_hides_one_content_only_and_the_second_does_not_leave():
 @pytest.mark.parametrize("mode", ["coordinator", "party"])
 @pytest.mark.parametrize("method", ["cells", "basic"])
 def test_a_party_that_begins_again_with_other_data_and_the_same_keys_sends_nothing_under_old_masks(method, mode):
-    stage = Stage(parameters(method=method, aggregator=mode, n_init=1))
+    scenario = Scenario(parameters(method=method, aggregator=mode, n_init=1))
     store = Writing()
-    store.results = stage.store("party-2").results
-    stage.stores["party-2"] = store
-    first = stage.play()
+    store.results = scenario.store("party-2").results
+    scenario.stores["party-2"] = store
+    first = scenario.run()
     assert first.raised is None
-    assert stage.play().sent == first.sent  # from its store it says the same again
+    assert scenario.run().sent == first.sent  # from its store it says the same again
     store.results = {}  # lost, and the table has changed meanwhile
     other = tables(3)[2][::-1]
-    stage.data["party-2"] = PartyData.build("party-2", data_of(3)["party-2"].graph, other, FILTER)
-    outcome = stage.play()
+    scenario.data["party-2"] = PartyData.build("party-2", data_of(3)["party-2"].graph, other, FILTER)
+    outcome = scenario.run()
     assert type(outcome.raised) is MaskReuseError
     before = {payload for _, _, payload in first.sent}
     masked = [one for sender, _, one in outcome.sent if sender == "party-2" and isinstance(decode(one, sender), Masked)]
@@ -193,26 +193,26 @@ def test_a_party_that_begins_again_with_other_data_and_the_same_keys_sends_nothi
 @pytest.mark.parametrize("mode", ["coordinator", "party"])
 @pytest.mark.parametrize("method", ["cells", "basic", "tree"])
 def test_no_label_is_used_twice_in_a_run_by_one_party(method, mode):
-    stage = Stage(parameters(method=method, aggregator=mode), 4)
-    for name in stage.parties:
-        stage.stores[name] = Writing()
-    assert stage.play().raised is None
-    for name in stage.parties:
-        labels = [label for label, _ in stage.stores[name].used]
+    scenario = Scenario(parameters(method=method, aggregator=mode), 4)
+    for name in scenario.parties:
+        scenario.stores[name] = Writing()
+    assert scenario.run().raised is None
+    for name in scenario.parties:
+        labels = [label for label, _ in scenario.stores[name].used]
         assert len(labels) == len(set(labels))
         assert labels
 
 
 def test_every_vector_and_every_box_is_committed_before_it_leaves():
     """One commitment for each masked vector and each box, as the record counts them."""
-    stage = Stage(parameters(method="tree"), 4)
-    for name in stage.parties:
-        stage.stores[name] = Writing()
-    outcome = stage.play()
-    for name in stage.parties:
+    scenario = Scenario(parameters(method="tree"), 4)
+    for name in scenario.parties:
+        scenario.stores[name] = Writing()
+    outcome = scenario.run()
+    for name in scenario.parties:
         left = [entry for entry in outcome.ledger if entry.sender == name and entry.kind != "message/hello"]
         counted = [one for one in left if one.kind == "message/masked" or one.kind.startswith("inside/")]
-        assert len(stage.stores[name].used) == len(counted)
+        assert len(scenario.stores[name].used) == len(counted)
 
 
 def test_masked_vectors_are_never_the_same_twice():
@@ -235,9 +235,9 @@ async def failing(error):
 def test_peers_are_told_who_ended_and_in_words_without_data():
     secret = DataError("bank: features: the value in row 17, column 3 is 123.456")
     ledger = Ledger()
-    station = Driver("bank", failing(secret), ("peer", "another"), ledger=ledger)
-    assert station.start() == []
-    sent = station.deliver("peer", b"")
+    driver = Driver("bank", failing(secret), ("peer", "another"), ledger=ledger)
+    assert driver.start() == []
+    sent = driver.deliver("peer", b"")
     assert [to for to, _ in sent] == ["peer", "another"]
     for _, payload in sent:
         message = decode(payload, "bank")
@@ -246,8 +246,8 @@ def test_peers_are_told_who_ended_and_in_words_without_data():
             assert value not in payload
     assert [entry.kind for entry in ledger] == ["message/abort"] * 2
     assert [entry.bytes for entry in ledger] == [len(payload) for _, payload in sent]
-    assert station.error is secret
-    assert station.finished
+    assert driver.error is secret
+    assert driver.finished
 
 
 def every_error():
@@ -260,9 +260,9 @@ def _below(kind):
 
 @pytest.mark.parametrize("kind", every_error())
 def test_no_errors_words_travel_unless_they_were_chosen_to(kind):
-    station = Driver("bank", failing(kind("the balance of zoe is 4711")), ("peer",))
-    station.start()
-    ((_, payload),) = station.deliver("peer", b"")
+    driver = Driver("bank", failing(kind("the balance of zoe is 4711")), ("peer",))
+    driver.start()
+    ((_, payload),) = driver.deliver("peer", b"")
     assert b"4711" not in payload
     assert b"zoe" not in payload
     chosen = Driver("bank", failing(kind("the balance of zoe is 4711").with_public_message("chosen words")), ("peer",))
@@ -272,11 +272,11 @@ def test_no_errors_words_travel_unless_they_were_chosen_to(kind):
 
 
 def test_an_abort_is_passed_on_with_its_origin_and_not_back_to_it():
-    station = Driver(
+    driver = Driver(
         "aggregator", failing(AbortedError("its data cannot be used", peer="bank")), ("bank", "shop", "telecom")
     )
-    station.start()
-    sent = station.deliver("peer", b"")
+    driver.start()
+    sent = driver.deliver("peer", b"")
     assert [to for to, _ in sent] == ["shop", "telecom"]
     assert {decode(payload, "aggregator") for _, payload in sent} == {Abort("bank", "its data cannot be used")}
 
@@ -285,9 +285,9 @@ def test_an_abort_is_passed_on_with_its_origin_and_not_back_to_it():
 @pytest.mark.parametrize("who", ["party-1", "party-2", "party-3"])
 def test_all_others_hear_which_role_failed(who, mode):
     """Its table is of zeros only: that is found out alone, and told without a word about the table."""
-    stage = Stage(parameters(aggregator=mode))
-    stage.data[who] = PartyData.build(who, data_of(3)[who].graph, np.zeros((36, 3)), FILTER)
-    outcome = stage.play()
+    scenario = Scenario(parameters(aggregator=mode))
+    scenario.data[who] = PartyData.build(who, data_of(3)[who].graph, np.zeros((36, 3)), FILTER)
+    outcome = scenario.run()
     assert type(outcome.raised) is DataError
     assert outcome.raised.party == who
     assert not outcome.about_data()
@@ -301,10 +301,10 @@ def test_all_others_hear_which_role_failed(who, mode):
 @pytest.mark.parametrize("mode", ["coordinator", "party"])
 @pytest.mark.parametrize("method", ["cells", "basic"])
 def test_a_value_out_of_bounds_names_its_party_at_home_and_stays_there(method, mode):
-    stage = Stage(parameters(scaling="US", method=method, aggregator=mode))
+    scenario = Scenario(parameters(scaling="US", method=method, aggregator=mode))
     large = PartyData.build("party-2", data_of(3)["party-2"].graph, tables(3)[2] * 1234.5, FILTER)
-    stage.data["party-2"] = large
-    outcome = stage.play()
+    scenario.data["party-2"] = large
+    outcome = scenario.run()
     assert type(outcome.raised) is DataError
     assert "party-2" in str(outcome.raised)
     assert not [entry for entry in outcome.ledger if entry.sender == "party-2" and entry.kind == "message/masked"]
@@ -314,8 +314,10 @@ def test_a_value_out_of_bounds_names_its_party_at_home_and_stays_there(method, m
 
 
 def test_the_abort_of_a_refused_message_says_nothing_that_was_in_it():
-    enemy = Changing(Masked, lambda one: msgspec.structs.replace(one, stage="ssn 078-05-1120"), sender="party-2", at=0)
-    outcome = fit(enemy)
+    adversary = Changing(
+        Masked, lambda one: msgspec.structs.replace(one, step="ssn 078-05-1120"), sender="party-2", at=0
+    )
+    outcome = fit(adversary)
     assert type(outcome.raised) is PeerError
     for _, _, one in outcome.messages(Abort):
         assert "078" not in one.reason
@@ -329,9 +331,9 @@ def test_a_station_records_before_it_lets_go():
     async def role():
         await perform(Send("peer", b"x", Entry("one", "peer", "message/hello", "", (), 1)))
 
-    station = Driver("one", role(), (), ledger=Full())
-    assert station.start() == []
-    assert isinstance(station.error, KcagcError)
+    driver = Driver("one", role(), (), ledger=Full())
+    assert driver.start() == []
+    assert isinstance(driver.error, KcagcError)
 
 
 def test_a_message_to_somebody_unknown_is_an_error():
@@ -346,9 +348,9 @@ def test_what_opens_is_recorded_without_being_sent():
         await perform(Disclose(Entry("a+b", "one", opened, "", (1,), 0)))
         return "done"
 
-    station = Driver("one", role(), ())
-    assert station.start() == []
-    assert (station.result, [entry.kind for entry in station.ledger]) == ("done", [opened])
+    driver = Driver("one", role(), ())
+    assert driver.start() == []
+    assert (driver.result, [entry.kind for entry in driver.ledger]) == ("done", [opened])
 
 
 def test_the_policy_of_all_names_accepts_everything():

@@ -14,10 +14,9 @@ from kcagc.datasets import load
 from kcagc.disclosure import Ledger
 from kcagc.graph import Graph, HalfFilter
 from kcagc.protocol import aggregator, fit
-from kcagc.protocol.cells import intersect
+from kcagc.protocol.cells import initial_cells, intersect
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.secure_sum import SecureSums
-from kcagc.protocol.seeds import starts_from_codes
 from kcagc.secagg import blinding
 from kcagc.secagg.masks import decode, encode
 from kcagc.simulation import simulate_fit
@@ -59,7 +58,7 @@ class Seen:
                 chosen, data, policy=EVERYTHING, seeds=dict.fromkeys(names, SEED), aggregator_seed=0, ledger=Ledger()
             )
         self.cells = intersect([self.local[name].labels for name in names])
-        self.starts = starts_from_codes(self.cells.codes, self.cells.sizes, K, 10, SEED)
+        self.starts = initial_cells(self.cells.codes, self.cells.sizes, K, 10, SEED)
         self.first = decode(self.sums[0]).reshape(10, len(self.cells), K)
         self.truth = [_between_centers(self.local[name]) for name in names]
 
@@ -135,7 +134,7 @@ def test_the_coordinator_learns_no_more_than_a_guess_in_the_default_mode(n_parti
 @pytest.mark.parametrize("n_parties", [2, 3])
 def test_without_the_secret_orders_the_coordinator_would_learn_the_distances(n_parties, monkeypatch):
     """The same attack on the same sums, unshuffled: it is the shuffle that stops it."""
-    monkeypatch.setattr(SecureSums, "_blinded", lambda self, stage, values: encode(values))
+    monkeypatch.setattr(SecureSums, "_blinded", lambda self, step, values: encode(values))
     monkeypatch.setattr(blinding.Shuffle, "apply", lambda self, values: values)
     monkeypatch.setattr(blinding.Shuffle, "restore_rows", lambda self, values: values)
     seen = Seen(n_parties)
@@ -152,7 +151,7 @@ def most_repeated_difference(seen):
 
 def test_the_factors_hide_how_shares_add_up_which_the_order_alone_would_not(monkeypatch):
     blinded = most_repeated_difference(Seen(2, virtual_nodes="local"))
-    monkeypatch.setattr(SecureSums, "_blinded", lambda self, stage, values: encode(values))
+    monkeypatch.setattr(SecureSums, "_blinded", lambda self, step, values: encode(values))
     assert most_repeated_difference(Seen(2, virtual_nodes="local")) > 4 * blinded
 
 
@@ -164,7 +163,7 @@ def test_no_sum_comes_twice_though_most_distances_do(monkeypatch):
         return 1 - len(np.unique(every)) / len(every)
 
     assert share_that_repeats(Seen(3)) < 1e-3
-    monkeypatch.setattr(SecureSums, "_blinded", lambda self, stage, values: encode(values))
+    monkeypatch.setattr(SecureSums, "_blinded", lambda self, step, values: encode(values))
     assert share_that_repeats(Seen(3)) > 0.2
 
 

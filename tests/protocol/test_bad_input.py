@@ -89,7 +89,7 @@ def test_more_clusters_than_nodes_are_refused(method):
 
 def test_more_clusters_than_intersections_are_refused_before_anything_is_sent():
     adjacency, features = given()
-    words = "^n_local_clusters: .* at most 8 intersections, which cannot make 9"
+    words = "^n_local_clusters: .* at most 8 intersections, too few for 9"
     assert not refused(ParameterError, words, features, adjacency, n_clusters=9, n_local_clusters=2)
     words = "at most 4 intersections"
     changes = {"n_clusters": 5, "n_local_clusters": 2, "method": "tree", "fan_in": 2}
@@ -100,7 +100,7 @@ def test_more_clusters_than_cells_turn_up_are_refused_with_what_to_do():
     """All parties hold the same table, so that their clusters coincide and there are only as many cells."""
     adjacency, features = given()
     clusterer = model(n_clusters=5, n_local_clusters=3)
-    words = "n_local_clusters: .* 3 non-empty intersections, which cannot make 5 clusters; ask for more"
+    words = "n_local_clusters: .* 3 non-empty intersections, too few for 5 clusters; use more"
     with pytest.raises(DataError, match=words):
         clusterer.fit([features[0]] * 3, adjacency=adjacency)
     assert not Ledger(getattr(clusterer, "ledger_", ())).of("message/masked")
@@ -340,7 +340,7 @@ def test_another_number_of_tables_is_refused(fitted, count):
 def test_another_number_of_columns_is_refused_and_the_party_named(fitted, width):
     adjacency, features = grown()
     features[1] = np.resize(features[1], (40, width))
-    with pytest.raises(DataError, match=rf"^party-2: features: {width} columns, but the model was made from 3"):
+    with pytest.raises(DataError, match=rf"^party-2: features: {width} columns, but the model was fitted on 3"):
         fitted.predict(features, adjacency=adjacency)
     assert not fitted.prediction_ledger_.of("message/masked")
 

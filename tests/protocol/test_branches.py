@@ -15,7 +15,7 @@ def test_a_slow_group_does_not_hold_up_another_branch(aggregator):
     chosen = parameters(method="tree", fan_in=2, aggregator=aggregator, n_local_clusters=4)
     data = random_parties(5, 8, n_nodes=40)
     run = Clocked.fit(chosen, data, held=lambda sender, message: sender == SLOW and isinstance(message, Masked))
-    assert run.play() == {}
+    assert run.run() == {}
     answered = {message.group for _, _, message in run.heard if isinstance(message, Answer)}
     done = {(sender, message.group) for sender, _, message in run.heard if isinstance(message, Finished)}
     assert answered == {"1.1", "1.2", "1.3", "2.1"}
@@ -23,7 +23,7 @@ def test_a_slow_group_does_not_hold_up_another_branch(aggregator):
     assert not {group for _, group in done} & {"1.4", "2.2", "3.1"}
 
     run.held = lambda *_: False
-    results = run.play()
+    results = run.run()
     assert set(results) == set(data)
     expected = run_fit(chosen, data)["party-1"].labels
     for result in results.values():

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collaborations import parameters, random_parties
-from kcagc.protocol.fit import CONFIRMING
+from kcagc.protocol.fit import CONFIRMATION_DELAYS
 from kcagc.protocol.messages import Masked
 from protocol.clocked import Clocked
 
@@ -15,7 +15,7 @@ aggregators = pytest.mark.parametrize("aggregator", ["coordinator", "party"])
 
 def played(seed, n_parties, n_nodes=30, **changes):
     run = Clocked.fit(parameters(**changes), random_parties(seed, n_parties, n_nodes=n_nodes), seed=seed)
-    return run, list(run.play().values())
+    return run, list(run.run().values())
 
 
 def rounds_of(run):
@@ -23,7 +23,7 @@ def rounds_of(run):
     found = {}
     for _, _, message in run.heard:
         if isinstance(message, Masked):
-            found.setdefault(message.group, set()).add((message.number, message.stage))
+            found.setdefault(message.group, set()).add((message.number, message.step))
     return found
 
 
@@ -32,8 +32,8 @@ def agree_with_the_clock(run, results):
     (told,) = {result.delays for result in results}
     assert len(results) == len(run.parties)
     assert max(run.knows.values()) == told
-    assert max(run.ended[name] for name in run.parties) == told + CONFIRMING
-    assert CONFIRMING == 2
+    assert max(run.ended[name] for name in run.parties) == told + CONFIRMATION_DELAYS
+    assert CONFIRMATION_DELAYS == 2
     return told
 
 
@@ -42,7 +42,7 @@ def check_two(run, results):
     (merge,) = results[0].merges
     ((_, asked),) = rounds_of(run).items()
     assert merge.rounds == len(asked)
-    assert sorted(stage for _, stage in asked) == ["lloyd"] * (merge.rounds - 1) + ["margin"]
+    assert sorted(step for _, step in asked) == ["lloyd"] * (merge.rounds - 1) + ["margin"]
     assert told <= 4 + 2 * merge.rounds
     return merge
 
@@ -81,7 +81,7 @@ def test_restarts_take_no_longer_than_the_longest_of_them(method):
         run, results = played(seed, 2, method=method, n_init=10)
         check_two(run, results)
         (asked,) = rounds_of(run).values()
-        every = [message for _, _, message in run.heard if isinstance(message, Masked) and message.stage == "lloyd"]
+        every = [message for _, _, message in run.heard if isinstance(message, Masked) and message.step == "lloyd"]
         longest = max(sum(start in one.costs for one in every) // 2 for start in range(10))
         assert len(asked) == 1 + longest
 
@@ -124,5 +124,5 @@ def test_drawing_starts_one_after_another_costs_a_round_each(aggregator):
     run, results = played(3, 2, seeding="d2", n_clusters=4, n_local_clusters=4, aggregator=aggregator)
     (merge,) = results[0].merges
     (asked,) = rounds_of(run).values()
-    assert [stage for _, stage in sorted(asked)][:4] == ["seed"] * 3 + ["margin"]
+    assert [step for _, step in sorted(asked)][:4] == ["seeding"] * 3 + ["margin"]
     assert agree_with_the_clock(run, results) == 4 + 2 * merge.rounds

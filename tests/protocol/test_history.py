@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from collaborations import parameters, random_parties, run_fit, spied_fit
 from kcagc.protocol import joint_kmeans
-from kcagc.protocol.answers import TIE
+from kcagc.protocol.aggregator import TIE_TOLERANCE
 from kcagc.secagg.masks import ONE
 
 few = settings(max_examples=20)
 seeds = st.integers(0, 10_000)
-ROUNDING = 2 * TIE / ONE
+ROUNDING = 2 * TIE_TOLERANCE / ONE
 
 
 @few
@@ -43,15 +43,15 @@ def test_every_iteration_has_an_entry_and_nothing_moves_in_the_last_of_a_run_tha
 def test_costs_do_not_rise_and_end_at_what_the_pooled_rows_cost(seed, n_parties, method):
     data = random_parties(seed, n_parties)
     emptied = []
-    refilled = joint_kmeans.refilled
+    refill = joint_kmeans.refill_empty_clusters
 
     def watched(labels, *more):
-        filled = refilled(labels, *more)
+        filled = refill(labels, *more)
         emptied.append(filled is not labels)
         return filled
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joint_kmeans, "refilled", watched)
+        patch.setattr(joint_kmeans, "refill_empty_clusters", watched)
         results, calls = spied_fit(patch, parameters(method=method, n_init=4), data, seed=seed)
     assume(calls and not any(emptied))  # a row that fills an empty cluster may cost more for a round
     (call,) = calls.values()
@@ -80,9 +80,14 @@ def test_all_parties_have_the_same_history(seed, method):
 @pytest.mark.parametrize("seed", range(4))
 def test_moved_counts_the_nodes_of_cells_that_change_their_cluster(seed):
     data = random_parties(seed, 3, n_nodes=60)
-    seen, refilled = [], joint_kmeans.refilled
+    seen, refill = [], joint_kmeans.refill_empty_clusters
+
+    def watched(labels, *more):
+        seen.append(labels)
+        return refill(labels, *more)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joint_kmeans, "refilled", lambda labels, *more: (seen.append(labels), refilled(labels, *more))[1])
+        patch.setattr(joint_kmeans, "refill_empty_clusters", watched)
         results, calls = spied_fit(patch, parameters(n_init=1, n_local_clusters=5), data, seed=seed)
     (merge,), (call,) = results["party-1"].merges, calls.values()
     assert merge.converged

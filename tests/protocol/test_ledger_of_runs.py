@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from adversaries import Stage, fit, parameters, prediction, tables
+from adversaries import Scenario, fit, parameters, prediction, tables
 from kcagc.disclosure import Entry, Ledger
 from kcagc.disclosure.texts import INSIDE_BOXES, LINES, LINKS, MESSAGES, OPENED, OUTPUTS
 from kcagc.errors import KcagcError
@@ -17,9 +17,9 @@ from kcagc.protocol.messages import AnyMessage, EncryptedContent, Masked, decode
 
 
 def _refused():
-    stage = Stage(parameters())
-    stage.agreements["party-2"] = Stage(parameters(n_init=4)).agreement
-    return stage.play()
+    scenario = Scenario(parameters())
+    scenario.agreements["party-2"] = Scenario(parameters(n_init=4)).agreement
+    return scenario.run()
 
 
 RUNS = {
@@ -35,9 +35,9 @@ RUNS = {
     "a party sums two, drawn": lambda: fit(aggregator="party", count=2, seeding="d2"),
     "a party sums drawn": lambda: fit(aggregator="party", seeding="d2"),
     "a party sums a tree": lambda: fit(aggregator="party", method="tree", count=4),
-    "prediction": lambda: prediction().play(),
-    "prediction, a party sums": lambda: prediction(aggregator="party").play(),
-    "prediction, a party sums two": lambda: prediction(2, aggregator="party").play(),
+    "prediction": lambda: prediction().run(),
+    "prediction, a party sums": lambda: prediction(aggregator="party").run(),
+    "prediction, a party sums two": lambda: prediction(2, aggregator="party").run(),
     "refused": _refused,
 }
 
@@ -72,7 +72,7 @@ def test_every_message_has_exactly_one_entry_with_its_size(name):
         recorded[entry.sender, entry.receiver].append(("masked" if kind == "plain" else kind, entry.bytes))
     assert recorded == sent
     assert run.ledger.bytes_sent() == sum(len(payload) for _, _, payload in run.sent)
-    for who in run.stations:
+    for who in run.drivers:
         assert run.ledger.bytes_sent(who) == sum(len(payload) for sender, _, payload in run.sent if sender == who)
 
 
@@ -80,13 +80,13 @@ def test_every_message_has_exactly_one_entry_with_its_size(name):
 def test_every_role_records_for_itself_what_it_sends_and_what_opens_of_its_vectors(name):
     run = outcome(name)
     opened = run.ledger.of("opened/")
-    for who, station in run.stations.items():
+    for who, driver in run.drivers.items():
         sent = [len(payload) for sender, _, payload in run.sent if sender == who]
-        assert [entry.bytes for entry in station.ledger.of("message/")] == sent
+        assert [entry.bytes for entry in driver.ledger.of("message/")] == sent
         own = [entry for entry in opened if who == entry.receiver or who in entry.sender.split("+")]
-        assert Counter(station.ledger.of("opened/")) == Counter(own)
-        assert {entry.sender for entry in station.ledger if not entry.kind.startswith("opened/")} <= {who}
-    private = [entry for station in run.stations.values() for entry in station.ledger if entry.bytes]
+        assert Counter(driver.ledger.of("opened/")) == Counter(own)
+        assert {entry.sender for entry in driver.ledger if not entry.kind.startswith("opened/")} <= {who}
+    private = [entry for driver in run.drivers.values() for entry in driver.ledger if entry.bytes]
     assert Counter(private) == Counter(entry for entry in run.ledger if entry.bytes)
 
 
@@ -104,10 +104,13 @@ def test_every_box_has_an_entry_and_is_as_long_as_it_says(name):
     run = outcome(name)
     inside = sorted(entry.bytes + 16 for entry in run.ledger.of("inside/"))
     boxes = [
-        box for _, _, one in run.messages(get_args(AnyMessage)) if kind_of(one) == "encrypted" for _, box in one.boxes
+        box
+        for _, _, one in run.messages(get_args(AnyMessage))
+        if kind_of(one) == "encrypted"
+        for _, box in one.ciphertexts
     ]
-    hub_party = "coordinator" not in run.stations
-    if not hub_party:
+    party_aggregates = "coordinator" not in run.drivers
+    if not party_aggregates:
         assert sorted(len(box) for box in boxes) == inside
     else:  # what the summing party sends itself does not travel, and what is in its boxes for others travels once
         assert not Counter(len(box) for box in boxes) - Counter(inside)
@@ -124,7 +127,7 @@ def test_every_round_opens_one_sum_and_every_opened_sum_is_a_round(name):
     assert by_group == Counter({one.group: one.rounds for one in merges.values()})
     for entry in run.ledger.of("opened/"):
         assert entry.bytes == 0
-        assert entry.receiver == list(run.stations)[-1]
+        assert entry.receiver == list(run.drivers)[-1]
     for entry in opened:
         starts, rows, columns = entry.shape
         assert starts * rows * columns > 0
@@ -136,7 +139,7 @@ def test_costs_have_a_line_of_their_own_with_each_sum_of_several_starts_that_go_
     with_costs = {}
     for _, _, one in run.messages(Masked):
         if one.costs:
-            with_costs[f"{one.group} {one.stage} {one.number}"] = (len(one.costs),)
+            with_costs[f"{one.group} {one.step} {one.number}"] = (len(one.costs),)
     assert {entry.stage: entry.shape for entry in run.ledger.of("opened/inertia.")} == with_costs
     assert len(run.ledger.of("opened/inertia.")) == len(with_costs)
     several = not any(words in name for words in ("one start", "prediction"))
@@ -151,7 +154,7 @@ def test_values_opened_are_those_that_the_report_counts(name):
     for result in run.results.values():
         merges |= {one.group: one for one in getattr(result, "merges", [])}
     counted = sum(
-        one.sums.winning + one.sums.other_starts + one.sums.seeding + one.sums.inertia for one in merges.values()
+        one.sums.winning + one.sums.other_restarts + one.sums.seeding + one.sums.inertia for one in merges.values()
     )
     assert counted == sum(prod(entry.shape) for entry in run.ledger.of("opened/"))
     costs = sum(prod(entry.shape) for entry in run.ledger.of("opened/inertia."))

@@ -28,7 +28,7 @@ MODES = [
 
 
 class Recorded(Driver):
-    """A station that keeps what came in and what went out, message by message."""
+    """A driver that keeps what came in and what went out, message by message."""
 
     def __init__(self, *given, **named):
         super().__init__(*given, **named)
@@ -48,7 +48,7 @@ class Recorded(Driver):
         return self.outbox[-1]
 
 
-class Play:
+class Roles:
     """All roles of a run, which can be set up again with the same secrets."""
 
     def __init__(self, mode):
@@ -56,16 +56,16 @@ class Play:
         self.cast = Cast.of(parameters(**mode), tuple(self.data))
         self.members = {name: self.cast.membership(name, EVERYTHING) for name in self.data}
         self.aggregator = self.cast.agreement.aggregator
-        self.hub_secrets = Secrets.fresh()
+        self.aggregator_secrets = Secrets.fresh()
 
-    def station(self, name, store, data=None):
+    def driver(self, name, store, data=None):
         agreement = self.cast.agreement
         if name in self.data:
             role = fit_party(self.members[name], (data or self.data)[name], seed=5)
             if name == self.aggregator:
                 role = combine_halves(aggregator_of_party(name, agreement, seed=5), role, name)
         else:
-            role = coordinator(name, agreement, self.cast.identities[name], self.hub_secrets, seed=5)
+            role = coordinator(name, agreement, self.cast.identities[name], self.aggregator_secrets, seed=5)
         peers = tuple(other for other in self.names if other != name) if name == self.aggregator else (self.aggregator,)
         return Recorded(name, role, peers, store=store)
 
@@ -76,17 +76,17 @@ class Play:
 
 @pytest.fixture(params=MODES, ids=lambda mode: " ".join(map(str, mode.values())))
 def played(request):
-    play = Play(request.param)
+    play = Roles(request.param)
     stores = {name: MemoryStore() for name in play.names}
-    stations = [play.station(name, stores[name]) for name in play.names]
-    results = run_together(stations)
-    return play, stores, {station.name: station for station in stations}, results
+    drivers = [play.driver(name, stores[name]) for name in play.names]
+    results = run_together(drivers)
+    return play, stores, {driver.name: driver for driver in drivers}, results
 
 
 def test_a_role_replayed_from_its_inbox_sends_the_same_bytes(played):
-    play, stores, stations, results = played
-    for name, first in stations.items():
-        again = play.station(name, stores[name])
+    play, stores, drivers, results = played
+    for name, first in drivers.items():
+        again = play.driver(name, stores[name])
         again.start()
         for sender, payload in first.inbox:
             replayed(again, sender, payload)
@@ -98,10 +98,10 @@ def test_a_role_replayed_from_its_inbox_sends_the_same_bytes(played):
 
 def test_a_role_that_crashed_after_any_message_is_replayed_and_goes_on_as_if_it_had_not(played):
     """With the store as it was at the crash: what came later was not there yet."""
-    play, _, stations, results = played
-    for name, first in stations.items():
+    play, _, drivers, results = played
+    for name, first in drivers.items():
         for crashed_before, store in enumerate(first.snapshots):
-            again = play.station(name, copy.deepcopy(store))
+            again = play.driver(name, copy.deepcopy(store))
             again.start()
             for sender, payload in first.inbox[:crashed_before]:
                 replayed(again, sender, payload)
@@ -112,10 +112,10 @@ def test_a_role_that_crashed_after_any_message_is_replayed_and_goes_on_as_if_it_
                 assert again.result.labels.tolist() == results[name].labels.tolist()
 
 
-def test_a_hub_is_replayed_without_the_masked_vectors_that_it_answered(played):
-    play, stores, stations, _ = played
-    first = stations[play.aggregator]
-    again = play.station(play.aggregator, stores[play.aggregator])
+def test_a_aggregator_is_replayed_without_the_masked_vectors_that_it_answered(played):
+    play, stores, drivers, _ = played
+    first = drivers[play.aggregator]
+    again = play.driver(play.aggregator, stores[play.aggregator])
     again.start()
     for sender, payload in first.inbox:
         if not isinstance(decode(payload, sender), Masked):
@@ -126,11 +126,11 @@ def test_a_hub_is_replayed_without_the_masked_vectors_that_it_answered(played):
     assert again.ledger.of("opened/") == first.ledger.of("opened/")
 
 
-def test_a_hub_that_is_sent_an_answered_vector_again_does_not_mind(played):
+def test_a_aggregator_that_is_sent_an_answered_vector_again_does_not_mind(played):
     """A party that did not get the answer before the crash sends its vector again."""
-    play, stores, stations, _ = played
-    first = stations[play.aggregator]
-    again = play.station(play.aggregator, stores[play.aggregator])
+    play, stores, drivers, _ = played
+    first = drivers[play.aggregator]
+    again = play.driver(play.aggregator, stores[play.aggregator])
     again.start()
     queues = defaultdict(deque)
     for sender, payload in first.inbox:
@@ -142,18 +142,18 @@ def test_a_hub_that_is_sent_an_answered_vector_again_does_not_mind(played):
     assert sent_by(again) == sent_by(first)
 
 
-def replayed(station, sender, payload):
+def replayed(driver, sender, payload):
     """Hand over a recorded message, unless it is a vector whose answer the aggregator has kept."""
-    if sender in station.waiting_for and not (
-        isinstance(decode(payload, sender), Masked) and station.answers_kept(decode(payload, sender))
+    if sender in driver.waiting_for and not (
+        isinstance(decode(payload, sender), Masked) and driver.answers_kept(decode(payload, sender))
     ):
-        station.deliver(sender, payload)
+        driver.deliver(sender, payload)
 
 
-def sent_by(station):
+def sent_by(driver):
     """Give what went to each peer, in order."""
     found = {}
-    for batch in station.outbox:
+    for batch in driver.outbox:
         for to, payload in batch:
             found.setdefault(to, []).append(payload)
     return found
@@ -161,7 +161,7 @@ def sent_by(station):
 
 def test_other_data_under_the_same_session_send_nothing_that_was_hidden_before(played):
     """A store that lost the local result but kept the labels: the replay must stop before it masks another vector."""
-    play, stores, stations, _ = played
+    play, stores, drivers, _ = played
     name = "party-1"
     forgetful = MemoryStore()
     forgetful.labels = dict(stores[name].labels)
@@ -169,27 +169,25 @@ def test_other_data_under_the_same_session_send_nothing_that_was_hidden_before(p
         party: PartyData(one.graph, one.features + (party == name) * one.features**2, one.filter)
         for party, one in play.data.items()
     }
-    again = play.station(name, forgetful, moved)
+    again = play.driver(name, forgetful, moved)
     again.start()
-    for sender, payload in stations[name].inbox:
+    for sender, payload in drivers[name].inbox:
         if again.finished:
             break
         again.deliver(sender, payload)
     assert isinstance(again.error, MaskReuseError)
     sent = [payload for batch in again.outbox for _, payload in batch]
-    before = [payload for batch in stations[name].outbox for _, payload in batch]
+    before = [payload for batch in drivers[name].outbox for _, payload in batch]
     assert set(sent[:-1]) <= set(before)
     assert b"aborted" in sent[-1]
 
 
 def test_two_sessions_have_no_masked_bytes_in_common():
     def masked_bytes(play):
-        stations = [play.station(name, MemoryStore()) for name in play.names]
-        run_together(stations)
-        return [
-            payload for one in stations for batch in one.outbox for _, payload in batch if b"masked" in payload[:20]
-        ]
+        drivers = [play.driver(name, MemoryStore()) for name in play.names]
+        run_together(drivers)
+        return [payload for one in drivers for batch in one.outbox for _, payload in batch if b"masked" in payload[:20]]
 
-    first, second = (masked_bytes(Play({"method": "cells"})) for _ in range(2))
+    first, second = (masked_bytes(Roles({"method": "cells"})) for _ in range(2))
     assert first
     assert not set(first) & set(second)

@@ -18,10 +18,11 @@ from kcagc.protocol.messages import (
     Hellos,
     Masked,
     PackedLabels,
+    RunStage,
+    Step,
     decode,
     decode_content,
     encode,
-    is_early_stage,
 )
 from kcagc.runtime.durable import DurableRole
 from kcagc.runtime.journal import Journal
@@ -207,7 +208,7 @@ def test_data_are_compared_while_a_party_computes(runs):
     run.play()
     assert set(seen) == set(run.data)
     for name, (payload, local) in seen.items():
-        assert decode(payload, name).stage == "confirmation"
+        assert str(decode(payload, name).stage) == "confirmation"
         assert local is None
 
 
@@ -287,7 +288,7 @@ def test_a_journal_with_other_data_sends_nothing(runs):
     assert [(one.number, one.digest) for one in journal.outgoing()] == before
 
 
-def test_what_is_early_is_known_from_the_ledger(runs):
+def test_a_role_is_early_until_it_sends_a_vector(runs):
     run = runs({"method": "cells"})
     assert all(role.early() for role in run.roles.values())
     run.play()
@@ -319,7 +320,7 @@ def test_who_has_heard_a_vector_is_no_longer_early_though_it_said_nothing(runs):
         run.step()
     ((sender, _, _),) = run.received
     aggregator = run.roles[run.aggregator]
-    assert all(is_early_stage(stage) for stage in stages_of(aggregator))
+    assert stages_of(aggregator) == {"hello", "confirmation", "labels 1.1"}
     assert not aggregator.early()
     assert aggregator.early(besides=sender)
 
@@ -330,8 +331,8 @@ def test_clusters_of_lower_merges_are_not_early(runs):
     while "labels 2.1" not in stages_of(role):
         run.step()
     assert not role.early()
-    assert not is_early_stage("labels 2.1")
-    assert is_early_stage("labels 1.12")
+    assert not RunStage(Step.LABELS, "2.1", 2).is_early
+    assert RunStage(Step.LABELS, "1.12", 1).is_early
 
 
 def test_a_session_that_begins_anew_tells_the_same_local_clusters(runs, monkeypatch):
@@ -371,7 +372,7 @@ def test_costs_that_a_killed_hub_had_heard_still_count(runs):
             for letters in run.roles[run.aggregator].letters.values():
                 for payload in letters.outbox.values():
                     if isinstance(message := decode(payload, run.aggregator), Answer):
-                        told[message.number] = (message.best, message.cost, message.given_up)
+                        told[message.number] = (message.best, message.cost, message.stopped)
             if kill and len(told) > before:
                 run.crash(run.aggregator)
         assert all(role.finished and role.error is None for role in run.roles.values())

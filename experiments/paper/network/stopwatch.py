@@ -16,12 +16,15 @@ from typing import Any
 
 import msgspec
 
+from kcagc.protocol.messages import RunStage
+
 
 class _Head(msgspec.Struct):
     """The fields of a message that identify it."""
 
     kind: str
-    stage: str = ""
+    stage: RunStage | None = None
+    step: str = ""
     group: str = ""
     number: int = -1
 
@@ -126,7 +129,7 @@ class Stopwatch:
 def _named(payload: bytes) -> str:
     head = _heads.decode(payload)
     number = str(head.number) if head.number >= 0 else ""
-    return " ".join(filter(None, (head.kind, head.group, head.stage, number)))
+    return " ".join(filter(None, (head.kind, head.group, str(head.stage or head.step), number)))
 
 
 def run_role(plan: dict[str, Any]) -> int:

@@ -9,8 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from kcagc._types import Features
-from kcagc.protocol.agreement import Agreement
-from kcagc.protocol.handshake import graph_digest, ids_digest
+from kcagc.protocol.agreement import Agreement, graph_digest, ids_digest
 from kcagc.protocol.local import PartyData
 from kcagc.secagg.keys import digest
 

@@ -11,7 +11,7 @@ from kcagc.data.files import PRIVATE, write_bytes
 from kcagc.data.preprocessing import FittedRules
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
-from kcagc.protocol.model import PartyModel
+from kcagc.protocol.local import PartyModel
 from kcagc.protocol.parameters import Parameters
 
 FORMAT = "kcagc model 3"

@@ -145,7 +145,7 @@ LINES: dict[str, Line] = {
 }
 
 
-_SUMMED = {"seed": "seeding", "costs": "inertia"}
+_SUMMED = {"seeding": "seeding", "costs": "inertia"}
 
 
 def opened_kind(group: Group, stage: str) -> str:

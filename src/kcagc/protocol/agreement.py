@@ -1,24 +1,48 @@
-"""What all roles must agree on before anything else: the protocol's version, who takes part, and every parameter."""
+"""The agreement of all roles, the signed hellos that open a session, and the digests that parties compare.
+
+Two exchanges open a session. First, every role sends its inputs, a fresh nonce and a fresh public key in the clear,
+signed with its identity key; every role checks the hellos of all others. Then each pair of parties compares the number
+of nodes, their ids and (if the graph is shared) the graph, in messages that only the two can decrypt. A hello from an
+earlier session, or different hellos for different roles, lead to different keys, and decryption fails.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
+import numpy as np
 
 from kcagc.errors import AgreementError, ParameterError, PeerError
+from kcagc.graph.graph import Graph
+from kcagc.protocol.messages import Hello
 from kcagc.protocol.parameters import Parameters
-from kcagc.secagg.keys import is_identity_key
+from kcagc.secagg.keys import (
+    KEY_BYTES,
+    NONCE_BYTES,
+    SIGNATURE_BYTES,
+    Contribution,
+    Identity,
+    PairKeys,
+    Secrets,
+    digest,
+    hello_statement,
+    is_identity_key,
+    session_id,
+    verify,
+)
 from kcagc.secagg.masks import MAX_PARTIES
+from kcagc.text import printable
 
-PROTOCOL = "kcagc/2"
+PROTOCOL = "kcagc/3"
 
 RoleName = Literal["party", "coordinator"]
 
 
 class Participant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One role of the participants: its name, what it is, and its pinned identity key."""
+    """One participant: its name, its role, and its pinned identity key."""
 
     name: str
     role: RoleName
@@ -26,7 +50,7 @@ class Participant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The session's inputs: all roles hold the same, or the run ends before it begins."""
+    """The inputs of a session. All roles must hold the same inputs; otherwise the run ends before data are used."""
 
     protocol: str = PROTOCOL
     participants: tuple[Participant, ...]
@@ -34,80 +58,167 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """The data parties, in the order of the roster."""
-        return tuple(seat.name for seat in self.participants if seat.role == "party")
+        """Names of the parties, in the agreed order."""
+        return tuple(one.name for one in self.participants if one.role == "party")
 
     @property
     def aggregator(self) -> str:
-        """The role that relays and sums: the coordinator, or the last party as in the paper."""
+        """Name of the role that relays and adds: the coordinator, or the last party as in the paper."""
         return self.participants[-1].name
 
     def participant(self, name: str) -> Participant:
-        """Give the seat of a role."""
-        for seat in self.participants:
-            if seat.name == name:
-                return seat
-        raise ParameterError(f"roles: there is no {name!r}")
+        """Return the participant of this name."""
+        for one in self.participants:
+            if one.name == name:
+                return one
+        raise ParameterError(f"participants: there is no {name!r}")
 
     def inputs(self) -> bytes:
-        """Give the bytes that are signed and hashed: the same for all who agree."""
+        """Return the bytes that every role signs and hashes."""
         return msgspec.msgpack.encode(self)
 
     def check(self) -> None:
-        """Refuse a roster or parameters that make no session."""
-        names = [seat.name for seat in self.participants]
-        keys = [seat.identity for seat in self.participants]
-        for what, values in (("name", names), ("identity key", [key.hex() for key in keys])):
-            again = [value for value, count in Counter(values).items() if count > 1]
-            if again:
-                raise ParameterError(f"roles: two roles have the same {what}, {again[0]!r}")
-        for seat in self.participants:
-            if not seat.name or len(seat.name) > 64 or not seat.name.isprintable():
-                raise ParameterError(f"roles: {seat.name!r} is no name; 1 to 64 printable letters make one")
-            if not is_identity_key(seat.identity):
-                raise ParameterError(f"roles: {seat.name}: {seat.identity.hex()[:16]}… is no identity key")
+        """Refuse participants or parameters that cannot make a session."""
+        for what, values in (
+            ("name", [one.name for one in self.participants]),
+            ("identity key", [one.identity.hex() for one in self.participants]),
+        ):
+            repeated = [value for value, count in Counter(values).items() if count > 1]
+            if repeated:
+                raise ParameterError(f"participants: two participants have the same {what}, {repeated[0]!r}")
+        for one in self.participants:
+            if not one.name or len(one.name) > 64 or not one.name.isprintable():
+                raise ParameterError(
+                    f"participants: invalid participant name {one.name!r}: use 1 to 64 printable characters"
+                )
+            if not is_identity_key(one.identity):
+                raise ParameterError(f"participants: {one.name}: invalid identity key {one.identity.hex()[:16]}…")
         if not 2 <= len(self.parties) <= MAX_PARTIES:
-            raise ParameterError(f"roles: {len(self.parties)} data parties; there must be 2 to {MAX_PARTIES}")
-        roles = [seat.role for seat in self.participants]
-        wanted = ["coordinator"] if self.parameters.aggregator == "coordinator" else []
-        if roles != ["party"] * len(self.parties) + wanted:
+            raise ParameterError(f"participants: {len(self.parties)} parties; there must be 2 to {MAX_PARTIES}")
+        coordinators = ["coordinator"] if self.parameters.aggregator == "coordinator" else []
+        if [one.role for one in self.participants] != ["party"] * len(self.parties) + coordinators:
             raise ParameterError(
-                f"roles: with aggregator={self.parameters.aggregator!r} there must be {len(wanted)} coordinator, "
-                "after all parties"
+                f"participants: with aggregator={self.parameters.aggregator!r} there must be {len(coordinators)} "
+                "coordinator, after all parties"
             )
         self.parameters.check()
 
 
 def read_inputs(inputs: bytes, sender: str) -> Agreement:
-    """Read what another role agrees to."""
+    """Read the inputs of another role."""
     try:
         return msgspec.msgpack.decode(inputs, type=Agreement)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PeerError(f"the inputs of its hello cannot be read: {error}", peer=sender) from error
 
 
-def compare(me: str, mine: Agreement, other: str, theirs: Agreement) -> None:
-    """Name every field in which another role's inputs differ from one's own."""
-    different = []
-    if mine.protocol != theirs.protocol:
-        different.append(("protocol", mine.protocol, theirs.protocol))
+def compare_agreements(me: str, mine: Agreement, other: str, theirs: Agreement) -> None:
+    """Raise an `AgreementError` that names every field in which the inputs of two roles differ."""
     ours, yours = msgspec.structs.asdict(mine.parameters), msgspec.structs.asdict(theirs.parameters)
-    different += [(field, ours[field], yours[field]) for field in ours if ours[field] != yours[field]]
+    fields = [("protocol", mine.protocol, theirs.protocol), *((field, ours[field], yours[field]) for field in ours)]
+    different = [field for field in fields if field[1] != field[2]]
     if mine.participants != theirs.participants:
-        different.append(("roles", _listed(mine, theirs), _listed(theirs, mine)))
+        different.append(("participants", _not_shared(mine, theirs), _not_shared(theirs, mine)))
     if different:
         listed = "; ".join(f"{field}: {me} has {ours!r}, {other} has {yours!r}" for field, ours, yours in different)
         message = f"{me} and {other} do not agree: {listed}"
         raise AgreementError(message).with_public_message(message)
 
 
-def _listed(one: Agreement, other: Agreement) -> str:
-    """List the seats that another roster does not have, or all if only the order differs."""
-    seats = [seat for seat in one.participants if seat not in other.participants] or one.participants
-    return ", ".join(f"{seat.role} {seat.name} ({_short(seat.identity.hex(), other)})" for seat in seats)
+def _not_shared(one: Agreement, other: Agreement) -> str:
+    """List the participants that another agreement does not have, or all if only the order differs.
+
+    A key is cut to eight digits unless the other agreement has another key with the same first digits.
+    """
+    others = {two.identity.hex() for two in other.participants}
+
+    def short(key: str) -> str:
+        return key if any(two[:8] == key[:8] and two != key for two in others) else f"{key[:8]}…"
+
+    listed = [two for two in one.participants if two not in other.participants] or one.participants
+    return ", ".join(f"{two.role} {two.name} ({short(two.identity.hex())})" for two in listed)
 
 
-def _short(key: str, other: Agreement) -> str:
-    """Write a key's first digits, or all where another key begins like it."""
-    alike = [seat for seat in other.participants if seat.identity.hex()[:8] == key[:8] and seat.identity.hex() != key]
-    return key if alike else f"{key[:8]}…"
+@dataclass(frozen=True, eq=False)
+class Session:
+    """The id of a session, and the keys that this party shares with every other party."""
+
+    id: bytes
+    pairs: dict[str, PairKeys]
+
+
+def own_hello(name: str, agreement: Agreement, identity: Identity, secrets: Secrets) -> Hello:
+    """Return the signed hello of a role; a coordinator sends no session key, because it shares no secrets."""
+    role = agreement.participant(name).role
+    fresh = Contribution(name, secrets.nonce, secrets.public if role == "party" else b"")
+    signature = identity.sign(hello_statement(role, agreement.inputs(), fresh))
+    return Hello(name, agreement.protocol, agreement.inputs(), fresh.nonce, fresh.key, signature)
+
+
+def check_hello(me: str, mine: Agreement, hello: Hello, sender: str) -> None:
+    """Compare the inputs of a hello, then check its signature against the pinned identity key."""
+    if hello.name != sender:
+        raise PeerError(f"sent a hello of {printable(hello.name)}", peer=sender)
+    if hello.protocol != mine.protocol:  # inputs of another version may have other fields
+        message = (
+            f"{me} and {sender} do not agree: protocol: {me} has {mine.protocol!r}, {sender} has {hello.protocol!r}"
+        )
+        raise AgreementError(message).with_public_message(message)
+    compare_agreements(me, mine, sender, read_inputs(hello.inputs, sender))
+    participant = mine.participant(sender)
+    key_bytes = KEY_BYTES if participant.role == "party" else 0
+    if (len(hello.nonce), len(hello.key), len(hello.signature)) != (NONCE_BYTES, key_bytes, SIGNATURE_BYTES):
+        raise PeerError("nonce, key or signature has the wrong length", peer=sender)
+    signed = hello_statement(participant.role, mine.inputs(), Contribution(hello.name, hello.nonce, hello.key))
+    if not verify(participant.identity, signed, hello.signature):
+        raise PeerError(f"the hello is not signed by the identity key that {me} has pinned for {sender}", peer=sender)
+
+
+def open_session(me: str, mine: Agreement, secrets: Secrets, hellos: tuple[Hello, ...]) -> Session:
+    """Check all hellos as one party; derive the session id and the keys shared with every other party."""
+    names = tuple(hello.name for hello in hellos)
+    if names != tuple(one.name for one in mine.participants):
+        raise PeerError(f"the hellos are of {', '.join(map(printable, names))}, not of the agreed participants")
+    for hello in hellos:
+        check_hello(me, mine, hello, hello.name)
+    own = hellos[names.index(me)]
+    if (own.nonce, own.key) != (secrets.nonce, secrets.public):
+        raise PeerError(f"the hellos show another nonce or key for {me} than its own")
+    keys = [hello.key for hello in hellos if hello.key]
+    nonces = [hello.nonce for hello in hellos]
+    if len(set(keys)) < len(keys) or len(set(nonces)) < len(nonces):
+        raise PeerError("two participants have the same key or nonce: one of them was copied")
+    identifier = id_of(mine, hellos)
+    pairs = {
+        hello.name: PairKeys(secrets.shared_with(hello.key, hello.name), identifier, me, hello.name)
+        for hello in hellos
+        if hello.key and hello.name != me
+    }
+    return Session(identifier, pairs)
+
+
+def id_of(agreement: Agreement, hellos: tuple[Hello, ...]) -> bytes:
+    """Return the id of the session that these hellos open."""
+    return session_id(agreement.inputs(), [Contribution(hello.name, hello.nonce, hello.key) for hello in hellos])
+
+
+def ids_kind(graph: Graph) -> str:
+    """Return what kind of ids the nodes have."""
+    return "row numbers" if graph.ids is None else graph.ids.kind
+
+
+def ids_digest(graph: Graph) -> bytes:
+    """Hash the node ids in row order; nodes without ids are numbered from 0."""
+    if graph.ids is None:
+        return digest("numbered", graph.n_nodes)
+    values = graph.ids.values
+    if isinstance(values, list):
+        return digest("names", *values)
+    return digest("numbers", np.asarray(values, dtype="<i8").tobytes())
+
+
+def graph_digest(graph: Graph) -> bytes:
+    """Hash the weights of all edges; equal graphs have equal digests, whatever types store them."""
+    matrix = graph.adjacency
+    parts = (("<i8", matrix.indptr), ("<i8", matrix.indices), ("<f8", matrix.data))
+    return digest(*(np.asarray(values, dtype=kind).tobytes() for kind, values in parts))

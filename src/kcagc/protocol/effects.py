@@ -1,10 +1,11 @@
-"""What a role asks of whoever runs it. A role is a coroutine that does nothing itself but compute and ask.
+"""Effects: everything that a role asks its driver to do, and the typed channel on top of them.
 
-It has no socket, clock, thread or randomness of its own; it awaits one of the effects below, and the runner carries it
-out and hands back the result. So the same coroutine runs in one process, over a network, or from a journal.
+A role is a coroutine without sockets, clocks, threads or randomness. It awaits one of the effects below; the driver
+carries the effect out and returns the result. The same coroutine therefore runs in one process, over a network, or
+from a journal.
 
-Messages between two roles arrive in the order they were sent, and a role always says whose message it waits for. Such
-a network computes the same whatever the order in which messages of different senders happen to arrive (G. Kahn, 1974).
+Messages between two roles arrive in the order in which they were sent, and a role always names the sender whose message
+it waits for. Such a network computes the same result for every order of arrival (G. Kahn, 1974).
 """
 
 from __future__ import annotations
@@ -15,14 +16,19 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from kcagc.disclosure import Entry
-from kcagc.errors import KcagcError
+from kcagc.disclosure.texts import opened_kind
+from kcagc.errors import AbortedError, KcagcError, PeerError
+from kcagc.protocol.messages import Abort, AnyMessage, Message, RunStage, Step, decode, encode, expect, kind_of
+from kcagc.secagg.masks import Group
+from kcagc.text import printable
 
 T = TypeVar("T")
+M = TypeVar("M", bound=Message)
 
 
 @dataclass(frozen=True)
 class Send:
-    """Let these bytes leave; the entry goes into the ledger first."""
+    """Send these bytes; the driver records the entry in the ledger first."""
 
     to: str
     payload: bytes
@@ -31,14 +37,14 @@ class Send:
 
 @dataclass(frozen=True)
 class Wait:
-    """Wait for the next message of any of these; gives (sender, payload)."""
+    """Wait for the next message of any of these senders; the result is (sender, payload)."""
 
     senders: frozenset[str]
 
 
 @dataclass(frozen=True)
 class StoreResult:
-    """Compute something that need not come out the same twice: its result is stored, and reloaded ever after."""
+    """Compute something that may differ when computed again: the first result is stored and returned ever after."""
 
     name: str
     compute: Callable[[], bytes]
@@ -46,14 +52,14 @@ class StoreResult:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """Give what `Once` stored under this name, or None."""
+    """Return the result stored under this name, or None."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class CommitMask:
-    """Commit durably that a label hides the content with this digest; another digest under it ends the run."""
+    """Record durably that a mask label hides the content with this digest; another digest ends the run."""
 
     label: bytes
     digest: bytes
@@ -61,14 +67,14 @@ class CommitMask:
 
 @dataclass(frozen=True)
 class Disclose:
-    """Record something that opened here or was put out, without a message of its own."""
+    """Record a disclosure that has no message of its own."""
 
     entry: Entry
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Report progress; `total` is 0 if it is unknown, and an upper limit if `limit` is true."""
+    """Report progress; `total` is 0 if it is unknown, and `limit` if the step usually ends before it."""
 
     stage: str
     done: int = 0
@@ -78,9 +84,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class Flush:
-    """Let what was said so far leave now: what follows takes long, and others need not wait for it.
+    """Send the messages so far before a long computation, so that other roles do not wait for it.
 
-    Nothing said before it may depend on what `Once` computes after it.
+    No message before a `Flush` may depend on a result that `StoreResult` computes after it.
     """
 
 
@@ -89,7 +95,7 @@ Role = Coroutine[Effect, Any, T]
 
 
 class perform:  # noqa: N801 - awaited like a function
-    """Hand an effect to the runner and give back its result."""
+    """Hand an effect to the driver and return its result."""
 
     def __init__(self, effect: Effect) -> None:
         self._effect = effect
@@ -99,32 +105,32 @@ class perform:  # noqa: N801 - awaited like a function
 
 
 async def progress(stage: str, done: int = 0, total: int = 0, *, limit: bool = False) -> None:
-    """Say how far it is."""
+    """Report progress."""
     await perform(Progress(stage, done, total, limit))
 
 
 async def flush() -> None:
-    """Let what was said so far leave before what follows."""
+    """Send the messages so far before what follows."""
     await perform(Flush())
 
 
 async def stored_result(name: str, compute: Callable[[], bytes]) -> bytes:
-    """Compute, or reload what was computed before."""
+    """Return the stored result of this name; compute and store it first if there is none."""
     return cast(bytes, await perform(StoreResult(name, compute)))
 
 
 async def load_result(name: str) -> bytes | None:
-    """Give what was computed before, if anything was."""
+    """Return the stored result of this name, or None."""
     return cast(bytes | None, await perform(LoadResult(name)))
 
 
 async def wait(senders: Collection[str]) -> tuple[str, bytes]:
-    """Give the next message of any of these."""
+    """Return the sender and the payload of the next message of any of these."""
     return cast(tuple[str, bytes], await perform(Wait(frozenset(senders))))
 
 
-async def together(children: Sequence[Role[T]]) -> list[T]:
-    """Run several coroutines of one role side by side, as long as no two wait for the same sender."""
+async def run_concurrently(children: Sequence[Role[T]]) -> list[T]:
+    """Run several coroutines of one role at the same time; no two of them may wait for the same sender."""
     results: dict[int, T] = {}
     waiting: dict[int, frozenset[str]] = {}
 
@@ -155,9 +161,10 @@ async def together(children: Sequence[Role[T]]) -> list[T]:
 
 
 async def combine_halves(aggregator: Role[Any], member: Role[T], name: str) -> T:
-    """Run the two halves of a party that also sums: what one half sends to `name` reaches the other and never leaves.
+    """Run both halves of a party that is also the aggregator, and return the result of its member half.
 
-    Everybody else speaks to the aggregator half only.
+    A message from one half to `name` goes to the other half and never leaves. All other roles communicate with the
+    aggregator half only.
     """
     halves: dict[str, Role[Any]] = {"aggregator": aggregator, "member": member}
     inbox: dict[str, deque[bytes]] = {half: deque() for half in halves}
@@ -191,7 +198,7 @@ async def combine_halves(aggregator: Role[Any], member: Role[T], name: str) -> T
         while waiting:
             ready = [half for half, senders in waiting.items() if name in senders and inbox[half]]
             if ready:
-                if ready[0] == "member":  # what it does may take long, and the others need not wait for it
+                if ready[0] == "member":  # its next computation may take long
                     await flush()
                 del waiting[ready[0]]
                 await advance(ready[0], (name, inbox[ready[0]].popleft()))
@@ -205,3 +212,65 @@ async def combine_halves(aggregator: Role[Any], member: Role[T], name: str) -> T
         for role in halves.values():
             role.close()
     return result[0]
+
+
+class Channel:
+    """Typed messages of one role: each is decoded and checked once, and recorded in the ledger when it is sent."""
+
+    def __init__(self, me: str, *, is_aggregator: bool = False) -> None:
+        self.me = me
+        self._is_aggregator = is_aggregator
+
+    async def send(
+        self, to: str, message: Message, stage: RunStage, *, shape: tuple[int, ...] = (), kind: str | None = None
+    ) -> None:
+        """Send a message; `kind` names its entry in the ledger if that is not the tag of the message."""
+        await self.send_bytes(to, encode(message), kind or kind_of(message), stage, shape)
+
+    async def send_bytes(
+        self, to: str, payload: bytes, kind: str, stage: RunStage, shape: tuple[int, ...] = ()
+    ) -> None:
+        """Send a message that is already encoded."""
+        await perform(Send(to, payload, Entry(self.me, to, f"message/{kind}", str(stage), shape, len(payload))))
+
+    async def receive(self, sender: str, kind: type[M]) -> M:
+        """Return the next message of `sender`, which must be of this type."""
+        message, _ = await self.receive_with_bytes(sender, kind)
+        return message
+
+    async def receive_with_bytes(self, sender: str, kind: type[M]) -> tuple[M, bytes]:
+        """Return the next message of `sender`, and its bytes for the transcript."""
+        message, payload = await self.receive_any(sender)
+        return expect(message, kind, sender), payload
+
+    async def receive_any(self, sender: str) -> tuple[AnyMessage, bytes]:
+        """Return the next message of `sender`; raise an `AbortedError` if it ends the run."""
+        actual, payload = await wait([sender])
+        if actual != sender:
+            raise PeerError(f"sent a message while {sender} was expected", peer=actual)
+        message = decode(payload, sender)
+        if isinstance(message, Abort):
+            # The aggregator receives every role's messages itself, and believes no role about another one.
+            origin = sender if self._is_aggregator else printable(message.origin)
+            raise AbortedError(printable(message.reason), peer=origin)
+        return message, payload
+
+    async def record_sum(self, group: Group, step: Step, number: int, shape: tuple[int, ...], n_costs: int) -> None:
+        """Record that a sum opens to its aggregator; costs that came with it are a disclosure of their own."""
+        stage, members = RunStage.of_group(step, group, number), "+".join(group.members)
+        await self._disclose(members, group.aggregator, opened_kind(group, step), stage, shape)
+        if n_costs:
+            await self._disclose(members, group.aggregator, opened_kind(group, "costs"), stage, (n_costs,))
+
+    async def record_encrypted(self, to: str, kind: str, stage: RunStage, size: int) -> None:
+        """Record what an encrypted message contains."""
+        await self._disclose(self.me, to, f"inside/{kind}", stage, (), size)
+
+    async def record_output(self, kind: str, shape: tuple[int, ...]) -> None:
+        """Record a result that this role gives to its operator."""
+        await self._disclose(self.me, self.me, f"output/{kind}", RunStage(Step.OUTPUT), shape)
+
+    async def _disclose(
+        self, sender: str, receiver: str, kind: str, stage: RunStage, shape: tuple[int, ...], size: int = 0
+    ) -> None:
+        await perform(Disclose(Entry(sender, receiver, kind, str(stage), shape, size)))

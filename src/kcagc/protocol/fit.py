@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from kcagc._types import FloatArray, IntArray
 from kcagc.errors import DataError, PeerError
-from kcagc.protocol.cells import intersect, virtual_nodes
+from kcagc.protocol.cells import initial_cells, intersect, random_for, virtual_nodes, without_duplicates
 from kcagc.protocol.effects import flush, progress, stored_result
-from kcagc.protocol.joint_kmeans import Counted, Joint, Round, affordable, joint_kmeans
-from kcagc.protocol.local import LocalResult, PartyData, compute_local, decode_local, encode_local
-from kcagc.protocol.messages import Confirmation, Message, PackedLabels
-from kcagc.protocol.model import PartyModel
-from kcagc.protocol.packing import pack, unpack
+from kcagc.protocol.joint_kmeans import Iteration, JointClusters, SumCounts, affordable_restarts, joint_kmeans
+from kcagc.protocol.local import LocalResult, PartyData, PartyModel, compute_local
+from kcagc.protocol.messages import Confirmation, Message, PackedLabels, RunStage, Step, pack, unpack
 from kcagc.protocol.party import Party, PartyContext
 from kcagc.protocol.plan import Merge
-from kcagc.protocol.seeds import distinct, random_for, starts_from_codes
 from kcagc.secagg.keys import digest
 
 EXCHANGE = 2  # one-way delays: to the aggregator, and back from it
-CONFIRMING = EXCHANGE
+CONFIRMATION_DELAYS = EXCHANGE
 
 
 @dataclass(frozen=True, eq=False)
 class MergeReport:
-    """What one merge took: its rows (cells, or nodes for the basic method), those that are one node, and so on."""
+    """Effort of one merge: its rows (cells, or nodes in the basic method), how many are a single node, its sums."""
 
     group: str
     layer: int
@@ -37,195 +35,207 @@ class MergeReport:
     n_iter: int
     converged: bool
     rounds: int
-    sums: Counted
-    history: list[Round]
+    sums: SumCounts
+    history: list[Iteration]
 
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """A party's outcome: the joint clusters, its own share of the model, and what its merges took.
+    """A party's result: the joint clusters, its part of the model, and the effort of its merges.
 
     `delays` counts the messages that had to travel one after another until the labels were known. The receipts that
-    confirm them take `CONFIRMING` more.
+    confirm the labels take `CONFIRMATION_DELAYS` more.
     """
 
     labels: IntArray
     model: PartyModel
     merges: list[MergeReport]
     delays: int
-    rows: FloatArray | None = None  # the party's own points, for what it can say about the clusters
+    rows: FloatArray | None = None  # the party's own points, for its report
 
 
-async def fit_party(membership: PartyContext, data: PartyData, *, seed: int) -> FitResult:
-    """Run a fit as one party; `seed` is its own, and the first party's is the one that common choices come from."""
-    party = Party(membership)
+@dataclass(frozen=True, eq=False)
+class _Clustering:
+    """The joint labels, the transcript behind them, and how they were found."""
+
+    labels: IntArray
+    transcript: bytes
+    merges: list[MergeReport]
+    delays: int
+
+
+async def fit_party(context: PartyContext, data: PartyData, *, seed: int) -> FitResult:
+    """Run a fit as one party; all common choices come from the first party's seed."""
+    party = Party(context)
     parameters, parties = party.agreement.parameters, party.agreement.parties
     if parameters.n_clusters > data.graph.n_nodes:
         raise DataError(f"n_clusters: {parameters.n_clusters} clusters of {data.graph.n_nodes} nodes", party=party.name)
     data.check_filter(party.name, parameters.filter)
     data.check_values(party.name)
-    await party.begin()
+    await party.open()
     await progress("filtering, projecting and clustering own features")
-    leading = seed if party.name == parties[0] else None
-    if parameters.method == "basic":  # its starts travel with the comparison
+    common_seed = seed if party.name == parties[0] else None
+    if parameters.method == "basic":  # the proposed starts travel with the confirmations
         local = await _local_result(party, data, seed)
-        told = await party.confirm(data, seed=leading, starts=local.stored_starts.data)
-        labels, transcript, reports, delays = await _basic(party, local, told, _common_seed(party, told, seed))
-    else:  # the comparison travels while this party computes
-        own = await party.tell_data(data, seed=leading)
+        sent = await party.send_confirmations(data, seed=common_seed, starts=local.stored_starts.data)
+        found = await _cluster_nodes(party, local, await party.receive_confirmations(sent), seed)
+    else:  # the confirmations travel while this party computes
+        sent = await party.send_confirmations(data, seed=common_seed)
         await flush()
         local = await _local_result(party, data, seed)
-        labels, transcript, reports, delays = await _through_cells(party, local, own, seed)
-    await party.compare_results(transcript, labels, "labels")
-    model = PartyModel.of(party.session.id, party.name, parameters, local, labels)
-    return FitResult(labels, model, reports, delays, local.rows)
+        found = await _cluster_cells(party, local, sent, seed)
+    await party.confirm_result(found.transcript, found.labels, "labels")
+    model = PartyModel.of(party.session.id, party.name, parameters, local, found.labels)
+    return FitResult(found.labels, model, found.merges, found.delays, local.rows)
 
 
-def _common_seed(party: Party, told: dict[str, Confirmation], own: int) -> int:
-    """Give the first party's seed, which all common choices come from."""
+def _common_seed(party: Party, received: dict[str, Confirmation], own: int) -> int:
+    """Return the first party's seed."""
     first = party.agreement.parties[0]
     if party.name == first:
         return own
-    if len(told[first].seed) != 8:
+    if len(received[first].seed) != 8:
         raise PeerError("did not send the seed of common choices", peer=first)
-    return int.from_bytes(told[first].seed, "big")
+    return int.from_bytes(received[first].seed, "big")
 
 
 async def _local_result(party: Party, data: PartyData, seed: int) -> LocalResult:
     def compute() -> bytes:
         try:
-            return encode_local(compute_local(data, party.agreement.parameters, seed))
+            return msgspec.msgpack.encode(compute_local(data, party.agreement.parameters, seed))
         except DataError as error:
             raise DataError(str(error), party=party.name) from error
 
-    return decode_local(await stored_result("local result", compute))
+    return msgspec.msgpack.decode(await stored_result("local result", compute), type=LocalResult)
 
 
-async def _basic(
-    party: Party, local: LocalResult, told: dict[str, Confirmation], seed: int
-) -> tuple[IntArray, bytes, list[MergeReport], int]:
-    """Protocol 2: every node is a row."""
-    parameters = party.agreement.parameters
+async def _cluster_nodes(
+    party: Party, local: LocalResult, received: dict[str, Confirmation], own_seed: int
+) -> _Clustering:
+    """Run Protocol 2: every node is a row."""
+    parameters, seed = party.agreement.parameters, _common_seed(party, received, own_seed)
     sizes = np.ones(len(local.rows), dtype=np.int64)
     starts = None
     if parameters.seeding == "common":
-        proposed = {other: theirs.starts for other, theirs in told.items()}
+        proposed = {other: theirs.starts for other, theirs in received.items()}
         starts = _agreed_starts(party, proposed | {party.name: local.stored_starts.data}, sizes, seed)
     (merge,) = party.merges
-    # Parties that heard of different seeds or starts have no masks in common.
-    heard = b"" if starts is None else starts.astype("<i8").tobytes()
-    sums = party.sums_of(merge, digest("basic", seed.to_bytes(8, "big"), heard))
+    # Parties with different seeds or starts have no masks in common.
+    common = b"" if starts is None else starts.astype("<i8").tobytes()
+    sums = party.secure_sums(merge, digest("basic", seed.to_bytes(8, "big"), common))
     joint = await joint_kmeans(sums, local.rows, sizes, parameters.n_clusters, starts, seed, parameters)
     await sums.finish()
-    delays = EXCHANGE * (2 + joint.rounds)  # hellos, comparison, sums
-    return joint.labels, sums.transcript, [_report(merge, sizes, parameters.n_clusters, joint)], delays
+    delays = EXCHANGE * (2 + joint.rounds)  # hellos, confirmations, sums
+    report = _report(merge, sizes, parameters.n_clusters, joint)
+    return _Clustering(joint.labels, sums.transcript, [report], delays)
 
 
 def _agreed_starts(party: Party, proposed: dict[str, bytes], sizes: IntArray, seed: int) -> IntArray:
-    """Take one party's proposal for each start, by a rule that does not depend on the order of the parties."""
-    n_starts, k = party.agreement.parameters.n_init, party.agreement.parameters.n_clusters
-    every = []
-    for whose, packed in proposed.items():
+    """Take one party's proposal for each restart, by a rule that does not depend on the order of the parties."""
+    n_restarts, k = party.agreement.parameters.n_init, party.agreement.parameters.n_clusters
+    proposals = []
+    for proposer, packed in proposed.items():
         nodes = np.frombuffer(packed if len(packed) % 8 == 0 else b"", dtype="<i8")
-        if len(nodes) != n_starts * k or (nodes < 0).any() or (nodes >= len(sizes)).any():
-            raise PeerError(f"does not propose {n_starts} starts of {k} nodes each", peer=whose)
-        every.append(nodes.reshape(n_starts, k).tolist())
+        if len(nodes) != n_restarts * k or (nodes < 0).any() or (nodes >= len(sizes)).any():
+            raise PeerError(f"did not propose {n_restarts} times {k} nodes as initial centres", peer=proposer)
+        proposals.append(nodes.reshape(n_restarts, k).tolist())
     chosen = []
-    for number in range(n_starts):
-        in_order = sorted(starts[number] for starts in every)
-        nodes = np.array(in_order[number % len(in_order)], dtype=np.int64)
-        chosen.append(distinct(nodes, sizes, random_for(seed, 3, number)))
+    for restart in range(n_restarts):
+        in_order = sorted(proposal[restart] for proposal in proposals)
+        nodes = np.array(in_order[restart % len(in_order)], dtype=np.int64)
+        chosen.append(without_duplicates(nodes, sizes, random_for(seed, 3, restart)))
     return np.array(chosen, dtype=np.int64)
 
 
-async def _through_cells(
-    party: Party, local: LocalResult, compared: dict[str, Confirmation], own_seed: int
-) -> tuple[IntArray, bytes, list[MergeReport], int]:
-    """Protocol 3, once for each merge on the way from this party's leaf to the root.
+async def _cluster_cells(
+    party: Party, local: LocalResult, confirmed: dict[str, Confirmation], own_seed: int
+) -> _Clustering:
+    """Run Protocol 3 once for each merge from this party's leaf to the root.
 
-    Local clusters leave before the others' comparisons are heard: who has other nodes or another graph cannot open
-    them, and nobody waits for a comparison.
+    Local labels leave before this party has received the confirmations of the others: a party with other nodes or
+    another graph cannot decrypt them.
     """
     parameters, seed = party.agreement.parameters, own_seed
     labels, n_clusters, transcript, delays = local.labels, local.n_clusters, b"", EXCHANGE  # the hellos
     reports: list[MergeReport] = []
     for merge in party.merges:
-        line = "labels.merged" if reports else "labels.whole" if local.whole else "labels"
-        told = PackedLabels(n_clusters, pack(labels, n_clusters), transcript, delays)
-        await _tell_labels(party, merge, told, line)
+        kind = "labels.merged" if reports else "labels.whole" if local.whole else "labels"
+        own = PackedLabels(n_clusters, pack(labels, n_clusters), transcript, delays)
+        await _send_labels(party, merge, own, kind)
         if not reports:
-            seed = _common_seed(party, await party.hear_data(compared), own_seed)
-        all_labels, transcript, delays = await _hear_labels(party, merge, labels, told)
-        cells = intersect(all_labels)
+            seed = _common_seed(party, await party.receive_confirmations(confirmed), own_seed)
+        all_labels, transcript, delays = await _receive_labels(party, merge, labels, own)
+        cells = intersect(all_labels)  # Protocol 3, lines 4 to 9
         wanted = parameters.n_clusters if merge.root else parameters.n_local_clusters
-        sums = party.sums_of(merge, digest("cells", seed.to_bytes(8, "big"), transcript))
+        sums = party.secure_sums(merge, digest("cells", seed.to_bytes(8, "big"), transcript))
         if len(cells) > wanted:
-            rows = virtual_nodes(local.rows, cells, parameters.virtual_nodes, local.labels)
+            rows = virtual_nodes(local.rows, cells, parameters.virtual_nodes, local.labels)  # lines 11 to 15
             starts = None
             if parameters.seeding == "common":
-                n_starts = affordable(parameters.n_init, len(cells), wanted)
-                starts = starts_from_codes(cells.codes, cells.sizes, wanted, n_starts, seed)
-            joint = await joint_kmeans(sums, rows, cells.sizes, wanted, starts, seed, parameters)
-        elif len(cells) == wanted or not merge.root:
-            joint = Joint(np.arange(len(cells)), 0, True, 0, Counted(), [])  # every cell is a cluster: nothing to sum
+                n_restarts = affordable_restarts(parameters.n_init, len(cells), wanted)
+                starts = initial_cells(cells.codes, cells.sizes, wanted, n_restarts, seed)
+            joint = await joint_kmeans(sums, rows, cells.sizes, wanted, starts, seed, parameters)  # line 16
+        elif len(cells) == wanted or not merge.root:  # every cell is a cluster, and there is nothing to sum
+            joint = JointClusters(np.arange(len(cells)), 0, True, 0, SumCounts(), [])
         else:
             raise DataError(
-                f"n_local_clusters: the local clusters have {len(cells)} non-empty intersections, which cannot make "
-                f"{wanted} clusters; ask for more local clusters"
+                f"n_local_clusters: the local clusters have {len(cells)} non-empty intersections, too few for {wanted} "
+                "clusters; use more local clusters"
             )
         await sums.finish()
+        # Protocol 3, line 17: the nodes of a cell get the cluster of the cell.
         labels, n_clusters, transcript = joint.labels[cells.of_node], min(wanted, len(cells)), sums.transcript
         delays += EXCHANGE * joint.rounds
         reports.append(_report(merge, cells.sizes, n_clusters, joint))
-    return labels, transcript, reports, delays
+    return _Clustering(labels, transcript, reports, delays)
 
 
-async def _tell_labels(party: Party, merge: Merge, told: PackedLabels, line: str) -> None:
-    """Tell the clusters of one's own child, if one speaks for it (Protocol 3, line 2)."""
-    await progress(f"{merge.group.title}: exchanging cluster numbers")
-    contents: dict[str, Message] = dict.fromkeys(merge.routes().get(party.name, ()), told)
-    await party.tell(f"labels {merge.group.name}", contents, line=line)
+async def _send_labels(party: Party, merge: Merge, labels: PackedLabels, kind: str) -> None:
+    """Send the labels of this party's child to the other children, if this party sends for it (Protocol 3, line 2)."""
+    await progress(f"{merge.group.title}: exchanging labels")
+    contents: dict[str, Message] = dict.fromkeys(merge.routes().get(party.name, ()), labels)
+    await party.send_encrypted(RunStage.of_group(Step.LABELS, merge.group), contents, kind)
 
 
-async def _hear_labels(
-    party: Party, merge: Merge, labels: IntArray, told: PackedLabels
+async def _receive_labels(
+    party: Party, merge: Merge, labels: IntArray, own: PackedLabels
 ) -> tuple[list[IntArray], bytes, int]:
-    """Hear the clusters of the other children (Protocol 3, line 11).
+    """Receive the labels of the other children; return the labels of all children, the new transcript and the delays.
 
-    The new transcript joins those of all children and their labels: a party that was told something else, here or
-    below, opens nothing with the others.
+    The new transcript joins the transcripts and the labels of all children. A party that received anything else, here
+    or below, opens nothing with the others.
     """
-    own = merge.child_of(party.name)
-    senders = tuple(speaker for number, speaker in enumerate(merge.speakers) if number != own)
-    heard = await party.hear(f"labels {merge.group.name}", senders, PackedLabels)
+    own_child = merge.child_of(party.name)
+    senders = tuple(sender for child, sender in enumerate(merge.senders) if child != own_child)
+    received = await party.receive_encrypted(RunStage.of_group(Step.LABELS, merge.group), senders, PackedLabels)
     most = max(party.agreement.parameters.n_local_clusters, 1)
     all_labels, transcripts = [], []
-    for number, speaker in enumerate(merge.speakers):
-        if number == own:
+    for child, sender in enumerate(merge.senders):
+        if child == own_child:
             all_labels.append(labels)
-            transcripts.append(told.transcript)
+            transcripts.append(own.transcript)
             continue
-        theirs = heard[speaker]
+        theirs = received[sender]
         if not 1 <= theirs.n_clusters <= most:
-            raise PeerError(f"sent {theirs.n_clusters} clusters, where at most {most} were agreed", peer=speaker)
-        all_labels.append(unpack(theirs.packed, len(labels), theirs.n_clusters, speaker, "labels"))
+            raise PeerError(f"sent {theirs.n_clusters} clusters; the parties agreed on at most {most}", peer=sender)
+        all_labels.append(unpack(theirs.packed, len(labels), theirs.n_clusters, sender, "labels"))
         transcripts.append(theirs.transcript)
-    heard_labels = [np.asarray(one, dtype="<i8").tobytes() for one in all_labels]
-    slowest = max(told.delays, *(theirs.delays for theirs in heard.values()))
-    return all_labels, digest("children", *transcripts, *heard_labels), slowest + EXCHANGE
+    plain = [np.asarray(one, dtype="<i8").tobytes() for one in all_labels]
+    slowest = max(own.delays, *(theirs.delays for theirs in received.values()))
+    return all_labels, digest("children", *transcripts, *plain), slowest + EXCHANGE
 
 
-def _report(merge: Merge, sizes: IntArray, n_clusters: int, joint: Joint) -> MergeReport:
+def _report(merge: Merge, sizes: IntArray, n_clusters: int, joint: JointClusters) -> MergeReport:
     return MergeReport(
-        merge.group.name,
-        merge.group.layer,
-        len(merge.group.members),
-        len(sizes),
-        int(np.count_nonzero(sizes == 1)),
-        n_clusters,
-        joint.n_iter,
-        joint.converged,
-        joint.rounds,
-        joint.sums,
-        joint.history,
+        group=merge.group.name,
+        layer=merge.group.layer,
+        n_parties=len(merge.group.members),
+        n_rows=len(sizes),
+        n_single=int(np.count_nonzero(sizes == 1)),
+        n_clusters=n_clusters,
+        n_iter=joint.n_iter,
+        converged=joint.converged,
+        rounds=joint.rounds,
+        sums=joint.sums,
+        history=joint.history,
     )

@@ -1,13 +1,14 @@
-"""What a party does alone: its checked data, its filtered and projected rows, its local clusters.
+"""A party's own work: its checked data, its projected rows, its local clusters, and its part of the fitted model.
 
-Filter, singular vectors and local k-means do not come out the same to the last bit with other numbers of threads or
-other versions. Their result is therefore computed once, stored, and reloaded ever after: all that is sent later follows
-from it, and another vector under the same mask would give away both.
+Filter, singular vectors and local k-means may differ in the last bits with other numbers of threads or other versions.
+Their result is therefore computed once, stored, and reloaded on replay. All later messages follow from it, and another
+vector under the same mask would reveal both.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import msgspec
 import numpy as np
@@ -15,17 +16,18 @@ from scipy import sparse
 
 from kcagc._types import AnyFloatArray, Features, FloatArray, IntArray, Sparse
 from kcagc.cluster.kmeans import fit_kmeans, local_search, plus_plus
+from kcagc.cluster.lloyd import weighted_means
 from kcagc.cluster.local import Projection, Scaling, fit_projection
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.filters import Filter, FilteredOperator, StoredFilter, filter_for_projection
 from kcagc.graph.graph import AttributedGraph, Graph
-from kcagc.protocol.arrays import Stored, restore, store
+from kcagc.protocol.cells import random_for
+from kcagc.protocol.messages import Stored, restore, store
 from kcagc.protocol.parameters import Parameters
-from kcagc.protocol.seeds import random_for
 
-LOCAL_STARTS = 10
-ALL_THE_SAME = "features: all rows are the same once filtered and projected, so there is nothing to cluster"
-_NO_DISTANCE = 1e-18  # squared, beside rows of the order of one: rounding
+LOCAL_RESTARTS = 10
+_NO_VARIATION = "features: all rows are the same once filtered and projected, so there is nothing to cluster"
+_ROUNDING = 1e-18  # a squared distance that is only rounding, for rows of length one
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,7 @@ class PartyData:
 
     @classmethod
     def build(cls, name: str, graph: Graph | Sparse, features: Features, filter: Filter) -> PartyData:  # noqa: A002
-        """Check both; an error names the party."""
+        """Check graph and features; an error names the party."""
         try:
             checked = AttributedGraph.build(graph, features)
         except DataError as error:
@@ -46,21 +48,21 @@ class PartyData:
         return cls(checked.graph, checked.features, filter)
 
     def check_values(self, name: str) -> None:
-        """Refuse a table of zeros before anybody sends anything: nothing else makes all filtered rows the same.
+        """Refuse a table of zeros before anything is sent.
 
-        (But for tables of rank one, which are found out when they are clustered.)
+        Only tables of rank one can also have equal rows after the filter; `compute_local` finds those.
         """
         if not (self.features.count_nonzero() if sparse.issparse(self.features) else self.features.any()):
-            raise DataError(ALL_THE_SAME, party=name)
+            raise DataError(_NO_VARIATION, party=name)
 
     def check_filter(self, name: str, agreed: str) -> None:
-        """Refuse a filter that is not the one agreed on."""
+        """Refuse a filter that is not the agreed one."""
         if repr(self.filter) != agreed:
-            raise ParameterError(f"{name}: filter: {self.filter!r}, but {agreed} is agreed on")
+            raise ParameterError(f"{name}: filter: {self.filter!r}, but the parties agreed on {agreed}")
 
 
 class Embedder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How filtered rows become points: kept after a fit, and never fitted again, so that new rows land beside old."""
+    """The projection of filtered rows, fitted once, so that new rows get coordinates of the same space."""
 
     basis: Stored
     singular_values: Stored
@@ -70,28 +72,28 @@ class Embedder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def fit(cls, filtered: AnyFloatArray | FilteredOperator, parameters: Parameters) -> Embedder:
-        """Find the projection, and what to divide by."""
+        """Fit the projection (Protocol 1, line 4), and choose the divisor of the rows."""
         projection = fit_projection(filtered, parameters.n_components)
         scaling, divisor = parameters.scaling, 1.0
         if scaling == "US":
             divisor = parameters.unit
         elif scaling == "unit" and projection.n_components == 1:
-            # In one dimension unit length would leave a sign and nothing else: keep lengths, at most 1.
+            # In one dimension, rows of unit length would keep only their sign: keep lengths up to 1 instead.
             scaling = "US"
             divisor = float(np.abs(projection.transform(filtered, "US")).max()) or 1.0
         return cls(store(projection.basis), store(projection.singular_values), projection.noise_floor, scaling, divisor)
 
     def rows(self, filtered: AnyFloatArray | FilteredOperator) -> FloatArray:
-        """Project rows with the kept basis."""
+        """Project rows with the fitted basis."""
         projection = Projection(restore(self.basis), restore(self.singular_values), self.noise_floor)
         return projection.transform(filtered, self.scaling) / self.divisor
 
 
 class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All that a party brings into the joint computation.
+    """Everything that a party brings into the joint computation.
 
-    `n_clusters` is 0 where it has no local clusters; the starts (nodes proposed as first centres, n_starts × k) are
-    empty where starts are found otherwise.
+    `n_clusters` is 0 if the method has no local clusters. The starts (nodes proposed as initial centres, n_init × k)
+    are empty unless the party proposes some.
     """
 
     filter: StoredFilter
@@ -99,7 +101,7 @@ class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stored_rows: Stored
     stored_labels: Stored
     n_clusters: int
-    whole: bool  # every local cluster is one row, so that its number tells the row
+    whole: bool  # every local cluster is one distinct row, so that a label identifies the row
     stored_starts: Stored
 
     @property
@@ -109,15 +111,15 @@ class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def labels(self) -> IntArray:
-        """The local cluster of each node."""
+        """The local label of each node."""
         return restore(self.stored_labels)
 
 
 def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalResult:
-    """Filter, project and, for the optimized method, cluster (Protocol 3, lines 1 to 3).
+    """Filter, project and, unless the method is basic, cluster (Protocol 3, lines 1 to 3, which run Protocol 1).
 
-    Where a table has fewer distinct rows than local clusters are asked for, each distinct row is a cluster. For the
-    basic method the party proposes starts: nodes that lie far apart in its own rows (Protocol 2, line 6).
+    A table with fewer distinct rows than local clusters gets one cluster for each distinct row. In the basic method a
+    party proposes initial centres instead: nodes that are far apart in its own rows (Protocol 2, line 6).
     """
     stored = data.filter.fixed_on(data.graph).stored()
     filtered = filter_for_projection(stored.restore(data.filter), data.graph, data.features, parameters.n_components)
@@ -125,32 +127,49 @@ def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalRe
     rows = embedder.rows(filtered)
     del filtered
     if (rows == rows[0]).all():
-        raise DataError(ALL_THE_SAME)
+        raise DataError(_NO_VARIATION)
     labels, n_clusters, whole = np.zeros(0, dtype=np.int64), 0, False
     starts = np.zeros((0, parameters.n_clusters), dtype=np.int64)
     if parameters.method == "basic":
         if parameters.seeding == "common":
-            proposals = [_proposal(rows, parameters.n_clusters, [seed, start]) for start in range(parameters.n_init)]
-            starts = np.stack(proposals)
+            starts = np.stack([_proposal(rows, parameters.n_clusters, seed, one) for one in range(parameters.n_init)])
     else:
-        found = fit_kmeans(rows, parameters.n_local_clusters, n_init=LOCAL_STARTS, random_state=seed, fewer=True)
+        found = fit_kmeans(rows, parameters.n_local_clusters, n_init=LOCAL_RESTARTS, random_state=seed, fewer=True)
         labels, n_clusters = found.labels, len(found.centers)
-        whole = found.inertia <= _NO_DISTANCE * len(rows)
+        whole = found.inertia <= _ROUNDING * len(rows)
     return LocalResult(stored, embedder, store(rows), store(labels), n_clusters, whole, store(starts))
 
 
-def _proposal(rows: FloatArray, k: int, seed: list[int]) -> IntArray:
-    """Draw k nodes that lie far apart in one's own rows."""
-    random = random_for(*seed)
+def _proposal(rows: FloatArray, k: int, seed: int, restart: int) -> IntArray:
+    """Draw k nodes that are far apart in the party's own rows."""
+    random = random_for(seed, restart)
     weights = np.ones(len(rows))
     return local_search(rows, weights, plus_plus(rows, weights, k, random), k, random)
 
 
-def encode_local(result: LocalResult) -> bytes:
-    """Write it for the store."""
-    return msgspec.msgpack.encode(result)
+class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One party's part of a fitted model, for new nodes; it holds private data of that party."""
 
+    session: str
+    party: str
+    parameters: Parameters
+    n_nodes: int
+    filter: StoredFilter
+    embedder: Embedder
+    clusters: tuple[int, ...]
+    stored_centers: Stored
 
-def decode_local(stored: bytes) -> LocalResult:
-    """Read what was stored."""
-    return msgspec.msgpack.decode(stored, type=LocalResult)
+    @classmethod
+    def of(cls, session: bytes, party: str, parameters: Parameters, local: LocalResult, labels: IntArray) -> Self:
+        """Keep the mean of the party's rows in every cluster that has nodes."""
+        used, among = np.unique(labels, return_inverse=True)
+        rows = local.rows
+        centers = weighted_means(rows, np.ones(len(rows)), among, np.zeros((len(used), rows.shape[1])))
+        clusters = tuple(int(cluster) for cluster in used)
+        fitted = (local.filter, local.embedder, clusters, store(centers))
+        return cls(session.hex(), party, parameters, len(labels), *fitted)
+
+    @property
+    def centers(self) -> FloatArray:
+        """The centres in this party's coordinates, one row for each of `clusters`."""
+        return restore(self.stored_centers)

@@ -1,80 +1,135 @@
-"""Every message there is, typed; unknown types, unknown fields and wrong lengths are refused when they are read."""
+"""Messages between roles: their types, their bytes, and the compact arrays inside them.
+
+Every message is a typed structure. The decoder refuses unknown types, unknown fields and wrong lengths, and names the
+sender. Labels and answers travel in the fewest bits; arrays that a role stores for itself are written here as well.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from enum import StrEnum
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
+from kcagc._types import Flags, IntArray
 from kcagc.errors import PeerError
-from kcagc.secagg.masks import MAX_PARTIES
+from kcagc.secagg.masks import MAX_PARTIES, Group
 from kcagc.text import printable
 
-Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]  # whatever it counts: no arithmetic on it overflows
 MAX_TEXT = 400
-Words = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
-# What a message lists: lists are bounded, because a short list of bytes can stand for a long one of objects.
-AFew = msgspec.Meta(max_length=MAX_PARTIES + 1)
-Some = msgspec.Meta(max_length=1 << 16)
-Inputs = Annotated[bytes, msgspec.Meta(max_length=1 << 16)]
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]  # small enough that arithmetic on it cannot overflow
+ShortText = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
+# Lists are bounded, because a few bytes can announce a long list of objects.
+_OnePerRole = msgspec.Meta(max_length=MAX_PARTIES + 1)
+_OnePerRestart = msgspec.Meta(max_length=1 << 16)
+_Inputs = Annotated[bytes, msgspec.Meta(max_length=1 << 16)]
+_Ciphertexts = Annotated[tuple[tuple[ShortText, bytes], ...], _OnePerRole]
+
+
+class Step(StrEnum):
+    """Steps of a run; all but the first three and the last two belong to one group of parties."""
+
+    HELLO = "hello"
+    CONFIRMATION = "confirmation"
+    RECEIPT = "receipt"
+    LABELS = "labels"
+    SEEDING = "seeding"
+    MARGIN = "margin"  # initial assignment with margin 9: Protocol 2, lines 7 to 20
+    LLOYD = "lloyd"  # Protocol 2, lines 21 to 36
+    PREDICTION = "prediction"
+    FINISHED = "finished"
+    OUTPUT = "output"
+    ABORT = "abort"
+
+
+class RunStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Position in a run: the step, the group (name and layer in the tree) and the number of the secure sum."""
+
+    step: Step
+    group: ShortText = ""
+    layer: Count = 0
+    number: Count | None = None
+
+    @classmethod
+    def of_group(cls, step: Step, group: Group, number: int | None = None) -> RunStage:
+        """Return the stage of a step that one group carries out."""
+        return cls(step, group.name, group.layer, number)
+
+    @property
+    def is_early(self) -> bool:
+        """Whether a role that starts again repeats this stage without revealing anything more.
+
+        Such a role computes the same local labels as before. Labels of higher layers depend on secure sums.
+        """
+        if self.step is Step.LABELS:
+            return self.layer == 1
+        return self.step in (Step.HELLO, Step.CONFIRMATION, Step.ABORT)
+
+    def __str__(self) -> str:
+        if self.number is not None:
+            return f"{self.group} {self.step} {self.number}"
+        return f"{self.step} {self.group}" if self.group else str(self.step)
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
-    """What roles send; the tag is also its name in the ledger."""
+    """Base class of all messages; the tag is also the name of the message in the disclosure ledger."""
 
 
 class Hello(Message, frozen=True, tag="hello"):
-    """A role's inputs (an `Agreement`) with its fresh nonce and key, signed by its identity.
+    """A role's inputs (an `Agreement`), its fresh nonce and its fresh public key, signed with its identity key.
 
-    The inputs are bytes, so that a role of another version can say that it is one.
+    The inputs are bytes, so that a role with another protocol version can still read the field `protocol`.
     """
 
-    name: Words
-    protocol: Words
-    inputs: Inputs
+    name: ShortText
+    protocol: ShortText
+    inputs: _Inputs
     nonce: bytes
     key: bytes
     signature: bytes
 
 
 class Hellos(Message, frozen=True, tag="hellos"):
-    """All hellos, in the roster's order."""
+    """The hellos of all participants, in the agreed order."""
 
-    hellos: Annotated[tuple[Hello, ...], AFew]
+    hellos: Annotated[tuple[Hello, ...], _OnePerRole]
 
 
 class EncryptedMessages(Message, frozen=True, tag="encrypted"):
-    """Closed boxes, each for the party named with it."""
+    """From a party to the aggregator: one ciphertext for each named receiver."""
 
-    stage: Words
-    boxes: Annotated[tuple[tuple[Words, bytes], ...], AFew]
+    stage: RunStage
+    ciphertexts: _Ciphertexts
 
 
 class RelayedMessages(Message, frozen=True, tag="relayed"):
-    """Closed boxes, each from the party named with it."""
+    """From the aggregator to a party: one ciphertext from each named sender."""
 
-    stage: Words
-    boxes: Annotated[tuple[tuple[Words, bytes], ...], AFew]
+    stage: RunStage
+    ciphertexts: _Ciphertexts
 
 
 class Masked(Message, frozen=True, tag="masked"):
-    """One party's vector for a sum: starts × rows × columns words, a cost for each of `costs`, and the check words."""
+    """One party's masked vector: restarts × rows × columns words, one cost for each of `costs`, and the check words."""
 
-    group: Words
-    stage: Words
+    group: ShortText
+    step: Step
     number: Count
     shape: tuple[Count, Count, Count]
     words: bytes
-    costs: Annotated[tuple[Count, ...], Some] = ()
+    costs: Annotated[tuple[Count, ...], _OnePerRestart] = ()
 
 
 class Answer(Message, frozen=True, tag="answer"):
-    """Who wins each row: packed positions, further positions that tie, and (in the 1/9 step) who wins by nine.
+    """The smallest column of each row: packed positions, further positions that tie, and the margin-9 flags.
 
-    Where the sum had costs, also the cheapest start so far, what it costs, and the starts that are given up.
+    If the sum carried costs, the answer also names the restart with the lowest cost so far, that cost, and the restarts
+    that stop because they cannot become the best.
     """
 
-    group: Words
+    group: ShortText
     number: Count
     winners: bytes
     tied_rows: bytes = b""
@@ -82,54 +137,54 @@ class Answer(Message, frozen=True, tag="answer"):
     clear: bytes = b""
     best: Count = 0
     cost: float = 0.0
-    given_up: Annotated[tuple[Count, ...], Some] = ()
+    stopped: Annotated[tuple[Count, ...], _OnePerRestart] = ()
 
 
 class Choice(Message, frozen=True, tag="choice"):
-    """A position chosen for each start."""
+    """The row that the aggregator drew for each restart."""
 
-    group: Words
+    group: ShortText
     number: Count
-    positions: Annotated[tuple[Count, ...], Some]
+    positions: Annotated[tuple[Count, ...], _OnePerRestart]
 
 
 class Finished(Message, frozen=True, tag="finished"):
-    """This group needs no further sums."""
+    """The group needs no further sums."""
 
-    group: Words
+    group: ShortText
 
 
 class Abort(Message, frozen=True, tag="abort"):
-    """The run ends: which role ended it, and the kind of reason."""
+    """The run ends: the role that ended it, and its public reason."""
 
-    origin: Words
-    reason: Words
+    origin: ShortText
+    reason: ShortText
 
 
 class Confirmation(Message, frozen=True, tag="confirmation"):
-    """In a box: what two parties compare once they share keys, and what they need from each other to begin."""
+    """Encrypted: what two parties compare before they use each other's labels, and the keys and seed they share."""
 
     n_nodes: Count
-    ids_kind: Words
+    ids_kind: ShortText
     ids: bytes
     graph: bytes
     subject: bytes
-    group_keys: Annotated[dict[str, bytes], AFew]
+    group_keys: Annotated[dict[str, bytes], _OnePerRole]
     seed: bytes
     starts: bytes
 
 
 class PackedLabels(Message, frozen=True, tag="labels"):
-    """In a box: the clusters that a party, or a merge of parties, found, in the fewest bits; and what led there."""
+    """Encrypted: the cluster of every node, found by one party or by one merge, and the transcript behind it."""
 
     n_clusters: Count
     packed: bytes
     transcript: bytes
-    delays: Count  # one after another, until these clusters were known
+    delays: Count  # one-way delays until these clusters were known
 
 
 class Receipt(Message, frozen=True, tag="receipt"):
-    """In a box: a digest of all answers and of the result, so that all parties end with the same."""
+    """Encrypted: a digest of all answers and of the result, so that all parties end with the same result."""
 
     digest: bytes
 
@@ -138,12 +193,12 @@ AnyMessage = Hello | Hellos | EncryptedMessages | RelayedMessages | Masked | Ans
 EncryptedContent = Confirmation | PackedLabels | Receipt
 
 
-class _Tag(msgspec.Struct):
-    kind: Words
-    stage: Words = ""
+class _Header(msgspec.Struct):
+    kind: ShortText
+    stage: RunStage | None = None
 
 
-_tags: msgspec.msgpack.Decoder[_Tag] = msgspec.msgpack.Decoder(_Tag)
+_headers: msgspec.msgpack.Decoder[_Header] = msgspec.msgpack.Decoder(_Header)
 _messages: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage)
 _contents: msgspec.msgpack.Decoder[EncryptedContent] = msgspec.msgpack.Decoder(EncryptedContent)
 _encoder = msgspec.msgpack.Encoder()
@@ -153,37 +208,29 @@ T = TypeVar("T")
 
 
 def encode(message: Message) -> bytes:
-    """Give a message's bytes."""
+    """Return the bytes of a message."""
     return _encoder.encode(message)
 
 
 def decode(payload: bytes, sender: str) -> AnyMessage:
-    """Read a message, or say who sent what cannot be read."""
+    """Read a message, or raise a `PeerError` that names the sender."""
     return _read(_messages, payload, sender)
 
 
+def decode_content(payload: bytes, sender: str) -> EncryptedContent:
+    """Read the content of a decrypted message."""
+    return _read(_contents, payload, sender)
+
+
 def tag_of(payload: bytes, sender: str) -> str:
-    """Say what a message is, without reading the rest of it."""
-    return _read(_tags, payload, sender).kind
+    """Return the tag of a message without reading the rest."""
+    return _read(_headers, payload, sender).kind
 
 
 def is_early(payload: bytes, sender: str) -> bool:
-    """Say whether a message ends the run, or belongs to what is said again alike when it begins anew."""
-    found = _read(_tags, payload, sender)
-    return found.kind in ("hello", "hellos", "abort") or is_early_stage(found.stage)
-
-
-def is_early_stage(stage: str) -> bool:
-    """Say whether a stage belongs to hellos, comparisons and local clusters.
-
-    A role that begins anew finds the same local clusters as before, and to tell them once more tells nothing more.
-    """
-    return stage in ("hello", "confirmation", "abort") or stage.startswith("labels 1.")
-
-
-def decode_content(payload: bytes, sender: str) -> EncryptedContent:
-    """Read what was in a box."""
-    return _read(_contents, payload, sender)
+    """Return whether a message ends the run, or belongs to what a role repeats unchanged when it starts again."""
+    header = _read(_headers, payload, sender)
+    return header.kind in ("hello", "hellos", "abort") or (header.stage is not None and header.stage.is_early)
 
 
 def _read(decoder: msgspec.msgpack.Decoder[T], payload: bytes, sender: str) -> T:
@@ -194,13 +241,79 @@ def _read(decoder: msgspec.msgpack.Decoder[T], payload: bytes, sender: str) -> T
 
 
 def expect(message: Message, kind: type[M], sender: str) -> M:
-    """Refuse a message of another type than the protocol is waiting for."""
+    """Return the message if it has the expected type; otherwise raise a `PeerError`."""
     if not isinstance(message, kind):
         wanted, got = (one.__struct_config__.tag for one in (kind, type(message)))
-        raise PeerError(f"sent {got!r} where {wanted!r} was due", peer=sender)
+        raise PeerError(f"sent {got!r} where {wanted!r} was expected", peer=sender)
     return message
 
 
 def kind_of(message: Message) -> str:
-    """Give a message's name in the ledger."""
+    """Return the name of a message in the disclosure ledger."""
     return str(message.__struct_config__.tag)
+
+
+def bits_for(count: int) -> int:
+    """Return how many bits distinguish `count` values; one value needs none."""
+    return (count - 1).bit_length()
+
+
+def packed_size(n: int, count: int) -> int:
+    """Return how many bytes `n` numbers below `count` take."""
+    return (n * bits_for(count) + 7) // 8
+
+
+def pack(values: IntArray, count: int) -> bytes:
+    """Write each of `values`, all below `count`, in the fewest bits, low bit first."""
+    width = bits_for(count)
+    kind = np.dtype(next(f"<u{size}" for size in (1, 2, 4, 8) if width <= 8 * size))
+    whole = np.ascontiguousarray(values, dtype=kind).view(np.uint8).reshape(len(values), kind.itemsize)
+    bits = np.unpackbits(whole, axis=1, count=width, bitorder="little") if width else whole[:, :0]
+    return np.packbits(bits.ravel(), bitorder="little").tobytes()
+
+
+def unpack(data: bytes, n: int, count: int, sender: str, what: str) -> IntArray:
+    """Read `n` numbers below `count`; raise a `PeerError` for a wrong length or a number out of range."""
+    width = bits_for(count)
+    if len(data) != packed_size(n, count):
+        raise PeerError(f"{what}: {len(data)} bytes where {packed_size(n, count)} were expected", peer=sender)
+    if width == 0:
+        return np.zeros(n, dtype=np.int64)
+    flat = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
+    if flat[n * width :].any():
+        raise PeerError(f"{what}: the unused last bits are not zero", peer=sender)
+    values = flat[: n * width].reshape(n, width) @ (1 << np.arange(width, dtype=np.int64))
+    if values.size and int(values.max()) >= count:
+        raise PeerError(f"{what}: {int(values.max())} is out of range, there are {count}", peer=sender)
+    return np.asarray(values, dtype=np.int64)
+
+
+def pack_bits(flags: Flags) -> bytes:
+    """Write one bit for each flag."""
+    return np.packbits(flags.ravel(), bitorder="little").tobytes()
+
+
+def unpack_bits(data: bytes, n: int, sender: str, what: str) -> Flags:
+    """Read one bit for each flag."""
+    return unpack(data, n, 2, sender, what).astype(bool)
+
+
+class Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An array in a stored result: type, shape and content, never pickled."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+
+def store(array: NDArray[Any]) -> Stored:
+    """Write an array as little-endian float64 or int64."""
+    kind = "<f8" if array.dtype.kind == "f" else "<i8"
+    return Stored(kind, array.shape, np.ascontiguousarray(array, dtype=kind).tobytes())
+
+
+def restore(stored: Stored) -> NDArray[Any]:
+    """Return a read-only array, so that nothing recorded changes."""
+    if stored.dtype not in ("<f8", "<i8"):
+        raise ValueError(f"stored array: unsupported type {stored.dtype!r}")
+    return np.frombuffer(stored.data, dtype=stored.dtype).reshape(stored.shape)

@@ -1,8 +1,9 @@
-"""Who merges with whom: the tree of many parties, computed by each role from the roster and the parameters.
+"""The plan of a session: which parties add vectors together, and which risks that has.
 
-The parties are the leaves in the roster's order. Each layer joins `fan_in` neighbours at a time; one that is left over
-moves up. All parties under a merge take part in its sums, and one aggregator sums for every merge. The flat method is
-a tree of one merge; the basic method needs none, and its one sum has the whole roster as its group.
+Every role computes the same plan from the agreement. The parties are the leaves of a tree, in the agreed order. Each
+layer joins `fan_in` neighbours at a time; a remaining one moves up. All parties under a merge take part in its sums,
+and one aggregator serves every merge. The method "cells" is a tree of one merge. The basic method and prediction need
+no tree: all parties are one group.
 """
 
 from __future__ import annotations
@@ -17,61 +18,57 @@ from kcagc.secagg.masks import TWO_PARTY_SUM, Group
 
 @dataclass(frozen=True)
 class Merge:
-    """One inner node: the group that sums, and its children, each the names of the parties under it."""
+    """One inner node of the tree: its group, and its children, each a tuple of party names."""
 
     group: Group
     children: tuple[tuple[str, ...], ...]
     root: bool
 
     @property
-    def speakers(self) -> tuple[str, ...]:
-        """The first party of each child, which tells the others the child's clusters."""
+    def senders(self) -> tuple[str, ...]:
+        """The first party of each child, which sends the labels of the child to the other children."""
         return tuple(child[0] for child in self.children)
 
     def routes(self) -> dict[str, tuple[str, ...]]:
-        """Give, for each speaker, the members under other children, who are to hear its child's clusters."""
+        """Return for each sender its receivers: the members under other children."""
         return {
             child[0]: tuple(member for member in self.group.members if member not in child) for child in self.children
         }
 
     def child_of(self, party: str) -> int:
-        """Give the number of the child that a party is under."""
-        return next(number for number, child in enumerate(self.children) if party in child)
+        """Return the index of the child that contains a party."""
+        return next(index for index, child in enumerate(self.children) if party in child)
 
 
 def layers(agreement: Agreement) -> list[list[Merge]]:
-    """Give the merges from the leaves to the root, layer by layer; for the basic method the one group of all."""
+    """Return the merges layer by layer, from the leaves to the root."""
     parties, aggregator, parameters = agreement.parties, agreement.aggregator, agreement.parameters
-    if parameters.method == "basic" or parameters.task == "predict":
-        return [[Merge(Group(parties, aggregator), tuple((party,) for party in parties), True)]]
-    fan_in = len(parties) if parameters.method == "cells" else parameters.fan_in
     nodes: list[tuple[str, ...]] = [(party,) for party in parties]
+    if parameters.method == "basic" or parameters.task == "predict":
+        return [[Merge(Group(parties, aggregator), tuple(nodes), root=True)]]
+    fan_in = parameters.fan_in if parameters.method == "tree" else len(parties)
     found: list[list[Merge]] = []
     while len(nodes) > 1:
         joined = [tuple(nodes[start : start + fan_in]) for start in range(0, len(nodes), fan_in)]
+        nodes = [tuple(party for child in children for party in child) for children in joined]
         layer, root = len(found) + 1, len(joined) == 1
         found.append(
             [
-                Merge(Group(_members(children), aggregator, layer, index), children, root)
-                for index, children in enumerate(joined, start=1)
+                Merge(Group(members, aggregator, layer, index), children, root)
+                for index, (members, children) in enumerate(zip(nodes, joined, strict=True), start=1)
                 if len(children) > 1
             ]
         )
-        nodes = [_members(children) for children in joined]
     return found
 
 
-def _members(children: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    return tuple(party for child in children for party in child)
-
-
 def risks(agreement: Agreement) -> list[str]:
-    """Name what this session would open beyond the default mode."""
+    """Return the names of the disclosures of this session beyond the default mode."""
     groups = [merge.group for layer in layers(agreement) for merge in layer]
+    parameters = agreement.parameters
     found = []
     if any(group.exposes_one_party for group in groups):
         found.append(TWO_PARTY_SUM)
-    parameters = agreement.parameters
     if any(group.aggregator_is_member for group in groups):
         found.append(LABELLED_SUMS)
         if parameters.task == "fit" and parameters.method != "basic" and parameters.virtual_nodes == "local":
@@ -89,5 +86,5 @@ def check_enough_cells(agreement: Agreement) -> None:
     if most < parameters.n_clusters:
         raise ParameterError(
             f"n_local_clusters: {len(root.children)} times {parameters.n_local_clusters} clusters have at most {most} "
-            f"intersections, which cannot make {parameters.n_clusters} clusters"
+            f"intersections, too few for {parameters.n_clusters} clusters; use more local clusters"
         )

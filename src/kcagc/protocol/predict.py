@@ -1,8 +1,8 @@
-"""A party's part in prediction: new nodes go to the nearest centre, k masked values for each.
+"""A party's part in prediction: new nodes go to the nearest centre, with k masked values for each node.
 
-The graph that the new nodes have joined is filtered, and the rows wanted are projected with the basis of the fit,
-never with a new one. Training nodes keep the labels of the fit; asked for by number, they too get the nearest centre,
-which for the optimized method is another cluster for some per cent of them, because cells move as a whole.
+The party filters the graph that the new nodes have joined, and projects the requested rows with the basis of the fit,
+never with a new one. The nodes of the fit keep their labels. If they are requested here, they too get the nearest
+centre; with cells that is another cluster for a few per cent of them, because a cell moves as a whole.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from kcagc._types import AnyFloatArray, FloatArray, IntArray
+from kcagc._types import FloatArray, IntArray
 from kcagc.errors import DataError, ParameterError
-from kcagc.protocol.arrays import Stored, restore, store
-from kcagc.protocol.distances import reproducible_distances
 from kcagc.protocol.effects import progress, stored_result
-from kcagc.protocol.local import PartyData
-from kcagc.protocol.model import PartyModel
+from kcagc.protocol.joint_kmeans import reproducible_distances
+from kcagc.protocol.local import PartyData, PartyModel
+from kcagc.protocol.messages import Step, Stored, restore, store
 from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.party import Party, PartyContext
 from kcagc.secagg.keys import digest
@@ -28,7 +27,7 @@ BATCH_VALUES = 1 << 20  # values in one masked vector
 
 @dataclass(frozen=True, eq=False)
 class PredictResult:
-    """The clusters of the nodes that were asked for, and what they took."""
+    """The clusters of the requested nodes, and the effort."""
 
     labels: IntArray
     rounds: int
@@ -37,48 +36,46 @@ class PredictResult:
 
 
 def predict_parameters(model: PartyModel) -> Parameters:
-    """Give the parameters of a prediction that continues this model: all parties must hold shares of the same."""
+    """Return the parameters of a prediction with this model; the models of all parties must come from one fit."""
     return msgspec.structs.replace(model.parameters, task="predict", model=model.session)
 
 
-async def predict_party(membership: PartyContext, data: PartyData, model: PartyModel, nodes: IntArray) -> PredictResult:
-    """Predict as one party: `data` is the graph and table with the new rows, `nodes` the rows to place."""
-    party = Party(membership)
+async def predict_party(context: PartyContext, data: PartyData, model: PartyModel, nodes: IntArray) -> PredictResult:
+    """Predict as one party: `data` has the rows of the new nodes, `nodes` are the rows to predict."""
+    party = Party(context)
     n = data.graph.n_nodes
     if party.agreement.parameters != predict_parameters(model) or model.party != party.name:
-        raise ParameterError(f"{party.name}: the session's parameters are not those of the model")
+        raise ParameterError(f"{party.name}: the parameters of the session are not those of the model")
     data.check_filter(party.name, model.parameters.filter)
     width = model.embedder.basis.shape[0]
     if data.features.shape[1] != width:
         raise DataError(
-            f"{party.name}: features: {data.features.shape[1]} columns, but the model was made from {width}"
+            f"features: {data.features.shape[1]} columns, but the model was fitted on {width}", party=party.name
         )
     if nodes.size == 0 or nodes.min() < 0 or nodes.max() >= n:
-        raise ParameterError(f"{party.name}: nodes: must be some of the {n} rows")
+        raise ParameterError(f"{party.name}: nodes: must be row numbers from 0 to {n - 1}, at least one")
 
-    await party.begin()
+    await party.open()
     await progress("filtering and projecting own features")
 
-    def filtered() -> AnyFloatArray:
-        return model.filter.restore(data.filter).apply(data.graph, data.features)
+    def compute() -> bytes:
+        filtered = model.filter.restore(data.filter).apply(data.graph, data.features)
+        return msgspec.msgpack.encode(store(model.embedder.rows(filtered[nodes])))
 
-    local = await stored_result(
-        "rows to predict",
-        lambda: msgspec.msgpack.encode(store(model.embedder.rows(filtered()[nodes]))),
-    )
-    rows = restore(msgspec.msgpack.decode(local, type=Stored))
-    await party.confirm(data, subject=np.asarray(nodes, dtype="<i8").tobytes())
+    rows = restore(msgspec.msgpack.decode(await stored_result("rows to predict", compute), type=Stored))
+    sent = await party.send_confirmations(data, subject=np.asarray(nodes, dtype="<i8").tobytes())
+    await party.receive_confirmations(sent)
     (merge,) = party.merges
-    sums = party.sums_of(merge, digest("predict"))
+    sums = party.secure_sums(merge, digest("predict"))
     centers = model.centers
-    step = max(1, BATCH_VALUES // len(centers))
+    batch = max(1, BATCH_VALUES // len(centers))
     found = []
-    for start in range(0, len(rows), step):
+    for start in range(0, len(rows), batch):
         await progress("predicting", start, len(rows))
-        values = reproducible_distances(rows[start : start + step], centers)
-        winning, _ = await sums.winners("predict", values[None])
+        values = reproducible_distances(rows[start : start + batch], centers)
+        winning, _ = await sums.winners(Step.PREDICTION, values[None])
         found.append(winning[0])
     await sums.finish()
     labels = np.array(model.clusters, dtype=np.int64)[np.concatenate(found)]
-    await party.compare_results(sums.transcript, labels, "prediction")
-    return PredictResult(labels, sums.number, sums.values_sent["predict"], rows)
+    await party.confirm_result(sums.transcript, labels, "prediction")
+    return PredictResult(labels, sums.number, sums.values_sent[Step.PREDICTION], rows)

@@ -13,7 +13,7 @@ from typing import Any
 from kcagc.disclosure import Entry, Ledger
 from kcagc.errors import AbortedError, EquivocationError, KcagcError, PeerError, SessionError
 from kcagc.protocol.effects import Role
-from kcagc.protocol.messages import Abort, decode, expect, is_early, is_early_stage, tag_of
+from kcagc.protocol.messages import Abort, decode, expect, is_early, tag_of
 from kcagc.runtime.driver import Driver, Watcher
 from kcagc.runtime.journal import MADE_AGAIN, Journal
 from kcagc.runtime.peer_queue import Letter, PeerQueue
@@ -49,6 +49,7 @@ class DurableRole:
         self.letters, self._is_aggregator, self._journal, self._watcher = letters, aggregator, journal, watcher
         self.on_release: Callable[[], None] = lambda: None  # called when messages can leave in the middle of a step
         self._live = self._complete = self._broken = False
+        self._sent_later = False  # whether this role has sent anything that follows local clusters
         self._later: set[str] = set()  # who has sent anything that follows local clusters
         self._numbers = dict.fromkeys(letters, 0)
         self._forgotten = dict.fromkeys(letters, 0)
@@ -87,7 +88,8 @@ class DurableRole:
 
     def early(self, besides: str = "") -> bool:
         """Say whether all, besides one, have said nothing yet that beginning anew would not say again alike."""
-        return self._later <= {besides} and nothing_more_has_left(self.ledger)
+        # Proposed starts are far apart in a party's features, and another session would propose others.
+        return self._later <= {besides} and not self._sent_later and not self.ledger.of("inside/confirmation.starts")
 
     def resume(self) -> None:
         """Begin, or replay the journal: the same messages in give the same messages out, or nothing is sent."""
@@ -233,6 +235,7 @@ class DurableRole:
             self._numbers[peer] += 1
             # A masked vector may be many megabytes, in every round.
             whole = self._is_aggregator or tag_of(payload, peer) != "masked"
+            self._sent_later = self._sent_later or not is_early(payload, peer)
             self._journal.keep_outgoing(peer, self._numbers[peer], payload, whole=whole)
             staged.append((peer, self._numbers[peer], payload))
         return staged
@@ -268,10 +271,3 @@ class DurableRole:
     def _watch(self, name: str, progress: Any) -> None:
         if self._live and self._watcher is not None:
             self._watcher(name, progress)
-
-
-def nothing_more_has_left(ledger: Ledger) -> bool:
-    """Say whether nothing has left that follows hellos, comparisons and local clusters."""
-    if ledger.of("inside/confirmation.starts"):  # which lie far apart in somebody's features
-        return False
-    return all(is_early_stage(entry.stage) for entry in ledger.of("message/"))

@@ -17,7 +17,7 @@ from kcagc.errors import AgreementError, PeerError, RejectedError, SessionError
 from kcagc.net.frames import LINK, AnyFrame, Challenge, Open, Welcome, encode_frame
 from kcagc.net.grpc_server import ServerWire
 from kcagc.net.stream import Reason, Rejected, Wire
-from kcagc.protocol.agreement import Agreement, compare, read_inputs
+from kcagc.protocol.agreement import Agreement, compare_agreements, read_inputs
 from kcagc.runtime.peer_queue import PeerQueue
 from kcagc.secagg.keys import Identity, opening_statement, random_token, verify, welcome_statement
 from kcagc.text import printable
@@ -79,7 +79,7 @@ async def identify(wire: ServerWire, card: Card) -> Caller:
         told = f"{frame.name} speaks of another certificate than the one shown: something in between opens connections"
         raise Rejected(Reason.IDENTITY, told)
     try:
-        compare(card.name, card.agreement, frame.name, read_inputs(frame.inputs, frame.name))
+        compare_agreements(card.name, card.agreement, frame.name, read_inputs(frame.inputs, frame.name))
     except AgreementError as error:
         raise Rejected(Reason.AGREEMENT, str(error)) from error
     return Caller(frame.name, frame, signed)
