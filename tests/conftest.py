@@ -29,10 +29,10 @@ SLOW = (
     "network",
     "examples",
     "cli/test_demo.py",
-    "cli/test_commands.py",
+    "cli/test_main.py",
     "cli/test_simulate.py",
     "cli/test_watching.py",
-    "deploy/test_sixteen_processes.py",
+    "deploy/test_trial.py",
     "deploy/test_prediction.py",
     "deploy/test_real_tables.py",
     "deploy/test_deploy_page.py",
@@ -45,7 +45,7 @@ SLOW = (
     "package/test_distribution.py",
 )
 # Tests that wait for other processes. In a parallel run they share one worker, so that each has a core of its own.
-PROCESSES = ("kill", "network", "experiments/network", "deploy/test_sixteen_processes.py", "cli/test_watching.py")
+PROCESSES = ("kill", "network", "experiments/network", "deploy/test_trial.py", "cli/test_watching.py")
 
 _HEALTH = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("kcagc", deadline=None, max_examples=60, suppress_health_check=_HEALTH)

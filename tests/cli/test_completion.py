@@ -1,4 +1,4 @@
-"""Shell completion: the scripts that are printed, and what a shell gets when it asks."""
+"""Shell completion: the printed scripts, and the answers to a shell."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ def kcagc(*words, **settings):
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_script_is_one_that_the_shell_can_read(shell):
+def test_the_shell_accepts_the_script(shell):
     script = kcagc("completion", shell)
     assert f"_KCAGC_COMPLETE={shell}_complete" in script
     if shutil.which(shell):
@@ -41,14 +41,14 @@ def asked(line):
     ).stdout.split()
 
 
-def test_a_shell_is_told_commands_options_and_choices():
+def test_a_shell_completes_commands_options_and_choices():
     assert asked("kcagc pa") == ["plain,party"]
     assert "plain,--new-session" in asked("kcagc party --n")
     assert asked("kcagc completion z") == ["plain,zsh"]
     assert asked("kcagc party --config ") == ["file,"]
 
 
-def test_an_unknown_shell_is_refused_with_the_known_ones():
+def test_the_error_about_an_unknown_shell_lists_the_known_shells():
     done = subprocess.run(
         [sys.executable, "-m", "kcagc", "completion", "cmd"], capture_output=True, text=True, check=False
     )

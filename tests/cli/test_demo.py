@@ -1,4 +1,4 @@
-"""`kcagc demo`: four processes that find what none finds alone, and none of which outlives the command."""
+"""`kcagc demo`: four processes find what no party finds alone, and none of them outlives the command."""
 
 import io
 import json
@@ -38,28 +38,28 @@ def start(*arguments, **environment):
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
-    """What the demo tells a script, and its folder; the terminal, if there were one, would be narrow and know ASCII."""
+def json_result(tmp_path_factory):
+    """The JSON output of the demo and its folder, with a narrow ASCII terminal."""
     folder = tmp_path_factory.mktemp("demo") / "roles"
     plain = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C", "COLUMNS": "60"}
     process = start("--json", "--folder", str(folder), **plain)
-    printed, said = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, said) == (0, "")
+    printed, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, errors) == (0, "")
     return json.loads(printed), folder
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory):
-    """What the demo shows a person, and where it says that the folders are."""
+def text_result(tmp_path_factory):
+    """The text output of the demo, its log, and its temporary folder."""
     temporary = tmp_path_factory.mktemp("temporary")
     process = start(TMPDIR=str(temporary))
-    printed, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, said
-    return printed, said, temporary
+    printed, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, errors
+    return printed, errors, temporary
 
 
-def test_together_is_better_than_alone(told):
-    rows = told[0]["clusterings"]
+def test_together_is_better_than_alone(json_result):
+    rows = json_result[0]["clusterings"]
     assert [row["who"] for row in rows] == ["bank", "telecom", "shop", "together", "all pooled"]
     assert rows[3]["accuracy"] > 0.85
     assert rows[4]["accuracy"] > 0.9
@@ -67,19 +67,19 @@ def test_together_is_better_than_alone(told):
     assert {sum(row["cluster_sizes"]) for row in rows} == {600}
 
 
-def test_the_processes_find_what_the_estimator_finds(told):
+def test_the_processes_find_what_the_estimator_finds(json_result):
     data = load("demo")
     model = KCAGC(n_clusters=5, psi=2, random_state=0).fit(data.parties(), adjacency=data.adjacency)
-    assert told[0]["clusterings"][3]["cluster_sizes"] == np.bincount(model.labels_).tolist()
+    assert json_result[0]["clusterings"][3]["cluster_sizes"] == np.bincount(model.labels_).tolist()
     for party in ROLES[:-1]:
-        lines = (told[1] / party / "result" / "labels.csv").read_text().splitlines()
+        lines = (json_result[1] / party / "result" / "labels.csv").read_text().splitlines()
         assert lines[0] == "id,cluster,confidence"
         assert [int(line.split(",")[1]) for line in lines[1:]] == model.labels_.tolist()
         assert all(0 <= float(line.split(",")[2]) <= 1 for line in lines[1:])
 
 
-def test_the_demo_for_scripts_says_who_learned_what_and_where_everything_is(told):
-    result, folder = told
+def test_the_json_output_has_disclosures_and_paths(json_result):
+    result, folder = json_result
     assert result["folder"] == str(folder)
     assert {path.name for path in folder.iterdir()} == set(ROLES)
     assert list(result["disclosed"]["bytes_sent"]) == ROLES
@@ -91,31 +91,31 @@ def test_the_demo_for_scripts_says_who_learned_what_and_where_everything_is(told
     assert ("coordinator", LINES["opened/distances.shuffled"].learns) in learned
 
 
-def test_the_demo_shows_a_person_the_same(told, shown):
-    printed, said, temporary = shown
-    (folder,) = temporary.iterdir()  # a new one where none is named
+def test_the_text_output_has_the_same_results(json_result, text_result):
+    printed, errors, temporary = text_result
+    (folder,) = temporary.iterdir()  # a new folder without --folder
     assert str(folder) in printed
     assert "600 people, 1,800 links between them, 5 hidden groups" in printed
-    for row in told[0]["clusterings"]:
+    for row in json_result[0]["clusterings"]:
         assert f"{100 * row['accuracy']:.1f} %" in printed
         assert " ".join(map(str, sorted(row["cluster_sizes"], reverse=True))) in printed
     for who in ("bank alone", "telecom alone", "shop alone", "together", "all pooled", "Disclosures"):
         assert who in printed
     for name in ROLES:
-        assert f" {name}: " in said  # as lines, where nobody watches
-    assert "Traceback" not in said
+        assert f" {name}: " in errors  # as lines, without a terminal
+    assert "Traceback" not in errors
 
 
-def test_the_demo_fits_a_screen(shown):
-    lines = shown[0].splitlines()
+def test_the_demo_fits_a_screen(text_result):
+    lines = text_result[0].splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 100
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100])
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
-def test_a_narrow_or_plain_terminal_loses_no_names_and_no_figures(told, monkeypatch, columns, encoding):
-    result, _ = told
+def test_a_narrow_or_plain_terminal_loses_no_names_and_no_figures(json_result, monkeypatch, columns, encoding):
+    result, _ = json_result
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     monkeypatch.setattr(sys, "stdout", stream)
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -130,16 +130,16 @@ def test_a_narrow_or_plain_terminal_loses_no_names_and_no_figures(told, monkeypa
         assert ("####" if encoding == "ascii" else "████") in printed
 
 
-def test_a_folder_that_has_been_used_is_refused_before_anything_starts(told):
-    before = sorted(told[1].rglob("*"))
-    done = CliRunner().invoke(cli, ["demo", "--folder", str(told[1])])
+def test_an_existing_folder_is_refused_before_any_process_starts(json_result):
+    before = sorted(json_result[1].rglob("*"))
+    done = CliRunner().invoke(cli, ["demo", "--folder", str(json_result[1])])
     assert isinstance(done.exception, ParameterError)
-    assert str(done.exception) == f"{told[1] / 'bank'}: exists already; nothing was written"
+    assert str(done.exception) == f"{json_result[1] / 'bank'}: exists already; nothing was written"
     assert done.stdout == ""
-    assert sorted(told[1].rglob("*")) == before
+    assert sorted(json_result[1].rglob("*")) == before
 
 
-# How it ends when it does not end well.
+# Failures.
 
 
 def children(pid):
@@ -175,28 +175,28 @@ def running(tmp_path):
 
 @needs_proc
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_ends_all_processes_and_says_so(running, number):
+def test_an_interrupt_ends_all_processes_and_prints_one_line(running, number):
     process, pids = running
     process.send_signal(number)
-    _, said = process.communicate(timeout=PATIENCE)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
-    assert said.endswith("kcagc: interrupted\n")
-    assert "Traceback" not in said
+    assert errors.endswith("kcagc: interrupted\n")
+    assert "Traceback" not in errors
     assert not [pid for pid in pids if alive(pid)]
 
 
 @needs_proc
-def test_a_process_that_dies_ends_the_demo_with_its_name_and_all_others_with_it(running):
+def test_a_killed_process_is_named_and_all_others_are_stopped(running):
     process, pids = running
     os.kill(pids[1], signal.SIGKILL)
-    printed, said = process.communicate(timeout=PATIENCE)
+    printed, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
-    assert "kcagc: telecom ended with exit code -9" in said
+    assert "kcagc: telecom ended with exit code -9" in errors
     assert "together" not in printed
     assert not [pid for pid in pids if alive(pid)]
 
 
-def test_a_process_that_ends_badly_is_quoted(tmp_path):
+def test_the_error_repeats_the_last_log_lines_of_a_failed_process(tmp_path):
     processes = Processes()
     processes.start("telecom", ["party", "--config", str(tmp_path / "nowhere.toml")])
     try:

@@ -86,14 +86,14 @@ def test_the_constants_of_the_theorem_can_be_set():
     assert small["violate_a"] == small["violate_b"] == large["violate_b"] <= large["violate_a"]
 
 
-def test_a_party_sees_its_own_clusters_before_any_run(alice):
+def test_before_any_run_a_party_is_compared_with_its_own_clusters(alice):
     found = said("--config", alice)
     assert (found["name"], found["compared_with"], found["target"]) == ("alice", "own clusters", None)
     assert len(found["own"]["sizes"]) == 6
     assert "alice, own" in run("--config", alice).stdout
 
 
-def test_a_party_sees_the_clusters_that_a_run_left(alice):
+def test_after_a_run_a_party_is_compared_with_the_labels_of_the_run(alice):
     shuffled = np.random.default_rng(0).permutation(24)
     path = left(alice, names_of(), CLASSES)
     found = said("--config", alice)
@@ -106,7 +106,7 @@ def test_a_party_sees_the_clusters_that_a_run_left(alice):
     assert said("--config", alice) == found
 
 
-def test_labels_may_lie_elsewhere_and_in_parquet(alice, tmp_path):
+def test_labels_may_be_in_another_folder_and_in_parquet(alice, tmp_path):
     pytest.importorskip("pyarrow")
     left(alice, names_of(), np.zeros(24, dtype=int))
     write_labels(tmp_path / "mine.parquet", NodeIds.of(names_of(), where="ids"), CLASSES)
@@ -140,7 +140,7 @@ def test_the_environment_names_a_configuration_unless_a_dataset_is_asked_for(ali
         (["demo", "--parties", "1"], "--parties"),
     ],
 )
-def test_what_does_not_go_together_is_a_wrong_use(arguments, words):
+def test_options_that_exclude_each_other_are_usage_errors(arguments, words):
     done = run(*arguments)
     assert done.exit_code == 2
     assert words in done.output
@@ -152,7 +152,7 @@ def refused(*arguments):
     return caught.value
 
 
-def test_a_dataset_or_a_file_that_is_not_there_is_named(alice, tmp_path):
+def test_a_missing_dataset_or_file_is_named(alice, tmp_path):
     assert "'coral'" in str(refused("coral"))
     error = refused("--config", alice, "--labels", tmp_path / "gone.csv")
     assert isinstance(error, DataError)

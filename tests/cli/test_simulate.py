@@ -28,7 +28,7 @@ def simulated(*arguments):
     return json.loads(done.stdout)
 
 
-def test_a_simulation_says_what_was_found_and_who_learned_what():
+def test_a_simulation_prints_results_and_disclosures():
     done = kcagc("simulate")
     assert done.returncode == 0
     assert done.stderr == ""
@@ -53,7 +53,7 @@ def test_any_number_of_parties(parties, method):
     assert (result["parties"], result["method"]) == (parties, method)
 
 
-def test_nodes_held_back_are_predicted():
+def test_nodes_of_the_holdout_are_predicted():
     result = simulated("--method", "basic", "--holdout", "0.1", "--n-init", "3")
     assert result["predicted"]["nodes"] == 60
     assert result["predicted"]["secure_sums"] == 60 * 5
@@ -75,7 +75,7 @@ def test_the_papers_configuration_and_its_ledger(tmp_path):
     assert any(line["kind"] == "opened/distances.two-party" and line["weaker"] for line in lines)
 
 
-def test_what_is_not_accepted_is_refused_with_its_name_and_exit_code():
+def test_a_risk_that_is_not_accepted_is_named_with_exit_code_4():
     done = kcagc("simulate", "--aggregator", "party")
     assert done.returncode == 4
     assert '"labelled-sums"' in done.stderr

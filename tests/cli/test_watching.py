@@ -1,4 +1,4 @@
-"""`--watch`: in a terminal a board that moves, elsewhere plain lines; and what a process tells of itself."""
+"""`--watch`: a moving table on a terminal, plain lines elsewhere."""
 
 import fcntl
 import os
@@ -111,7 +111,7 @@ def seen(tmp_path_factory):
     return shown, logs
 
 
-def test_a_terminal_shows_stages_rounds_who_is_missing_bytes_and_time_left(seen):
+def test_a_terminal_shows_phases_rounds_disconnected_participants_bytes_and_time_left(seen):
     shown = seen[0]
     for words in ("waiting for", "bob (not connected)", "bytes", "sent,", "received", "time left", "unknown"):
         assert words in shown, words
@@ -121,7 +121,7 @@ def test_a_terminal_shows_stages_rounds_who_is_missing_bytes_and_time_left(seen)
     assert "nodes in 3 clusters" in shown
 
 
-def test_without_a_terminal_there_are_plain_lines(seen):
+def test_a_log_file_gets_plain_lines(seen):
     log = seen[1]["coordinator"]
     assert "\x1b" not in log
     assert all(" coordinator: " in line for line in log.splitlines())
@@ -129,5 +129,5 @@ def test_without_a_terminal_there_are_plain_lines(seen):
     assert "waiting for bob (not connected)" in log
 
 
-def test_without_watch_nobody_is_told_more_than_before(seen):
+def test_without_watch_the_log_has_no_status_lines(seen):
     assert "time left" not in seen[1]["bob"]

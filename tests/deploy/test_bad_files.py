@@ -1,4 +1,4 @@
-"""`kcagc party` with files that cannot be used: it ends before anybody is spoken to, and says who, which and where."""
+"""`kcagc party` with bad files: it ends before it connects, and names the party, the file and the place."""
 
 import re
 import shutil
@@ -72,7 +72,7 @@ FEATURES, EDGES = "features.csv", "edges.csv"
         (EDGES, r"\Asource,target", "from,to", r"there is no column 'source'; there are 'from', 'to'"),
     ],
 )
-def test_a_bad_table_ends_the_party_before_it_speaks_to_anybody(alice, file, pattern, replacement, words):
+def test_a_bad_table_ends_the_party_before_it_connects(alice, file, pattern, replacement, words):
     change(alice, file, pattern, replacement)
     said = refusal(alice)
     if not words.startswith("edges"):
@@ -114,7 +114,7 @@ def test_a_parquet_file_that_was_cut_off_is_named(alice, keep):
     assert refusal(alice).startswith(f"alice: {whole}: ")
 
 
-def test_the_journal_of_a_party_that_never_spoke_is_private_and_the_same_command_begins_afresh(alice):
+def test_after_an_error_in_the_data_the_journal_is_private_and_the_same_command_starts_again(alice):
     good = (alice.parent / "data" / FEATURES).read_text()
     change(alice, FEATURES, r"^n003,", "n002,")
     refusal(alice)

@@ -1,4 +1,4 @@
-"""`kcagc check`: each thing that can be wrong has its line and its exit code, and none hides another."""
+"""`kcagc check`: each check has its line and its exit code, and no failure hides another."""
 
 import json
 import re
@@ -76,7 +76,7 @@ WRONG = [
 ]
 
 
-def test_all_is_well_with_what_init_wrote(folders):
+def test_new_folders_with_data_pass_all_checks(folders):
     found = check(folders["alice"], "--offline")
     assert list(found) == ["identity", "certificate", "policy", "journal", "data"]
     assert all(row["ok"] and not row["warnings"] for row in found.values())
@@ -90,7 +90,7 @@ def test_all_is_well_with_what_init_wrote(folders):
 
 
 @pytest.mark.parametrize(("what", "code", "words"), WRONG)
-def test_each_thing_that_is_wrong_has_its_line_and_exit_code_and_hides_no_other(folders, what, code, words):
+def test_each_failed_check_has_its_exit_code_and_does_not_hide_others(folders, what, code, words):
     spoil(folders["alice"], what)
     found = check(folders["alice"], "--offline")
     assert [name for name, row in found.items() if not row["ok"]] == [what]
@@ -104,7 +104,7 @@ def test_more_clusters_than_nodes_are_found_before_a_run(folders):
     assert (found["exit_code"], found["message"]) == (3, "alice: n_clusters: 25 clusters of 24 nodes")
 
 
-def test_everything_that_is_wrong_is_found_at_once(folders):
+def test_all_failures_are_reported_together(folders):
     for what, _, _ in WRONG:
         spoil(folders["alice"], what)
     edit(folders["alice"], "^address = .*", 'address = "localhost:1"')
@@ -115,7 +115,7 @@ def test_everything_that_is_wrong_is_found_at_once(folders):
 
 
 @pytest.mark.parametrize("name", ["identity.pem", "tls-key.pem"])
-def test_a_key_that_others_can_read_is_worth_a_note(folders, name):
+def test_a_key_that_other_users_can_read_is_a_warning(folders, name):
     key = folders["alice"].parent / "private" / name
     key.chmod(0o644)
     found = check(folders["alice"], "--offline")
@@ -125,14 +125,14 @@ def test_a_key_that_others_can_read_is_worth_a_note(folders, name):
 
 
 @pytest.mark.parametrize(("days", "noted"), [(13, True), (20, False)])
-def test_a_certificate_is_noted_two_weeks_before_it_runs_out(folders, days, noted):
+def test_a_certificate_is_a_warning_two_weeks_before_it_expires(folders, days, noted):
     renew(folders["alice"].parent, days=days)
     found = check(folders["alice"], "--offline")["certificate"]
     assert found["ok"]
     assert any("days left" in warning for warning in found["warnings"]) == noted
 
 
-def test_a_certificate_that_ran_out_is_wrong(folders):
+def test_an_expired_certificate_is_an_error(folders):
     renew(folders["alice"].parent, days=1, start=datetime.now(UTC) - timedelta(days=3))
     found = check(folders["alice"], "--offline")["certificate"]
     assert found["exit_code"] == 2
@@ -147,7 +147,7 @@ def renew(folder, authority=None, **dates):
     (folder / "ca.pem").write_bytes(authority.certificate_pem)
 
 
-def test_nodes_without_edges_are_worth_a_note(folders):
+def test_nodes_without_edges_are_a_warning(folders):
     edges = folders["alice"].parent / "data" / "edges.csv"
     kept = [line for line in edges.read_text().splitlines() if "n007" not in line]
     edges.write_text("\n".join(kept) + "\n")
@@ -173,7 +173,7 @@ def test_the_journal_says_how_the_last_run_ended(folders, status, words):
     assert check(folders["alice"], "--offline")["journal"]["message"].startswith(words)
 
 
-def test_a_journal_in_use_is_said_and_looking_does_not_disturb_it(folders):
+def test_a_journal_in_use_is_an_error_and_the_check_does_not_change_it(folders):
     journal = Journal(folders["alice"].parent / "state" / "fit.sqlite")
     journal.set_fact("mine", b"still here")
     journal.commit()
@@ -184,7 +184,7 @@ def test_a_journal_in_use_is_said_and_looking_does_not_disturb_it(folders):
     journal.close()
 
 
-def test_looking_leaves_nothing_behind(folders):
+def test_a_check_writes_no_file(folders):
     before = sorted(folders["alice"].parent.rglob("*"))
     check(folders["alice"], "--offline")
     assert sorted(folders["alice"].parent.rglob("*")) == before
@@ -260,7 +260,7 @@ def http2_kinds(received):
     return kinds
 
 
-def test_nobody_is_missing_and_an_aggregator_with_another_name_refused(folders):
+def test_no_aggregator_is_a_timeout_and_another_tls_name_a_rejection(folders):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         free = taken.getsockname()[1]
     edit(folders["alice"], "^address = .*", f'address = "localhost:{free}"')
@@ -275,14 +275,14 @@ def test_nobody_is_missing_and_an_aggregator_with_another_name_refused(folders):
     assert "somebody.else" in found["message"]
 
 
-def test_an_aggregator_of_another_authority_is_refused(folders):
+def test_an_aggregator_of_another_authority_is_rejected(folders):
     renew(folders["coordinator"].parent)
     with RoleServer(folders["coordinator"].parent) as listener:
         edit(folders["alice"], "^address = .*", f'address = "localhost:{listener.port}"')
         assert check(folders["alice"])["network"]["exit_code"] == 11
 
 
-def test_a_port_that_is_taken_is_said_to_the_aggregator_and_a_free_one_is_left_free(folders):
+def test_a_port_in_use_is_an_error_and_a_free_port_stays_free(folders):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         edit(folders["coordinator"], "^listen = .*", f'listen = "127.0.0.1:{port}"')

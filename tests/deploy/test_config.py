@@ -1,4 +1,4 @@
-"""A configuration: whatever is wrong in it is said with the file and the setting, in words of people who write one."""
+"""The configuration file: every error names the file, the setting and the valid values."""
 
 import shutil
 
@@ -132,7 +132,7 @@ def refusal(path, look=None):
         (r"^psi = 1", "psi = 1\npsi = 1", "not a TOML file", "line"),
     ],
 )
-def test_a_wrong_setting_is_named_with_what_would_do(folders, pattern, replacement, place, words):
+def test_a_wrong_setting_is_named_with_the_valid_values(folders, pattern, replacement, place, words):
     edit(folders["alice"], pattern, replacement)
     said = refusal(folders["alice"])
     assert said.startswith(f"{place}: " if place else "")
@@ -151,7 +151,7 @@ def test_the_settings_of_a_coordinator_are_checked_as_well(folders):
     assert Config.load(folders["coordinator"]).listens
 
 
-def test_more_parties_than_sums_can_hide_are_refused(folders):
+def test_more_than_16_parties_are_refused(folders):
     more = "".join(
         f'[[participants]]\nname = "p{number}"\nrole = "party"\nidentity = "{Identity.generate().public.hex()}"\n'
         f'tls_name = "p{number}.internal"\n'
@@ -168,19 +168,19 @@ def test_more_parties_than_sums_can_hide_are_refused(folders):
 @pytest.mark.parametrize(
     ("old", "new"), [("[[roles]]\nname = 'a'\n", "[[participants]]"), ("[waiting]\nmissing = 5\n", "[limits]")]
 )
-def test_a_section_of_earlier_versions_is_refused_with_its_new_name(folders, old, new):
+def test_a_section_of_an_earlier_version_is_refused_with_its_new_name(folders, old, new):
     folders["alice"].write_text(old + folders["alice"].read_text())
     assert new in refusal(folders["alice"])
 
 
-def test_what_is_no_text_or_no_file_is_said(folders, tmp_path):
+def test_a_file_that_cannot_be_read_is_named(folders, tmp_path):
     folders["alice"].write_bytes('name = "Zürich"'.encode("latin-1"))
     assert "not a TOML file" in refusal(folders["alice"])
     assert refusal(tmp_path / "nowhere.toml") == "No such file or directory"
     assert refusal(tmp_path) == "Is a directory"
 
 
-def test_a_key_or_certificate_of_somebody_else_is_refused(folders):
+def test_a_key_or_certificate_of_another_role_is_refused(folders):
     alice, bob = folders["alice"], folders["bob"].parent
     shutil.copy(bob / "private" / "identity.pem", alice.parent / "private")
     said = refusal(alice, Config.identity)
@@ -214,7 +214,7 @@ def test_all_roles_read_the_same_agreement_from_different_files(folders):
 
 
 @pytest.mark.parametrize("n_parties", [2, 3, 4, 16])
-def test_what_is_left_out_is_what_the_estimator_takes(tmp_path, n_parties):
+def test_defaults_are_those_of_the_declaration(tmp_path, n_parties):
     configs = made(tmp_path, [f"p{number}" for number in range(n_parties)], data=False)
     found = Config.load(configs["p0"]).parameters()
     assert found == RunSettings(n_clusters=3, psi=1).resolve(n_parties)
@@ -261,7 +261,7 @@ def command(monkeypatch):
 
 
 @pytest.mark.parametrize(("option", "variable", "place", "first", "second", "is_path"), OPTIONS)
-def test_an_option_goes_before_the_environment_which_goes_before_the_file(
+def test_an_option_overrides_the_environment_which_overrides_the_file(
     command, folders, tmp_path, monkeypatch, option, variable, place, first, second, is_path
 ):
     monkeypatch.chdir(tmp_path)
@@ -280,7 +280,7 @@ def test_an_option_goes_before_the_environment_which_goes_before_the_file(
     assert value(command("party", "--config", config, option, first)) == meant(first)
 
 
-def test_paths_of_the_file_are_relative_to_it_and_those_of_options_to_where_one_is(
+def test_paths_are_relative_to_the_file_and_in_options_to_the_working_directory(
     command, folders, tmp_path, monkeypatch
 ):
     here = tmp_path / "here"
@@ -318,7 +318,7 @@ def test_the_tables_of_a_prediction_are_those_of_predict(command, folders, tmp_p
     assert loaded.document.data.features == "data/features.csv"
 
 
-def test_every_option_of_the_commands_is_looked_at_here():
+def test_every_option_of_the_roles_is_tested_here():
     """So that an option which is added later comes to be tested, or is found here."""
     fine = {"--config", "--new-session", "--json", "--model", "--report", "--watch", "--log-format"}
     for command in (roles.party, roles.coordinator, roles.predict):

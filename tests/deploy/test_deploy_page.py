@@ -1,4 +1,4 @@
-"""The page for organisations, followed literally: its commands, in its order, with a shell."""
+"""The deployment page: its commands run in their order in a shell."""
 
 import csv
 import os

@@ -1,4 +1,4 @@
-"""The folders that `kcagc init` writes: nothing private in a wrong place, and nothing in a comment that is not so."""
+"""The folders of `kcagc init`: private files in the right place, and comments that are true."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def check(config):
 
 
 @pytest.mark.parametrize("aggregator", [None, "bob"])
-def test_nothing_private_lies_in_a_folder_of_somebody_else(tmp_path, aggregator):
+def test_no_folder_holds_a_private_file_of_another_role(tmp_path, aggregator):
     configs = made(tmp_path, aggregator=aggregator)
     contents = files_of(tmp_path)
     private = {path: content for path, content in contents.items() if path.parent.name == "private"}
@@ -48,7 +48,7 @@ def test_nothing_private_lies_in_a_folder_of_somebody_else(tmp_path, aggregator)
         assert [other for other, text in contents.items() if secret in text.replace(b"\n", b"")] == [path]
 
 
-def test_private_files_are_for_their_owner_only_whatever_the_umask_lets_through(tmp_path):
+def test_private_files_are_readable_for_their_owner_only_with_any_umask(tmp_path):
     before = os.umask(0)
     try:
         made(tmp_path)
@@ -61,7 +61,7 @@ def test_private_files_are_for_their_owner_only_whatever_the_umask_lets_through(
 
 @pytest.mark.parametrize("n_parties", [2, 16])
 @pytest.mark.parametrize("aggregator", [[], ["--aggregator", "p0"]])
-def test_every_configuration_passes_the_check_once_there_are_data(tmp_path, n_parties, aggregator):
+def test_every_configuration_with_data_passes_the_check(tmp_path, n_parties, aggregator):
     names = [f"p{number}" for number in range(n_parties)]
     done = init(tmp_path / "trial", "--parties", ",".join(names), "--example-data", *aggregator)
     assert done.exit_code == 0
@@ -78,7 +78,7 @@ def test_every_configuration_passes_the_check_once_there_are_data(tmp_path, n_pa
         assert Config.load(path).agreement() == Config.load(configs[0]).agreement()
 
 
-def test_init_says_the_command_of_every_role(tmp_path):
+def test_init_prints_the_command_of_every_role(tmp_path):
     done = init(
         tmp_path / "trial",
         "--parties",
@@ -99,7 +99,7 @@ def test_init_says_the_command_of_every_role(tmp_path):
     assert "The certificates are for trials" in done.output
 
 
-def test_a_party_that_sums_is_the_last_of_the_roles(tmp_path):
+def test_a_party_that_aggregates_is_the_last_participant(tmp_path):
     assert init(tmp_path / "trial", "--parties", "ann,bob,cid", "--aggregator", "bob").exit_code == 0
     loaded = Config.load(tmp_path / "trial" / "bob" / "kcagc.toml")
     assert [one.name for one in loaded.document.participants] == ["ann", "cid", "bob"]
@@ -139,7 +139,7 @@ def test_every_default_in_a_comment_is_the_default(tmp_path, n_parties):
 
 
 @pytest.mark.parametrize("section", ["session", "output", "limits", "data", "me"])
-def test_every_setting_that_a_line_has_without_comment_is_the_default_or_has_none(tmp_path, section):
+def test_settings_in_the_file_are_the_defaults_except_those_given_to_init(tmp_path, section):
     """Where the template sets what has a default, it sets that, but for what `kcagc init` was asked."""
     path = made(tmp_path, data=False)["alice"]
     found = getattr(Config.load(path).document, section)
@@ -155,7 +155,7 @@ def test_every_setting_that_a_line_has_without_comment_is_the_default_or_has_non
     ("data", structs.DataSection), ("policy", structs.PolicySection), ("output", structs.OutputSection),
     ("limits", structs.LimitsSection),
 ])  # fmt: skip
-def test_every_setting_that_exists_is_in_the_file_that_init_writes(tmp_path, section, struct):
+def test_init_writes_a_line_for_every_setting(tmp_path, section, struct):
     text = made(tmp_path, data=False)["alice"].read_text()
     start = re.search(rf"^\[+{section}\]+$", text, flags=re.MULTILINE).end()
     inside = re.split(r"^(?:# )?\[+\w+\]+$", text[start:], maxsplit=1, flags=re.MULTILINE)[0]
@@ -163,7 +163,7 @@ def test_every_setting_that_exists_is_in_the_file_that_init_writes(tmp_path, sec
         assert re.search(rf"^(# )?{field.name}(\.\w+)? = ", inside, flags=re.MULTILINE), field.name
 
 
-def test_every_setting_of_the_network_is_in_the_file_of_those_whom_it_concerns(tmp_path):
+def test_listen_and_address_are_in_the_files_of_the_right_roles(tmp_path):
     configs = made(tmp_path, data=False)
     found = {name: set(tomllib.loads(configs[name].read_text())["network"]) for name in ("alice", "coordinator")}
     known = {field.name for field in msgspec.structs.fields(structs.NetworkSection)}
@@ -171,7 +171,7 @@ def test_every_setting_of_the_network_is_in_the_file_of_those_whom_it_concerns(t
     assert found["alice"] ^ found["coordinator"] == {"address", "listen"}
 
 
-def test_a_coordinator_has_nothing_of_data_in_its_file(tmp_path):
+def test_the_file_of_a_coordinator_has_no_section_about_data(tmp_path):
     configs = made(tmp_path, data=False)
     content = tomllib.loads(configs["coordinator"].read_text())
     assert content.keys() == {"me", "session", "participants", "network", "output", "limits"}
@@ -179,14 +179,14 @@ def test_a_coordinator_has_nothing_of_data_in_its_file(tmp_path):
     assert not (configs["coordinator"].parent / "data").exists()
 
 
-def test_the_lines_for_a_prediction_hold_when_they_are_uncommented(tmp_path):
+def test_the_commented_section_for_predictions_is_valid(tmp_path):
     path = made(tmp_path, data=False)["alice"]
     edit(path, r"^# (\[predict\]|features = |graph = \"data|id_column = )", r"\1")
     found = Config.load(path).document.predict
     assert (found.features, found.id_column) == ("data/more-features.csv", "id")
 
 
-def test_the_rules_for_columns_hold_when_they_are_uncommented(tmp_path):
+def test_the_commented_rules_for_columns_are_valid(tmp_path):
     path = made(tmp_path, data=False)["alice"]
     edit(path, r"^# (columns\.|default = |node_list = )", r"\1")
     found = Config.load(path).document.data
@@ -196,7 +196,7 @@ def test_the_rules_for_columns_hold_when_they_are_uncommented(tmp_path):
 
 
 @pytest.mark.parametrize("n_parties", [2, 3])
-def test_a_party_that_sums_is_accepted_by_the_line_that_the_comment_gives(tmp_path, n_parties):
+def test_the_comment_lists_the_risks_of_a_party_that_aggregates(tmp_path, n_parties):
     configs = made(tmp_path, ["ann", "bob", "cid"][:n_parties], aggregator="bob")
     path = configs["ann"]
     done = check(path)
@@ -219,7 +219,7 @@ def test_a_party_that_sums_is_accepted_by_the_line_that_the_comment_gives(tmp_pa
 
 
 @pytest.mark.parametrize("there", ["ann", "bob", "coordinator"])
-def test_a_folder_that_is_there_is_not_touched(tmp_path, there):
+def test_an_existing_folder_is_not_changed(tmp_path, there):
     (tmp_path / there).mkdir()
     (tmp_path / there / "mine.txt").write_text("mine")
     before = {path: path.stat().st_mtime_ns for path in [tmp_path, *tmp_path.rglob("*")]}
@@ -230,7 +230,7 @@ def test_a_folder_that_is_there_is_not_touched(tmp_path, there):
 
 
 @pytest.mark.parametrize("name", ["Ann", "a b", "a/b", "..", "ä", "a" * 33, "-a", "a-", "a.b", "a\nx", "[red]"])
-def test_names_that_could_be_no_folder_or_no_host_are_refused(tmp_path, name):
+def test_names_that_are_not_valid_host_names_are_refused(tmp_path, name):
     done = init(tmp_path / "trial", "--parties", f"{name},bob")
     assert isinstance(done.exception, ParameterError)
     assert "use 1 to 32 lower-case letters, digits and hyphens" in str(done.exception)
@@ -253,19 +253,19 @@ def test_names_that_could_be_no_folder_or_no_host_are_refused(tmp_path, name):
         ([], "--parties"),
     ],
 )
-def test_who_cannot_take_part_is_said_and_nothing_is_written(tmp_path, options, words):
+def test_wrong_options_are_named_and_nothing_is_written(tmp_path, options, words):
     done = init(tmp_path / "trial", *options)
     assert getattr(done.exception, "exit_code", done.exit_code) == 2
     assert words in (str(done.exception) if isinstance(done.exception, ParameterError) else done.output)
     assert not (tmp_path / "trial").exists()
 
 
-def test_a_coordinator_may_share_a_name_where_there_is_none():
+def test_a_party_may_be_called_coordinator_if_there_is_no_coordinator():
     plan = FolderPlan.of(["coordinator", "ann"], aggregator="ann", address="h:1", listen="h:1", n_clusters=2, psi=0)
     assert plan.roles == ("coordinator", "ann")
 
 
-def test_a_key_made_where_it_belongs_is_private_and_never_overwritten(tmp_path):
+def test_an_identity_key_is_private_and_never_overwritten(tmp_path):
     path = tmp_path / "private" / "identity.pem"
     made_ = CliRunner().invoke(cli, ["identity", str(path)])
     public = made_.output.strip()

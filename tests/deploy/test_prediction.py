@@ -1,4 +1,4 @@
-"""Four processes fit, then place new nodes: the labels are those of the estimator, whatever the order of the files."""
+"""Four processes fit and predict: the labels are those of the estimator for any order of the files."""
 
 import csv
 import json
@@ -119,7 +119,7 @@ def test_a_prediction_leaves_its_files_and_those_of_the_fit_stay(runs):
 
 
 @pytest.mark.parametrize("kind", ["fit", "predict"])
-def test_what_is_printed_is_what_is_kept_and_all_roles_tell_one_story(runs, kind):
+def test_printed_and_stored_summaries_agree_between_all_roles(runs, kind):
     configs, *printed = runs
     summaries = printed[kind == "predict"]
     folder = "result" if kind == "fit" else "result/prediction"
@@ -175,7 +175,7 @@ def test_no_role_has_a_value_of_another_in_any_of_its_files(runs):
         assert b"n001" not in content, file  # nor does the coordinator have the name of any node
 
 
-def test_asked_again_with_other_settings_a_finished_run_is_not_taken_for_one_with_them(runs):
+def test_a_finished_run_with_changed_settings_is_an_error(runs):
     from click.testing import CliRunner
 
     from kcagc.cli.main import cli
@@ -192,7 +192,7 @@ def test_asked_again_with_other_settings_a_finished_run_is_not_taken_for_one_wit
     assert told in str(done.exception)
 
 
-def test_asked_again_a_finished_prediction_is_reported(runs):
+def test_a_finished_prediction_returns_its_stored_summary(runs):
     from click.testing import CliRunner
 
     from kcagc.cli.main import cli

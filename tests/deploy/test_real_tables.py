@@ -175,7 +175,7 @@ def test_the_summary_says_which_nodes_took_part_and_what_became_of_the_columns(r
     assert places["bob"]["data"]["listed"] == ALL
 
 
-def test_the_rules_of_a_party_are_in_its_model_and_in_nobody_elses(runs):
+def test_the_rules_of_a_party_are_in_its_own_model_only(runs):
     paths = {name: path.parent / "result" / "model.kcagc" for name, path in runs[0].items()}
     kept = {name: SavedModel.load(path, name).table for name, path in paths.items()}
     assert kept["coordinator"] is None

@@ -1,4 +1,4 @@
-"""What a role leaves behind: the right files, whole or not at all, and nothing in them that is nobody's business."""
+"""The result files: complete or absent, and without secrets."""
 
 import csv
 import json
@@ -63,7 +63,7 @@ def test_labels_in_parquet_are_those_in_csv(run, tmp_path):
     assert json.loads((tmp_path / "run.json").read_text())["files"]["labels"] == "labels.parquet"
 
 
-def test_the_ledger_file_is_the_ledger_with_the_moment_of_each_entry(run, tmp_path):
+def test_the_ledger_file_has_every_disclosure_with_its_time(run, tmp_path):
     lines = (left(run, tmp_path) / "ledger.jsonl").read_text().splitlines()
     entries = [json.loads(line) for line in lines]
     assert [entry.pop("at") for entry in entries][:2] == [
@@ -88,7 +88,7 @@ def test_the_summary_counts_what_happened(run, tmp_path):
 
 
 @pytest.mark.parametrize("file", ["run.json", "ledger.jsonl"])
-def test_no_secret_no_feature_and_no_node_is_in_what_one_may_show(run, tmp_path, file):
+def test_summary_and_ledger_hold_no_secret_no_feature_and_no_node(run, tmp_path, file):
     tasks, results, _ = run
     text = (left(run, tmp_path) / file).read_text()
     assert tasks["alice"].identity.public.hex() in text or file == "ledger.jsonl"
@@ -130,7 +130,9 @@ def test_a_coordinator_leaves_no_labels_and_its_model_has_none(run, tmp_path):
 
 
 @pytest.mark.parametrize("survivors", range(5))
-def test_a_disk_that_is_full_leaves_files_whole_and_the_summary_for_the_last(run, tmp_path, monkeypatch, survivors):
+def test_with_a_full_disk_each_file_is_complete_or_old_and_the_summary_comes_last(
+    run, tmp_path, monkeypatch, survivors
+):
     """Old results are there before; the disk takes some of the new files and no more."""
     names = ["labels.csv", "model.kcagc", "ledger.jsonl", "run.json"]
     for name in names:

@@ -1,4 +1,4 @@
-"""The container file and the compose file: no secrets in the image, no rights in the container, TLS as configured."""
+"""The container and compose files: no secrets in the image, no privileges in the container, mutual TLS."""
 
 import re
 import subprocess
@@ -44,7 +44,7 @@ def test_only_code_and_its_pinned_versions_are_copied():
     assert not {word for word, _ in instructions(CONTAINER)} & {"ADD", "ARG"}
 
 
-def test_whatever_lies_beside_the_code_does_not_reach_the_builder():
+def test_only_listed_files_reach_the_builder():
     ignored = (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
     rules = [line for line in ignored if line and not line.startswith("#")]
     assert rules[0] == "*"

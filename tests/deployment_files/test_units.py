@@ -1,4 +1,4 @@
-"""The systemd units: valid, confined, and started again for those exit codes only for which that helps."""
+"""The systemd units: valid, confined, and restarted only after errors that a restart can solve."""
 
 import configparser
 import re
@@ -51,7 +51,7 @@ def test_a_unit_runs_its_command_on_the_folder_of_its_instance(path):
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
-def test_a_unit_starts_again_only_where_nobody_has_to_look_first(path):
+def test_a_unit_restarts_only_after_errors_that_need_no_person(path):
     service = read(path)["Service"]
     never = {int(code) for code in service["RestartPreventExitStatus"].split()}
     every = {one.exit_code for one in vars(errors).values() if isinstance(one, type)}
@@ -87,7 +87,7 @@ def test_systemd_finds_nothing_wrong_with_a_unit(path, tmp_path):
 
 @needs_systemd
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
-def test_systemd_finds_little_that_a_unit_could_harm(path, tmp_path):
+def test_systemd_rates_a_unit_as_safe(path, tmp_path):
     done = subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", str(here(path, tmp_path))],  # noqa: S607
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Sixteen organisations as sixteen processes: the most that there can be, on a real graph."""
+"""The largest collaboration: sixteen parties as sixteen processes on a real graph."""
 
 import json
 

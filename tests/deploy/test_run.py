@@ -1,11 +1,11 @@
-"""What an interrupted run leaves behind: on record, and gone when it is asked to be."""
+"""Sessions and journals of a role: seeds, the ledger of an interrupted run, and `kcagc forget`."""
 
 import json
 
 import pytest
 from click.testing import CliRunner
 
-from deploy.collaboration import made
+from deploy.collaboration import made, task
 from kcagc.cli.main import cli
 from kcagc.deploy.config import Config
 from kcagc.deploy.results import keep_earlier_results
@@ -36,7 +36,7 @@ def kinds(folder):
     return [json.loads(line)["kind"] for line in lines]
 
 
-def test_a_new_session_keeps_what_a_killed_one_disclosed(interrupted):
+def test_a_new_session_keeps_the_ledger_of_a_killed_one(interrupted):
     _open_journal(interrupted, new_session=True).close()
     keep_earlier_results(interrupted.files)
     (aside,) = (interrupted.files.folder / "earlier").iterdir()
@@ -44,7 +44,7 @@ def test_a_new_session_keeps_what_a_killed_one_disclosed(interrupted):
     assert not interrupted.files.ledger.exists()
 
 
-def test_forgetting_erases_what_is_private_and_keeps_what_was_disclosed(interrupted):
+def test_forget_erases_private_data_and_keeps_the_ledger(interrupted):
     assert PRIVATE in b"".join(path.read_bytes() for path in interrupted.journal.parent.iterdir())
     done = CliRunner().invoke(cli, ["forget", "--config", str(interrupted.config.path)])
     assert done.exit_code == 0
@@ -52,10 +52,10 @@ def test_forgetting_erases_what_is_private_and_keeps_what_was_disclosed(interrup
     assert list(interrupted.journal.parent.iterdir()) == []
     assert kinds(interrupted.files.folder) == ["inside/labels"]
     again = CliRunner().invoke(cli, ["forget", "--config", str(interrupted.config.path)])
-    assert (again.exit_code, "there was no journal" in again.output) == (0, True)
+    assert (again.exit_code, "there is no journal" in again.output) == (0, True)
 
 
-def test_a_journal_that_runs_is_not_forgotten(interrupted):
+def test_forget_refuses_a_journal_in_use(interrupted):
     journal = Journal(interrupted.journal)
     done = CliRunner().invoke(cli, ["forget", "--config", str(interrupted.config.path)])
     assert "another process is using this journal" in str(done.exception)
@@ -64,10 +64,27 @@ def test_a_journal_that_runs_is_not_forgotten(interrupted):
 
 
 @pytest.mark.parametrize("content", [b"not a journal, but long enough to be looked at" * 9, b"SQLite format 3\0"])
-def test_a_new_session_mends_a_damaged_journal(interrupted, content):
+def test_a_new_session_replaces_a_damaged_journal(interrupted, content):
     for path in interrupted.journal.parent.iterdir():
         path.unlink()
     interrupted.journal.write_bytes(content)
     journal = _open_journal(interrupted, new_session=True)
     assert journal.status == "new"
     journal.close()
+
+
+def test_all_sessions_of_one_process_have_the_same_seeds_and_other_secrets(tmp_path):
+    one = task(made(tmp_path)["alice"])
+    journal = Journal(one.journal)
+    first = one.open_session(journal).drawn
+    journal.fail("bob has another graph")
+    second = one.open_session(journal).drawn
+    assert (first.seed, first.aggregator_seed) == (second.seed, second.aggregator_seed)
+    assert first.private != second.private
+    assert first.shuffling != second.shuffling
+    journal.close()
+
+
+def test_another_process_draws_seeds_of_its_own(tmp_path):
+    configs = made(tmp_path)
+    assert task(configs["alice"]).seeds != task(configs["alice"]).seeds

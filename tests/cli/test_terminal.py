@@ -1,4 +1,4 @@
-"""What a person sees of a run as it goes on: what is known, and "unknown" where it is not."""
+"""The status of a running role: phases, participants, bytes, and a remaining time only if it is known."""
 
 from io import StringIO
 
@@ -17,19 +17,19 @@ class Clock:
         return self.now
 
 
-def shown(board):
+def shown(status):
     console = Console(file=StringIO(), width=100)
-    console.print(board.table())
+    console.print(status.table())
     return console.file.getvalue()
 
 
-def board():
+def new_status():
     clock = Clock()
     return RunStatus("bank", clock), clock
 
 
-def test_nothing_is_made_up_before_anything_is_known():
-    one, _ = board()
+def test_at_the_start_everything_is_unknown():
+    one, _ = new_status()
     assert (one.phase, one.waiting, one.traffic, one.left) == (
         "starting",
         "not connected yet",
@@ -39,8 +39,8 @@ def test_nothing_is_made_up_before_anything_is_known():
     assert "unknown" in shown(one)
 
 
-def test_stages_that_are_done_stay_with_the_time_they_took():
-    one, clock = board()
+def test_finished_phases_stay_with_their_durations():
+    one, clock = new_status()
     one.progress(Progress("filtering"))
     clock.now += 2.5
     one.progress(Progress("joint clustering: iteration", 1, 100, limit=True))
@@ -52,8 +52,8 @@ def test_stages_that_are_done_stay_with_the_time_they_took():
     ]
 
 
-def test_iterations_end_when_nothing_moves_so_that_only_the_most_is_told():
-    one, clock = board()
+def test_the_number_of_iterations_is_a_limit_so_the_remaining_time_is_an_upper_bound():
+    one, clock = new_status()
     for number in range(1, 6):
         one.progress(Progress("joint clustering: iteration", number, 100, limit=True))
         clock.now += 2
@@ -61,15 +61,15 @@ def test_iterations_end_when_nothing_moves_so_that_only_the_most_is_told():
 
 
 def test_two_rounds_are_too_few_to_measure():
-    one, clock = board()
+    one, clock = new_status()
     for number in (1, 2):
         one.progress(Progress("iteration", number, 10, limit=True))
         clock.now += 1
     assert one.left == "unknown"
 
 
-def test_work_with_a_known_end_has_an_honest_estimate():
-    one, clock = board()
+def test_a_phase_with_a_known_total_has_an_estimate():
+    one, clock = new_status()
     for done in (0, 100, 200, 300):
         one.progress(Progress("predicting", done, 1000))
         clock.now += 3
@@ -77,8 +77,8 @@ def test_work_with_a_known_end_has_an_honest_estimate():
     assert "predicting 300 of 1000" in shown(one)
 
 
-def test_a_new_stage_forgets_the_rounds_of_the_last():
-    one, clock = board()
+def test_a_new_phase_measures_its_own_rounds():
+    one, clock = new_status()
     for number in range(1, 6):
         one.progress(Progress("one: iteration", number, 10, limit=True))
         clock.now += 1
@@ -86,8 +86,8 @@ def test_a_new_stage_forgets_the_rounds_of_the_last():
     assert one.left == "unknown"
 
 
-def test_who_is_waited_for_and_who_is_missing_and_bytes():
-    one, _ = board()
+def test_status_shows_awaited_and_disconnected_participants_and_bytes():
+    one, _ = new_status()
     one.connections(RoleStatus(("coordinator",), (), 1_234_567, 890))
     assert one.waiting == "coordinator"
     assert one.traffic == "1.2 MB sent, 890 bytes received"
@@ -98,8 +98,8 @@ def test_who_is_waited_for_and_who_is_missing_and_bytes():
     assert one.line().startswith("starting; waiting for no participant")
 
 
-def test_when_all_is_done_nobody_is_waited_for_and_the_clock_stands_still():
-    one, clock = board()
+def test_after_the_end_the_table_shows_no_waiting_and_does_not_change():
+    one, clock = new_status()
     one.progress(Progress("joint clustering: iteration", 3, 100, limit=True))
     one.connections(RoleStatus(("coordinator",), (), 10, 20))
     clock.now += 0.25
@@ -111,8 +111,8 @@ def test_when_all_is_done_nobody_is_waited_for_and_the_clock_stands_still():
     assert "250 ms" in ended
 
 
-def test_names_of_others_do_nothing_to_the_terminal():
-    one, _ = board()
+def test_text_of_other_roles_cannot_control_the_terminal():
+    one, _ = new_status()
     one.progress(Progress("[red]stage\x1b[2J"))
     one.connections(RoleStatus(("[bold]\x1b]0;x\x07",), (), 0, 0))
     text = shown(one)

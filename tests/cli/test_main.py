@@ -1,3 +1,5 @@
+"""Commands in general: help, errors, exit codes, output to files and pipes; and `kcagc datasets`."""
+
 import json
 import os
 import re
@@ -32,7 +34,7 @@ def kcagc(*arguments, **environment):
     )
 
 
-def test_the_list_says_where_each_graph_is(monkeypatch):
+def test_the_list_shows_the_file_or_the_download_size_of_each_dataset(monkeypatch):
     monkeypatch.delenv("KCAGC_DATA", raising=False)
     shown = run("datasets", "list").stdout
     assert "comes with kcagc" in shown
@@ -108,7 +110,7 @@ def test_brackets_in_paths_are_only_brackets(tmp_path, name):
     assert name in done.stdout
 
 
-def test_a_reader_that_leaves_early_is_no_error():
+def test_a_closed_pipe_prints_no_error():
     writer = subprocess.Popen(
         [sys.executable, "-m", "kcagc", "datasets", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -132,7 +134,7 @@ def test_a_full_disk_ends_in_one_line():
     assert "Traceback" not in done.stderr
 
 
-def test_a_terminal_without_letters_gets_plain_ones():
+def test_an_ascii_terminal_gets_ascii():
     done = kcagc("datasets", "info", "demo", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 0
     assert done.stdout.isascii()
@@ -156,7 +158,7 @@ def every_command(group=cli, path=()):
 @pytest.mark.parametrize(
     ("path", "command"), [*every_command()], ids=lambda one: " ".join(one) if type(one) is tuple else ""
 )
-def test_help_of_every_command_says_what_it_does_and_what_every_option_is_for(path, command):
+def test_help_of_every_command_describes_it_and_every_option(path, command):
     shown = run(*path, "--help")
     assert shown.exit_code == 0
     plain = " ".join(shown.stdout.split())
@@ -206,6 +208,6 @@ def test_every_run_parameter_is_an_option_of_simulate_with_its_default_and_choic
             assert tuple(getattr(options[name].type, "choices", ())) == parameter.choices
 
 
-def test_what_a_role_found_is_said_in_a_line():
+def test_the_sizes_of_clusters_are_printed_in_one_line():
     assert roles._sizes("fit", 1200, [300, 500, 400]) == "[bold]1,200 nodes in 3 clusters[/] of 500 400 300"
     assert roles._sizes("predict", 3, [0, 1, 2]) == "[bold]3 new nodes[/]: 1 in cluster 1, 2 in cluster 2"

@@ -1,4 +1,4 @@
-"""`kcagc report`: the page again from a folder, with known labels where there are some; and clear words where not."""
+"""`kcagc report`: the page of a folder, with and without known labels, and its errors."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ def known(path, rows, header="id,label"):
 CLASSES = [(name, "abc"[number % 3]) for number, name in enumerate(names_of())]
 
 
-def test_the_page_comes_again_as_it_was(folder):
+def test_the_same_folder_gives_the_same_page(folder):
     before = (folder / "report.html").read_bytes()
     (folder / "report.html").unlink()
     done = report(folder)
@@ -43,7 +43,7 @@ def test_the_page_comes_again_as_it_was(folder):
     assert (folder / "report.html").read_bytes() == before
 
 
-def test_known_labels_are_compared_and_the_comparison_stays(ended, folder, tmp_path):
+def test_the_comparison_with_known_labels_is_stored_and_shown_later(ended, folder, tmp_path):
     assert report(folder, "--labels", known(tmp_path / "known.csv", reversed(CLASSES))).exit_code == 0
     told = json.loads((folder / "quality.json").read_text())
     labels = ended.results["alice"].labels
@@ -89,7 +89,7 @@ def test_a_coordinator_has_nothing_to_compare(ended, tmp_path):
     assert "a coordinator receives none" in str(done.exception)
 
 
-def test_a_folder_without_a_run_says_what_is_missing(tmp_path):
+def test_the_error_about_a_folder_without_a_run_names_the_missing_file(tmp_path):
     assert "has no run.json" in str(report(tmp_path).exception)
     assert "has no run.json" in str(report(tmp_path / "nowhere").exception)
 
