@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kcagc._types import FloatArray, IntArray
+from kcagc._types import FloatArray
 from kcagc.data.table import (
     FILL_IN,
     MISSING,
@@ -69,9 +69,10 @@ def _read_lines(file: InputFile) -> Table:
         lines.pop()
     if not lines:
         raise file.error("the file is empty")
-    ids = IdColumn(as_text=False)
+    table, ids = Table(file.origin("line", 1), [], np.empty((len(lines), 0))), IdColumn(as_text=False)
     ids.add(lines)
-    return _table(file, {"id": ids}, [], np.empty((len(lines), 0)), 1, {})
+    ids.store(table, "id")
+    return table
 
 
 def _read_delimited(file: InputFile, wanted: Wanted) -> Table:
@@ -134,7 +135,10 @@ def _quick(file: InputFile, columns: Selection, *, as_text: bool) -> Table:
             for place, name in enumerate(keys):
                 ids[name].add(block["keys"][:, place].tolist())
             blocks.append(np.ascontiguousarray(block["numbers"]) if numbers else np.empty((len(block), 0)))
-    return _table(file, ids, numbers, np.concatenate(blocks), 2, {})
+    table = Table(file.origin("line", 2), numbers, np.concatenate(blocks))
+    for name, column in ids.items():
+        column.store(table, name)
+    return table
 
 
 def _plain_lines(lines: Iterator[str], separator: str, width: int) -> Iterator[str]:
@@ -164,15 +168,17 @@ def _careful(file: InputFile, columns: Selection, *, as_text: bool) -> Table:
                 found.append(cells[place])
             numbers.add(line, cells)
             lines.append(line)
-    ids = {name: IdColumn(as_text=as_text) for name in columns.keys}
-    for name, column in ids.items():
-        column.add(kept[name])
     values = np.asarray(numbers.values, dtype=np.float64).reshape(len(lines), len(columns.numbers))
     # Only an empty cell is a missing text: "NA" may be Namibia.
     texts: dict[str, Texts] = {
         name: [None if not cell or cell.isspace() else cell for cell in kept[name]] for name in columns.texts
     }
-    return _table(file, ids, columns.numbers, values, np.asarray(lines, dtype=np.int64), texts)
+    table = Table(file.origin("line", np.asarray(lines, dtype=np.int64)), columns.numbers, values, texts)
+    for name in columns.keys:
+        column = IdColumn(as_text=as_text)
+        column.add(kept[name])
+        column.store(table, name)
+    return table
 
 
 def _records(file: InputFile, lines: Iterator[str], last: int) -> Iterator[tuple[int, list[str]]]:
@@ -193,21 +199,6 @@ def _records(file: InputFile, lines: Iterator[str], last: int) -> Iterator[tuple
             raise file.error(f"line {empty} is empty, but line {line} is not; remove the empty line")
         else:
             yield line, cells
-
-
-def _table(
-    file: InputFile,
-    ids: dict[str, IdColumn],
-    numbers: list[str],
-    values: FloatArray,
-    lines: IntArray | int,
-    texts: dict[str, Texts],
-) -> Table:
-    keys = {name: column.values() for name, column in ids.items()}
-    table = Table(file.origin("line", lines), numbers, values, texts, keys)
-    for name, column in ids.items():
-        column.check(table, name)
-    return table
 
 
 class _NumberColumns:
@@ -234,25 +225,23 @@ class _NumberColumns:
             if value is None:
                 value = _LOGICAL.get(text.lower())
             if value is None:
-                raise self._error(line, name, self._problem(place, text))
+                raise self._file.error(f"line {line}, column {name!r}: {_problem(place, text)}")
             if self._logical.setdefault(name, logical) != logical:
-                kind = "numbers" if logical else "true or false"
-                advice = f"{shown(text)} in a column that begins with {kind}; write 1 and 0 for true and false"
-                raise self._error(line, name, advice)
+                problem = f"{shown(text)} in a column that begins with {'numbers' if logical else 'true or false'}"
+                advice = "write 1 and 0 for true and false"
+                raise self._file.error(f"line {line}, column {name!r}: {problem}; {advice}")
             self.values.append(value)
 
-    def _problem(self, place: int, text: str) -> str:
-        if text.lower() in MISSING:
-            return f"the value is missing{f' ({shown(text)})' if text else ''}; {FILL_IN}"
-        advice = 'give a column of words a rule, kind = "categorical" or "drop"'
-        if re.fullmatch(r"[-+]?\d+(,\d+)+(\.\d+)?", text):
-            advice = "remove thousands separators (1234, not 1,234); write a decimal comma as a point (0.5, not 0,5)"
-        elif place == 0:
-            advice = "if this column names the nodes, set id_column to it"
-        return f"{shown(text)} is not a number; {advice}"
 
-    def _error(self, line: int, name: str, message: str) -> DataError:
-        return self._file.error(f"line {line}, column {name!r}: {message}")
+def _problem(place: int, text: str) -> str:
+    if text.lower() in MISSING:
+        return f"the value is missing{f' ({shown(text)})' if text else ''}; {FILL_IN}"
+    advice = 'give a column of words a rule, kind = "categorical" or "drop"'
+    if re.fullmatch(r"[-+]?\d+(,\d+)+(\.\d+)?", text):
+        advice = "remove thousands separators (1234, not 1,234); write a decimal comma as a point (0.5, not 0,5)"
+    elif place == 0:
+        advice = "if this column names the nodes, set id_column to it"
+    return f"{shown(text)} is not a number; {advice}"
 
 
 def _number(text: str) -> float | None:

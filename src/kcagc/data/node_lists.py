@@ -126,7 +126,8 @@ def write_ids(path: PathLike, ids: NodeIds) -> None:
 
     Examples
     --------
-    >>> from kcagc.data import common_nodes, write_ids
-    >>> write_ids("nodes.csv", common_nodes(["bank-nodes.csv", "shop-nodes.csv"]))
+    >>> from kcagc.data import write_ids
+    >>> from kcagc.graph.ids import NodeIds
+    >>> write_ids("nodes.csv", NodeIds.of(["ann", "bob"], where="nodes"))
     """
     write_text(path, csv_text({"id": ids.values}), mode=PRIVATE)

@@ -35,28 +35,24 @@ def read_parquet(file: InputFile, wanted: Wanted) -> Table:
             raise file.error(f"not a Parquet file, or a damaged one ({_first_line(error)})") from error
         check_header(schema.names, origin)
         columns = select_columns(schema.names, wanted, origin)
-        for names, check in (
-            (columns.keys, _check_key_type),
-            (columns.numbers, _check_number_type),
-            (columns.texts, _check_text_type),
-        ):
+        for content, names in (("ids", columns.keys), ("values", columns.numbers), ("levels", columns.texts)):
             for name in names:
-                check(arrow, file, name, schema.field(name).type)
+                _check_type(arrow, file, name, schema.field(name).type, content)
         try:
-            content = source.read(columns=[*columns.keys, *columns.numbers, *columns.texts])
+            found = source.read(columns=[*columns.keys, *columns.numbers, *columns.texts])
         except (arrow.ArrowException, OSError) as error:
             raise file.error(f"a damaged Parquet file ({_first_line(error)})") from error
-    texts = {name: _texts(arrow, content.column(name)) for name in columns.texts}
-    table = Table(origin, columns.numbers, _numbers(arrow, content, columns.numbers), texts)
+    texts = {name: _texts(arrow, found.column(name)) for name in columns.texts}
+    table = Table(origin, columns.numbers, _numbers(arrow, found, columns.numbers), texts)
     for name in columns.keys:
-        table.keys[name] = _keys(arrow, table, name, _decoded(arrow, content.column(name)))
+        table.keys[name] = _keys(arrow, table, name, _decoded(arrow, found.column(name)))
     return table.checked(columns.gaps)
 
 
-def _numbers(arrow: Any, content: Any, columns: list[str]) -> FloatArray:
-    values = np.empty((content.num_rows, len(columns)))
+def _numbers(arrow: Any, found: Any, columns: list[str]) -> FloatArray:
+    values = np.empty((found.num_rows, len(columns)))
     for place, column in enumerate(columns):  # a null becomes NaN
-        numbers = _decoded(arrow, content.column(column)).cast(arrow.float64(), safe=False)
+        numbers = _decoded(arrow, found.column(column)).cast(arrow.float64(), safe=False)
         values[:, place] = numbers.to_numpy(zero_copy_only=False)
     return values
 
@@ -82,32 +78,19 @@ def _keys(arrow: Any, table: Table, column: str, values: Any) -> Keys:
     return texts
 
 
-def _check_key_type(arrow: Any, file: InputFile, column: str, kind: Any) -> None:
-    if not (arrow.types.is_integer(_value_type(arrow, kind)) or _is_text(arrow, kind)):
-        raise file.error(f"column {column!r}: ids must be whole numbers or strings, but their type is {kind}")
-
-
-def _check_number_type(arrow: Any, file: InputFile, column: str, kind: Any) -> None:
-    types = arrow.types
-    sound = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
-    if not any(test(_value_type(arrow, kind)) for test in sound):  # a column of nulls gets its error with a row later
-        advice = '; give it a rule with kind = "categorical" or "drop"' if _is_text(arrow, kind) else ""
-        raise file.error(f"column {column!r}: values must be numbers, but their type is {kind}{advice}")
-
-
-def _check_text_type(arrow: Any, file: InputFile, column: str, kind: Any) -> None:
-    types, value = arrow.types, _value_type(arrow, kind)
-    if not (_is_text(arrow, kind) or types.is_integer(value) or types.is_boolean(value) or types.is_null(value)):
-        raise file.error(f"column {column!r}: levels must be strings or whole numbers, but their type is {kind}")
-
-
-def _is_text(arrow: Any, kind: Any) -> bool:
-    types, value = arrow.types, _value_type(arrow, kind)
-    return bool(types.is_string(value) or types.is_large_string(value) or types.is_string_view(value))
-
-
-def _value_type(arrow: Any, kind: Any) -> Any:
-    return kind.value_type if arrow.types.is_dictionary(kind) else kind
+def _check_type(arrow: Any, file: InputFile, column: str, kind: Any, content: str) -> None:
+    """Raise an error for a column whose type does not fit its content: "ids", "values" or "levels"."""
+    types, value = arrow.types, kind.value_type if arrow.types.is_dictionary(kind) else kind
+    is_text = types.is_string(value) or types.is_large_string(value) or types.is_string_view(value)
+    allowed, tests = {
+        "ids": ("whole numbers or strings", (types.is_integer,)),
+        "values": ("numbers", (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)),
+        "levels": ("strings or whole numbers", (types.is_integer, types.is_boolean, types.is_null)),
+    }[content]
+    if (is_text and content != "values") or any(test(value) for test in tests):
+        return  # the error about a column of nulls names its first row later
+    advice = '; give it a rule with kind = "categorical" or "drop"' if is_text else ""
+    raise file.error(f"column {column!r}: {content} must be {allowed}, but their type is {kind}{advice}")
 
 
 def _decoded(arrow: Any, column: Any) -> Any:

@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -37,6 +37,7 @@ FILL_IN = "fill it in, or give its column a rule for missing values"
 MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}  # how people write a missing cell
 _COMPRESSED: tuple[Kind, ...] = ("csv", "tsv", "txt", "mtx")  # these may end in .gz
 _LONGEST_LINE = 1 << 26  # characters: a small compressed file can expand to a line that fills the memory
+_PROBLEMS = {FileNotFoundError: "there is no such file", PermissionError: "there is no permission to read it"}
 _SHOWN = 60  # characters of a value that an error repeats
 _LISTED = 20  # columns that an error lists
 
@@ -141,15 +142,12 @@ class InputFile:
     @classmethod
     def named(cls, path: PathLike, party: str, kinds: tuple[Kind, ...]) -> InputFile:
         """Return the file of this name, whose kind must be one of `kinds`."""
-        found = Path(path)
-        name = found.name.lower()
-        for kind in kinds:
-            if name.endswith(f".{kind}"):
-                return cls(found, party, kind)
-            if kind in _COMPRESSED and name.endswith(f".{kind}.gz"):
-                return cls(found, party, kind, compressed=True)
-        endings = [f".{kind}{gz}" for kind in kinds for gz in ("", ".gz") if not gz or kind in _COMPRESSED]
-        raise DataError(f"{path}: its name must end in {', '.join(endings[:-1])} or {endings[-1]}", party=party)
+        endings = {f".{kind}{gz}": kind for kind in kinds for gz in ("", ".gz") if not gz or kind in _COMPRESSED}
+        for ending, kind in endings.items():
+            if Path(path).name.lower().endswith(ending):
+                return cls(Path(path), party, kind, ending.endswith(".gz"))
+        *first, last = endings
+        raise DataError(f"{path}: its name must end in {', '.join(first)} or {last}", party=party)
 
     def origin(self, unit: str = "row", first: IntArray | int = 0, note: str = "") -> Origin:
         """Return this file as the origin of a table."""
@@ -170,14 +168,10 @@ class InputFile:
                 raise self.error("this is not a regular file")
             with gzip.open(self.path) if self.compressed else self.path.open("rb") as stream:
                 yield stream  # type: ignore[misc]  # a GzipFile has all of IO[bytes] but the name
-        except FileNotFoundError as error:
-            raise self.error("there is no such file") from error
-        except PermissionError as error:
-            raise self.error("there is no permission to read it") from error
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise self.error(f"damaged, or cut off ({error})") from error
         except OSError as error:
-            raise self.error(f"cannot be read ({error.strerror or error})") from error
+            raise self.error(_PROBLEMS.get(type(error), f"cannot be read ({error.strerror or error})")) from error
 
     @contextmanager
     def lines(self) -> Iterator[Iterator[str]]:
@@ -292,23 +286,22 @@ class Table:
         source = rows if self.rows is None else np.where(rows < 0, -1, self.rows[rows])
         return replace(self, numbers=take_rows(self.numbers, rows), texts=texts, keys={}, ids=ids, rows=source)
 
-    def checked(self, gaps: Iterable[str] = ()) -> Table:
+    def checked(self, gaps: frozenset[str]) -> Table:
         """Return this table if it has rows, no infinite number, and missing cells only in the columns `gaps`."""
         if self.n_rows == 0:
             raise self.origin.fail(f"there are no rows{' below the header' if self.origin.unit == 'line' else ''}")
-        allowed = set(gaps)
         rows, columns = nonfinite_entries(self.numbers)
         if rows.size:
-            strict = np.array([name not in allowed for name in self.number_columns])
+            strict = np.array([name not in gaps for name in self.number_columns])
             infinite = np.isinf(np.asarray(self.numbers[rows, columns]).ravel())
-            for at in np.flatnonzero(infinite | strict[columns]).tolist():
-                name, alike = self.number_columns[columns[at]], columns == columns[at]
-                if infinite[at]:
-                    raise self.error(int(rows[at]), name, "the value is infinite; correct it")
-                more = _more(int((alike & ~infinite).sum()))
-                raise self.error(int(rows[at]), name, f"the value is missing (NaN){more}; {FILL_IN}")
+            wrong = np.flatnonzero(infinite | strict[columns])
+            if wrong.size:
+                row, column, problem = rows[wrong[0]], columns[wrong[0]], "infinite; correct it"
+                if not infinite[wrong[0]]:
+                    problem = f"missing (NaN){_more(int((columns[wrong] == column).sum()))}; {FILL_IN}"
+                raise self.error(int(row), self.number_columns[column], f"the value is {problem}")
         for name, texts in self.texts.items():
-            absent = [] if name in allowed else [row for row, text in enumerate(texts) if text is None]
+            absent = [] if name in gaps else [row for row, text in enumerate(texts) if text is None]
             if absent:
                 raise self.error(absent[0], name, f"the value is missing{_more(len(absent))}; {FILL_IN}")
         return self
@@ -327,39 +320,33 @@ class IdColumn:
 
     def __init__(self, *, as_text: bool) -> None:
         self._as_text = as_text
-        self._whole = not as_text  # so far
-        self._numbers: list[IntArray] = []
-        self._texts: list[str] = []
+        self._numbers = [np.empty(0, dtype=np.int64)]
+        self._texts: list[str] | None = [] if as_text else None  # None: numbers so far
 
     def add(self, cells: list[str]) -> None:
         """Append cells."""
-        if self._whole:
+        if self._texts is None:
             numbers = whole_numbers(cells)
             if numbers is not None:
                 self._numbers.append(numbers)
                 return
-            self._whole = False
             self._texts = [str(value) for piece in self._numbers for value in piece.tolist()]
         self._texts += cells
 
-    def values(self) -> Keys:
-        """Return all ids."""
-        if not self._whole:
-            return self._texts
-        return np.concatenate(self._numbers) if self._numbers else np.empty(0, dtype=np.int64)
+    def store(self, table: Table, name: str) -> None:
+        """Store the ids as a column of a table.
 
-    def check(self, table: Table, name: str) -> None:
-        """Raise an error for an empty id, and for "NA" where all other ids are numbers (elsewhere it is a name)."""
-        for row, text in enumerate(self._texts):
+        An empty id is an error, and so is "NA" if all other ids are numbers; elsewhere it is a name.
+        """
+        texts = self._texts or []
+        table.keys[name] = np.concatenate(self._numbers) if self._texts is None else texts
+        for row, text in enumerate(texts):
             if not text or text.isspace():
                 raise table.error(row, name, "the id is missing")
-        missing = [] if self._as_text else [row for row, text in enumerate(self._texts) if text.lower() in MISSING]
-        if missing:
-            absent = set(missing)
-            others = [text for row, text in enumerate(self._texts) if row not in absent]
-            if others and whole_numbers(others) is not None:
-                word = shown(self._texts[missing[0]])
-                raise table.error(missing[0], name, f"the id is missing ({word}, and all other ids are numbers)")
+        others = texts if self._as_text else [text for text in texts if text.lower() not in MISSING]
+        if 0 < len(others) < len(texts) and whole_numbers(others) is not None:
+            row = next(row for row, text in enumerate(texts) if text.lower() in MISSING)
+            raise table.error(row, name, f"the id is missing ({shown(texts[row])}, and all other ids are numbers)")
 
 
 def whole_numbers(cells: list[str]) -> IntArray | None:
