@@ -53,6 +53,14 @@ def test_more_local_clusters_make_more_cells():
     assert cells == sorted(cells)
 
 
+def test_a_model_with_a_filter_of_the_user_is_saved_loaded_and_predicts():
+    printed = run("chebyshev_filter.py")
+    assert re.search(r"heat kernel: \d+ sparse products, error \de-07", printed)
+    *fits, predicted = percentages(printed)
+    assert len(fits) == 2
+    assert predicted > min(fits) - 10
+
+
 def test_between_two_parties_the_others_distances_come_out_and_kcagc_refuses():
     printed = run("what_two_parties_leak.py")
     for recovered, true in re.findall(r"recovered ([\d.]+), true ([\d.]+)", printed):

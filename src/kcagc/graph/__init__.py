@@ -46,3 +46,8 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List the lazily imported names, too."""
+    return sorted({*globals(), *__all__})

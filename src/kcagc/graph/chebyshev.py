@@ -48,7 +48,7 @@ class ChebyshevFilter(Filter):
     degree : int
         The number of sparse products of one application.
     error : float or None
-        The largest |p - expansion| on 20,001 points of [0, 2], in float64; None for a filter made of coefficients.
+        The largest absolute error on 20,001 points of [0, 2], in float64; None for a filter made of coefficients.
 
     Raises
     ------
