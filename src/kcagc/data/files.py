@@ -38,10 +38,10 @@ from kcagc.data.table import (
     Wanted,
     check_header,
     select_columns,
-    shown,
 )
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds
+from kcagc.text import quoted
 
 PUBLIC = 0o644
 PRIVATE = 0o600
@@ -99,7 +99,7 @@ def _header(file: InputFile, lines: Iterator[str]) -> tuple[list[str], int]:
     if not header:
         raise file.error("line 1 is empty; it must name the columns")
     if _is_data(header):
-        raise file.error(f"line 1 holds numbers ({shown(', '.join(header))}) and must name the columns")
+        raise file.error(f"line 1 holds numbers ({quoted(', '.join(header))}) and must name the columns")
     return header, reader.line_num
 
 
@@ -227,7 +227,7 @@ class _NumberColumns:
             if value is None:
                 raise self._file.error(f"line {line}, column {name!r}: {_problem(place, text)}")
             if self._logical.setdefault(name, logical) != logical:
-                problem = f"{shown(text)} in a column that begins with {'numbers' if logical else 'true or false'}"
+                problem = f"{quoted(text)} in a column that begins with {'numbers' if logical else 'true or false'}"
                 advice = "write 1 and 0 for true and false"
                 raise self._file.error(f"line {line}, column {name!r}: {problem}; {advice}")
             self.values.append(value)
@@ -235,13 +235,13 @@ class _NumberColumns:
 
 def _problem(place: int, text: str) -> str:
     if text.lower() in MISSING:
-        return f"the value is missing{f' ({shown(text)})' if text else ''}; {FILL_IN}"
+        return f"the value is missing{f' ({quoted(text)})' if text else ''}; {FILL_IN}"
     advice = 'give a column of words a rule, kind = "categorical" or "drop"'
     if re.fullmatch(r"[-+]?\d+(,\d+)+(\.\d+)?", text):
         advice = "remove thousands separators (1234, not 1,234); write a decimal comma as a point (0.5, not 0,5)"
     elif place == 0:
         advice = "if this column names the nodes, set id_column to it"
-    return f"{shown(text)} is not a number; {advice}"
+    return f"{quoted(text)} is not a number; {advice}"
 
 
 def _number(text: str) -> float | None:

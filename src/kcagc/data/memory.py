@@ -27,11 +27,12 @@ from kcagc.data.interop import (
     without_column,
 )
 from kcagc.data.party_files import PartyInput
-from kcagc.data.table import Schema, shown
+from kcagc.data.table import Schema
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import AttributedGraph, Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.secagg.masks import MAX_PARTIES
+from kcagc.text import quoted
 
 
 def check_tables(X: Any, y: Any, adjacency: Any) -> None:
@@ -282,7 +283,7 @@ def _to_numbers(table: _MemoryTable, transformer: Any, *, fit: bool) -> tuple[Fe
         if len(table.absent):
             node = table.absent[0] if table.ids is None else table.ids.values[table.absent[0]]
             raise DataError(
-                f"{table.name}: there is no row for node {shown(node)} (and {len(table.absent) - 1} more); give a "
+                f"{table.name}: there is no row for node {quoted(node)} (and {len(table.absent) - 1} more); give a "
                 "transformer that fills in missing values, or nodes='intersection'"
             )
         return _named_columns(table, content)

@@ -21,13 +21,13 @@ from kcagc.data.table import (
     Schema,
     Table,
     Wanted,
-    shown,
     whole_numbers,
 )
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.parameters import check_count
+from kcagc.text import quoted
 
 _LISTED = 3  # unknown ids that an error names
 
@@ -278,7 +278,7 @@ class ExpectedNodes:
 
 def kind_and_example(ids: NodeIds) -> str:
     """Describe ids with an example, so that a reader sees two spellings side by side."""
-    return f"{ids.kind} (such as {shown(ids.values[0])})"
+    return f"{ids.kind} (such as {quoted(ids.values[0])})"
 
 
 def _listed_rows(ids: NodeIds, nodes: ExpectedNodes, file: InputFile) -> IntArray:
@@ -393,14 +393,14 @@ def edge_ends(table: Table, column: str, nodes: ExpectedNodes) -> IntArray:
         if isinstance(values, list) and table.origin.unit == "line":  # in a text file, one string makes all strings
             row = next((row for row, value in enumerate(values) if whole_numbers([value]) is None), 0)
         kind = "a string" if isinstance(values, list) else "a number"
-        message = f"the id {shown(values[row])} is {kind}, but {nodes.described}; write them the same way in both files"
-        raise table.error(row, column, message)
+        message = f"the id {quoted(values[row])} is {kind}, but {nodes.described}"
+        raise table.error(row, column, f"{message}; write them the same way in both files")
     found = nodes.ids.find(values)
     unknown = [] if nodes.only else np.flatnonzero(found < 0).tolist()
     if unknown:
-        also = "".join(f", {shown(values[row])} in {table.origin.place(row)}" for row in unknown[1:_LISTED])
+        also = "".join(f", {quoted(values[row])} in {table.origin.place(row)}" for row in unknown[1:_LISTED])
         more = f" and {len(unknown) - _LISTED} more" if len(unknown) > _LISTED else ""
-        message = f"there is no node {shown(values[unknown[0]])}{also}{more} ({nodes.described})"
+        message = f"there is no node {quoted(values[unknown[0]])}{also}{more} ({nodes.described})"
         raise table.error(unknown[0], column, message)
     return found
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +22,7 @@ from scipy import sparse
 from kcagc._types import Features, IntArray
 from kcagc.errors import DataError
 from kcagc.graph.ids import NodeIds
+from kcagc.text import quoted
 
 Keys: TypeAlias = IntArray | list[str]
 Texts: TypeAlias = list[str | None]
@@ -38,14 +39,7 @@ MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}  # how people write a
 _COMPRESSED: tuple[Kind, ...] = ("csv", "tsv", "txt", "mtx")  # these may end in .gz
 _LONGEST_LINE = 1 << 26  # characters: a small compressed file can expand to a line that fills the memory
 _PROBLEMS = {FileNotFoundError: "there is no such file", PermissionError: "there is no permission to read it"}
-_SHOWN = 60  # characters of a value that an error repeats
 _LISTED = 20  # columns that an error lists
-
-
-def shown(value: Any) -> str:
-    """Return a value as an error shows it: strings in quotes, long values cut."""
-    text = repr(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 @dataclass(frozen=True)
@@ -122,7 +116,7 @@ class Origin:
     def place(self, row: int) -> str:
         """Return the place of a row in words."""
         number = self.first + row if isinstance(self.first, int) else self.first[row]
-        called = "" if self.ids is None else f" (id {shown(self.ids.values[row])})"
+        called = "" if self.ids is None else f" (id {quoted(self.ids.values[row])})"
         return f"{self.unit} {number}{self.note}{called}"
 
     def error(self, row: int, column: str, message: str) -> DataError:
@@ -261,7 +255,7 @@ class Table:
         source = row if self.rows is None else int(self.rows[row])
         if source >= 0:
             return self.origin.error(source, column, message)
-        node = shown(row if self.ids is None else self.ids.values[row])
+        node = quoted(row if self.ids is None else self.ids.values[row])
         return self.origin.fail(f"there is no row for node {node}; column {column!r}: {message}")
 
     def node_ids(self, column: str) -> NodeIds:
@@ -274,7 +268,7 @@ class Table:
             for row, value in enumerate(values if isinstance(values, list) else values.tolist()):
                 first = seen.setdefault(value, row)
                 if first != row:
-                    message = f"the id {shown(value)} is already in {self.origin.place(first)}; give every node one row"
+                    message = f"the id {quoted(value)} is already in {self.origin.place(first)}; give each node one row"
                     raise self.origin.error(row, column, message) from None
             raise
 
@@ -346,7 +340,7 @@ class IdColumn:
         others = texts if self._as_text else [text for text in texts if text.lower() not in MISSING]
         if 0 < len(others) < len(texts) and whole_numbers(others) is not None:
             row = next(row for row, text in enumerate(texts) if text.lower() in MISSING)
-            raise table.error(row, name, f"the id is missing ({shown(texts[row])}, and all other ids are numbers)")
+            raise table.error(row, name, f"the id is missing ({quoted(texts[row])}, and all other ids are numbers)")
 
 
 def whole_numbers(cells: list[str]) -> IntArray | None:
@@ -390,7 +384,7 @@ def check_header(header: list[str], origin: Origin) -> None:
         if not name.strip():
             raise origin.fail(f"column {number} has no name in the header; name it, or remove it (a saved index?)")
         if places.setdefault(name, number) != number:
-            raise origin.fail(f"columns {places[name]} and {number} are both called {shown(name)}; rename one")
+            raise origin.fail(f"columns {places[name]} and {number} are both called {quoted(name)}; rename one")
 
 
 def select_columns(header: list[str], wanted: Wanted, origin: Origin) -> Selection:
@@ -408,7 +402,7 @@ def select_columns(header: list[str], wanted: Wanted, origin: Origin) -> Selecti
         return Selection(list(wanted.keys))
     others = [name for name in header if name not in wanted.keys]
     if not others:
-        raise origin.fail(f"there are no feature columns, only {', '.join(map(shown, header)) or 'nothing'}")
+        raise origin.fail(f"there are no feature columns, only {', '.join(map(quoted, header)) or 'nothing'}")
     for name in set(wanted.keys) & set(schema.named):
         raise origin.fail(f"column {name!r} holds the ids of the nodes, so it cannot have a rule as a feature")
     used: dict[str, ColumnType] = {}
@@ -430,8 +424,8 @@ def select_columns(header: list[str], wanted: Wanted, origin: Origin) -> Selecti
 
 def _existing(name: str, header: list[str]) -> str:
     if len(header) == 1 and (found := re.search(r"[;\t|]", header[0])):
-        return f"the header is {shown(header[0])}: separate columns by commas, not by {found.group()!r}"
+        return f"the header is {quoted(header[0])}: separate columns by commas, not by {found.group()!r}"
     folded = {column.strip().casefold(): column for column in header}
     close = difflib.get_close_matches(name.strip().casefold(), folded, n=1)
-    listed = ", ".join(map(shown, header[:_LISTED])) + (", ..." if len(header) > _LISTED else "")
+    listed = ", ".join(map(quoted, header[:_LISTED])) + (", ..." if len(header) > _LISTED else "")
     return f"there are {listed}" + (f"; did you mean {folded[close[0]]!r}?" if close else "")
