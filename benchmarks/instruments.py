@@ -23,7 +23,7 @@ KINDS = {
     "kcagc.secagg": "masking",
     "kcagc.protocol.secure_sum": "masking",
     "kcagc.protocol.messages": "encoding",
-    "kcagc.runtime.peer_queue": "encoding",  # digests of received messages
+    "kcagc.runtime.durable": "encoding",  # digests of received messages
     "kcagc.runtime.journal": "journal",
     "kcagc.protocol.cells": "joint work",
     "kcagc.protocol.aggregator": "joint work",
@@ -46,7 +46,7 @@ class Clock:
 
     def install(self) -> None:
         """Replace every function of these modules, wherever it is imported, by a timed one; time every step."""
-        from kcagc.runtime.worker import Worker  # noqa: PLC0415 - only in the process of a role
+        from kcagc.runtime.driver import Worker  # noqa: PLC0415 - only in the process of a role
 
         replaced = {}
         for kind, module in _modules():

@@ -21,7 +21,6 @@ from kcagc.disclosure.policy import RISKS
 from kcagc.errors import AbortedError, KcagcError
 from kcagc.graph.filters import HalfFilter
 from kcagc.graph.graph import Graph
-from kcagc.net.memory import MemoryNetwork
 from kcagc.protocol import messages, party
 from kcagc.protocol.aggregator import aggregator_of_party, coordinator
 from kcagc.protocol.agreement import Agreement, Participant, graph_digest, ids_digest, ids_kind, open_session
@@ -33,6 +32,7 @@ from kcagc.protocol.party import PartyContext
 from kcagc.protocol.predict import predict_parameters, predict_party
 from kcagc.runtime import in_process
 from kcagc.runtime.driver import Driver, MemoryStore
+from kcagc.runtime.in_process import MemoryNetwork
 from kcagc.secagg.keys import ChaCha20Poly1305, Identity, Secrets, digest, framed
 
 COORDINATOR = "coordinator"

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from kcagc.cli.terminal import RunStatus
 from kcagc.protocol.effects import Progress
-from kcagc.runtime.status import RoleStatus
+from kcagc.runtime.driver import RoleStatus
 
 
 class Clock:

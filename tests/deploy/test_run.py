@@ -24,7 +24,7 @@ def interrupted(tmp_path):
     task = RoleRun(Config.load(config))
     journal = Journal(task.journal)
     task.open_session(journal)
-    journal.once("local result", lambda: PRIVATE)
+    journal.store_result("local result", lambda: PRIVATE)
     journal.record(LABELS)
     journal.commit()
     journal.close()
@@ -59,7 +59,7 @@ def test_forget_refuses_a_journal_in_use(interrupted):
     journal = Journal(interrupted.journal)
     done = CliRunner().invoke(cli, ["forget", "--config", str(interrupted.config.path)])
     assert "another process is using this journal" in str(done.exception)
-    assert journal.recall("local result") == PRIVATE
+    assert journal.load_result("local result") == PRIVATE
     journal.close()
 
 
@@ -76,9 +76,9 @@ def test_a_new_session_replaces_a_damaged_journal(interrupted, content):
 def test_all_sessions_of_one_process_have_the_same_seeds_and_other_secrets(tmp_path):
     one = task(made(tmp_path)["alice"])
     journal = Journal(one.journal)
-    first = one.open_session(journal).drawn
+    first = one.open_session(journal).randomness
     journal.fail("bob has another graph")
-    second = one.open_session(journal).drawn
+    second = one.open_session(journal).randomness
     assert (first.seed, first.aggregator_seed) == (second.seed, second.aggregator_seed)
     assert first.private != second.private
     assert first.shuffling != second.shuffling

@@ -93,7 +93,7 @@ def test_the_wire_format_has_every_message_frame_and_constant(site):
 
     import msgspec
 
-    from kcagc.net import frames, grpc_options
+    from kcagc.net import frames, grpc_client
     from kcagc.protocol import messages
     from kcagc.protocol.agreement import PROTOCOL
     from kcagc.secagg import masks
@@ -102,7 +102,7 @@ def test_the_wire_format_has_every_message_frame_and_constant(site):
     for kind in (*get_args(messages.AnyMessage), *get_args(messages.EncryptedContent), *get_args(frames.AnyFrame)):
         assert msgspec.inspect.type_info(kind).tag in page
         assert all(field in page for field in kind.__struct_fields__)
-    for said in (PROTOCOL, frames.LINK, grpc_options.PATH, f"{frames.PART_BYTES // 1024} KiB"):
+    for said in (PROTOCOL, frames.STREAM_PROTOCOL, grpc_client.PATH, f"{frames.PART_BYTES // 1024} KiB"):
         assert said in page
     raised = str(masks.FRACTION_BITS).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
     assert f"2{raised})" in page

@@ -20,7 +20,7 @@ AT_ONCE = 2
 # Between two of these events nothing becomes durable, leaves or arrives: a kill there equals a kill at an event.
 BOUNDARIES = (
     *("commit begins", "commit done", "message arrives", "part leaves", "part left", "ack left", "open left"),
-    *("challenge left", "welcome left", "leave leaves", "leave left", "results begins", "file done", "erased"),
+    *("challenge left", "welcome left", "close leaves", "close left", "results begins", "file done", "erased"),
     "end done",
 )
 

@@ -18,7 +18,7 @@ from collections import Counter
 from functools import wraps
 from pathlib import Path
 
-UNCOUNTED = {"ping", "pong", "missing"}  # their number depends on time
+UNCOUNTED = {"ping", "pong", "waiting-for"}  # their number depends on time
 FLUSH = 0.02  # seconds in which the network sends what it was given before the process kills itself
 
 
@@ -59,27 +59,27 @@ class Instruments:
         """Wrap the functions of the journal, the streams, the steps and the results of a role."""
         from kcagc.data import files
         from kcagc.deploy import run
-        from kcagc.net.grpc_client import ClientWire
-        from kcagc.net.grpc_server import ServerWire
+        from kcagc.net.grpc_client import ClientStream
+        from kcagc.net.grpc_server import ServerStream
         from kcagc.protocol import fit, party, secure_sum
-        from kcagc.runtime import runner
+        from kcagc.runtime import session
         from kcagc.runtime.driver import Driver
         from kcagc.runtime.durable import DurableRole
         from kcagc.runtime.journal import Journal
 
-        for wire in (ClientWire, ServerWire):
-            wire.send = self._sending(wire.send)
+        for stream in (ClientStream, ServerStream):
+            stream.send = self._sending(stream.send)
         Journal.commit = self._committing(Journal.commit)
         Journal._write = self._writing(Journal._write)
         Journal.end = self._around(self._ending(Journal.end), "end")
-        Journal.use = self._using(Journal.use)
+        Journal.commit_mask = self._using(Journal.commit_mask)
         Driver.deliver = self._around(Driver.deliver, "step")
-        DurableRole.take_in = self._taking_in(DurableRole.take_in)
+        DurableRole.receive = self._receiving(DurableRole.receive)
         run.write_results = self._around(run.write_results, "results")
         files._sync_folder = self._around(files._sync_folder, "file")
         secure_sum.mask = self._masking(secure_sum.mask)
         party.encrypt = self._encrypting(party.encrypt)
-        runner._TELL = self._plan.get("tell", 4.0)  # seconds; an aggregator that restarts needs less
+        session._CLOSE_TIMEOUT = self._plan.get("tell", 4.0)  # seconds; an aggregator that restarts needs less
         if seconds := self._plan.get("slow"):
             fit.compute_local = _slowly(fit.compute_local, seconds)
 
@@ -95,12 +95,12 @@ class Instruments:
 
     def _sending(self, send):
         @wraps(send)
-        async def counted(wire, frame):
-            what = type(frame).__name__.lower()
+        async def counted(stream, frame):
+            what = frame.__struct_config__.tag
             counts = what not in UNCOUNTED
             if counts:
                 self.happened(f"{what} leaves")
-            await send(wire, frame)
+            await send(stream, frame)
             if counts:
                 self.happened(f"{what} left")
 
@@ -148,14 +148,14 @@ class Instruments:
         """Raise the error of a full disk, for as many attempts as the plan says."""
         kind, first, last = self._plan.get("disk full", ("", 0, 0))
         if kind == what and first <= self._counts[what] <= last:
-            with journal._saying("cannot be written"):
+            with journal._errors("cannot be written"):
                 raise sqlite3.OperationalError("database or disk is full")
 
-    def _taking_in(self, take_in):
+    def _receiving(self, receive):
         """Note every message that arrives, with its sender and number."""
         from kcagc.protocol.messages import Masked, decode
 
-        @wraps(take_in)
+        @wraps(receive)
         def noted(role, sender, number, payload):
             message = decode(payload, sender)
             masked = isinstance(message, Masked)
@@ -163,7 +163,7 @@ class Instruments:
             attempt = (role._journal.fact("attempt") or b"").hex()
             self._seen.write(attempt, sender, number, _hash(payload), what)
             self.happened("message arrives")
-            take_in(role, sender, number, payload)
+            receive(role, sender, number, payload)
             self.happened("message done")
 
         return noted

@@ -6,7 +6,7 @@ import sqlite3
 import msgspec
 import pytest
 
-from kcagc.runtime.session import Drawn
+from kcagc.runtime.journal import SessionRandomness
 from kill.scenarios import KILLED
 
 MIDDLE = ("commit done", 8)  # of any role
@@ -16,10 +16,10 @@ def secrets_of(state, scratch):
     """Read the secrets of a session from a copy of its journal, as a thief could."""
     shutil.copytree(state, scratch)
     database = sqlite3.connect(scratch / "fit.sqlite")
-    ((packed,),) = database.execute("SELECT value FROM facts WHERE name = 'drawn'").fetchall()
+    ((packed,),) = database.execute("SELECT value FROM facts WHERE name = 'randomness'").fetchall()
     database.close()
-    drawn = msgspec.msgpack.decode(packed, type=Drawn)
-    return [drawn.private, drawn.shuffling]
+    randomness = msgspec.msgpack.decode(packed, type=SessionRandomness)
+    return [randomness.private, randomness.shuffling]
 
 
 def bytes_on_disk(state):

@@ -8,8 +8,8 @@ from collections import deque
 import pytest
 
 from kcagc.net.frames import Ack, Ping, Pong
-from kcagc.runtime import connection as runtime_link
-from kcagc.runtime.peer_queue import PeerQueue
+from kcagc.runtime.connection import Connection
+from kcagc.runtime.durable import PeerQueue
 from kill import evidence
 from kill.proxy import Link
 from kill.scenarios import SCENARIOS
@@ -156,19 +156,18 @@ class LostStream:
 )
 def test_frames_received_before_a_connection_was_lost_are_no_sign_of_life(frames, then, alive):
     async def asked():
-        wire = LostStream(frames, then=then)
-        link = runtime_link.Link(
-            wire,
+        connection = Connection(
+            LostStream(frames, then=then),
             PeerQueue("b"),
             arrived=0,
-            longest=100,
-            take_in=None,
-            acknowledged=lambda: None,
-            told_missing=None,
+            max_message_bytes=100,
+            receive=None,
+            on_ack=lambda: None,
+            on_waiting_for=None,
         )
-        work = asyncio.ensure_future(link.run())
-        found = await link.alive(0.4)
-        await link.stop()
+        work = asyncio.ensure_future(connection.run())
+        found = await connection.alive(0.4)
+        await connection.stop()
         await asyncio.gather(work, return_exceptions=True)
         return found
 

@@ -57,7 +57,7 @@ def test_a_changed_feature_is_rejected_until_it_is_restored(interrupted):
     before = table.read_text()
     head, first, rest = before.split("\n", 2)
     table.write_text("\n".join([head, first.rpartition(",")[0] + ",0.25", rest]))
-    interrupted.assert_rejected("the data changed since this session began", "nothing was sent")
+    interrupted.assert_rejected("the data changed since this session started", "nothing was sent")
     table.write_text(before)
     interrupted.assert_continues()
 
@@ -66,7 +66,7 @@ def test_a_changed_number_of_local_clusters_is_rejected_until_it_is_restored(int
     config = interrupted.folder / CONFIG
     before = config.read_text()
     config.write_text(before.replace("[session]\n", "[session]\nn_local_clusters = 4\n"))
-    interrupted.assert_rejected("the configuration changed since this session began")
+    interrupted.assert_rejected("the configuration changed since this session started")
     config.write_text(before)
     interrupted.assert_continues()
 
@@ -118,7 +118,7 @@ def test_a_coordinator_without_its_journal_ends_the_session_of_all_parties(campa
         run.start("coordinator")
         for party in run.scenario.parties:
             assert run.end_of(party) == REJECTED, run.logs(party)
-            assert "that session is over: coordinator has begun another" in run.logs(party)
+            assert "that session is over: coordinator has started another" in run.logs(party)
         assert run.still_running("coordinator")
         evidence.check_sent(run)
 
@@ -150,7 +150,7 @@ def test_a_damaged_journal_is_rejected(interrupted, damage):
 def test_the_journal_of_another_role_is_rejected(interrupted, other):
     aside = interrupted.state.rename(interrupted.folder / "aside")
     shutil.copytree(interrupted.run.folder / other / "state", interrupted.state)
-    interrupted.assert_rejected("changed since this session began")
+    interrupted.assert_rejected("changed since this session started")
     shutil.rmtree(interrupted.state)
     aside.rename(interrupted.state)
     interrupted.assert_continues()
@@ -188,7 +188,7 @@ def test_parties_end_when_the_coordinator_has_an_older_copy_of_its_journal(campa
         run.start("coordinator")
         codes = {party: run.end_of(party) for party in run.scenario.parties}
         assert set(codes.values()) == {REJECTED}, run.logs()
-        assert "older copy" in run.logs("a")
+        assert "old copy" in run.logs("a")
         evidence.check_sent(run)
 
 

@@ -8,33 +8,33 @@ from hypothesis import strategies as st
 from kcagc.errors import PeerError
 from kcagc.net import frames
 from kcagc.net.frames import (
-    LONGEST_FRAME,
+    MAX_FRAME_BYTES,
     PART_BYTES,
     Ack,
     Assembly,
     Challenge,
-    Leave,
-    Missing,
+    Close,
+    MessagePart,
     Open,
-    Part,
     Ping,
     Pong,
+    WaitingFor,
     Welcome,
     decode_frame,
     encode_frame,
-    parts,
+    split,
 )
 
 EVERY_KIND = [
-    Challenge("kcagc-link/1", "aggregator", bytes(32)),
-    Open("kcagc-link/1", "alice", bytes(32), bytes(32), bytes(32), b"", 0, 0, 3, b"inputs", bytes(64)),
+    Challenge("kcagc-stream/2", "aggregator", bytes(32)),
+    Open("kcagc-stream/2", "alice", bytes(32), bytes(32), bytes(32), b"", 0, 0, 3, b"inputs", bytes(64)),
     Welcome(bytes(32), 1, 2, 3, bytes(64)),
-    Part(1, 3, 0, b"abc", bytes(32)),
+    MessagePart(1, 3, 0, b"abc", bytes(32)),
     Ack(7),
     Ping(),
     Pong(),
-    Missing(("bob", "carol")),
-    Leave(),
+    WaitingFor(("bob", "carol")),
+    Close(),
 ]
 
 
@@ -53,14 +53,14 @@ def test_a_message_of_any_length_comes_together_again(size, number):
     payload = bytes(index % 251 for index in range(size))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frames, "PART_BYTES", 64)
-        sent = list(parts(number, payload))
+        sent = list(split(number, payload))
     assert all(len(part.data) <= 64 for part in sent)
     assert together(sent) == [(number, payload)]
 
 
 def test_no_frame_of_ours_is_longer_than_the_limit():
-    for part in parts(1 << 47, bytes(2 * PART_BYTES + 1)):
-        assert len(encode_frame(part)) <= LONGEST_FRAME
+    for part in split(1 << 47, bytes(2 * PART_BYTES + 1)):
+        assert len(encode_frame(part)) <= MAX_FRAME_BYTES
 
 
 @given(changes=st.fixed_dictionaries({}, optional={
@@ -71,7 +71,7 @@ def test_a_part_that_was_changed_never_gives_another_message(changes, at):
     payload = bytes(range(250))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frames, "PART_BYTES", 64)
-        sent = list(parts(5, payload))
+        sent = list(split(5, payload))
     changed = msgspec.structs.replace(sent[at], **changes)
     sent[at] = changed
     try:
@@ -85,20 +85,20 @@ def test_a_part_that_was_changed_never_gives_another_message(changes, at):
 def test_an_announcement_beyond_the_limit_is_refused_before_anything_is_kept():
     assembly = Assembly("alice", 1000)
     with pytest.raises(PeerError, match=r"announced a message of 1,001 bytes; at most 1,000"):
-        assembly.add(Part(1, 1001, 0, b"x"))
-    assert together([Part(1, 1000, 0, bytes(999))], longest=1000) == []
+        assembly.add(MessagePart(1, 1001, 0, b"x"))
+    assert together([MessagePart(1, 1000, 0, bytes(999))], longest=1000) == []
 
 
 @pytest.mark.parametrize(
     ("sent", "words"),
     [
-        ([Part(1, 6, 3, b"abc")], "does not follow"),
-        ([Part(1, 6, 0, b"abc"), Part(2, 6, 3, b"def")], "does not follow"),
-        ([Part(1, 6, 0, b"abc"), Part(1, 7, 3, b"def")], "does not follow"),
-        ([Part(1, 6, 0, b"abc"), Part(1, 6, 3, b"defg")], "longer than its message"),
-        ([Part(1, 6, 0, b"abc"), Part(1, 6, 3, b"")], "or empty"),
-        ([Part(1, 3, 0, b"abc")], "does not have the digest"),
-        ([Part(1, 3, 0, b"abc", bytes(32))], "does not have the digest"),
+        ([MessagePart(1, 6, 3, b"abc")], "does not follow"),
+        ([MessagePart(1, 6, 0, b"abc"), MessagePart(2, 6, 3, b"def")], "does not follow"),
+        ([MessagePart(1, 6, 0, b"abc"), MessagePart(1, 7, 3, b"def")], "does not follow"),
+        ([MessagePart(1, 6, 0, b"abc"), MessagePart(1, 6, 3, b"defg")], "longer than its message"),
+        ([MessagePart(1, 6, 0, b"abc"), MessagePart(1, 6, 3, b"")], "empty or"),
+        ([MessagePart(1, 3, 0, b"abc")], "wrong digest"),
+        ([MessagePart(1, 3, 0, b"abc", bytes(32))], "wrong digest"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(sent, words):
@@ -113,7 +113,7 @@ def test_garbage_is_refused_by_name(garbage):
     except PeerError as error:
         assert error.peer == "alice"  # noqa: PT017 - either is right
     else:
-        assert isinstance(frame, Ping | Pong | Leave | Ack | Missing)
+        assert isinstance(frame, Ping | Pong | Close | Ack | WaitingFor)
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,9 @@ def test_garbage_is_refused_by_name(garbage):
         {"frame": "ack", "number": 1 << 48},
         {"frame": "ack", "number": True},
         {"frame": "ack", "number": 1, "more": 2},
-        {"frame": "challenge", "link": "x" * 65, "name": "aggregator", "nonce": b""},
-        {"frame": "challenge", "link": "x", "name": "aggregator", "nonce": bytes(33)},
-        {"frame": "missing", "names": ["x" * 65]},
+        {"frame": "challenge", "protocol": "x" * 65, "name": "aggregator", "nonce": b""},
+        {"frame": "challenge", "protocol": "x", "name": "aggregator", "nonce": bytes(33)},
+        {"frame": "waiting-for", "names": ["x" * 65]},
     ],
 )
 def test_unknown_kinds_fields_and_sizes_are_refused(fields):

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcagc.errors import ParameterError
-from kcagc.net.probe import Kind, probe, split_address
-from kcagc.net.tls import Credentials
+from kcagc.net.probe import ProbeOutcome, probe
+from kcagc.net.tls import Credentials, split_address
 from kcagc.net.trial_authority import Authority, trial_authority
 
 OURS, THEIRS = trial_authority("ours"), trial_authority("theirs")
@@ -40,14 +40,14 @@ def stored(folder, authority, pair):
 @pytest.fixture(scope="module")
 def bank(tmp_path_factory):
     folder = tmp_path_factory.mktemp("keys") / "bank"
-    return Credentials.load(*stored(folder, OURS, OURS.issue("bank.example", client=True)), who="bank")
+    return Credentials.load(*stored(folder, OURS, OURS.issue("bank.example", client=True)), owner="bank")
 
 
 @pytest.fixture(scope="module")
 def stranger(tmp_path_factory):
     """Somebody who trusts our authority and has a certificate of another."""
     folder = tmp_path_factory.mktemp("keys")
-    own = Credentials.load(*stored(folder / "s", THEIRS, THEIRS.issue("shop.example", client=True)), who="shop")
+    own = Credentials.load(*stored(folder / "s", THEIRS, THEIRS.issue("shop.example", client=True)), owner="shop")
     return Credentials(**{**vars(own), "ca": OURS.certificate_pem})
 
 
@@ -152,13 +152,13 @@ def greet(tls):
         pass
 
 
-def found(address, credentials, kind, *words, name=NAME, timeout=PATIENCE):
-    """It is of this kind, says so in these words, and says where."""
+def found(address, credentials, outcome, *words, name=NAME, timeout=PATIENCE):
+    """Probe and check the outcome, the words of the message, and that it names the address."""
     seen = probe(address, credentials, name, timeout)
-    assert seen.kind is kind, seen
-    assert seen.words.startswith(f"{address}: ")
-    assert all(word in seen.words for word in words), seen
-    assert "{" not in seen.words
+    assert seen.outcome is outcome, seen
+    assert seen.message.startswith(f"{address}: ")
+    assert all(word in seen.message for word in words), seen
+    assert "{" not in seen.message
     return seen
 
 
@@ -166,7 +166,7 @@ def found(address, credentials, kind, *words, name=NAME, timeout=PATIENCE):
 
 
 def test_an_aggregator_that_accepts_us_says_so_over_tls_1_3(aggregator, bank):
-    seen = found(aggregator(), bank, Kind.ACCEPTED, "accepts")
+    seen = found(aggregator(), bank, ProbeOutcome.ACCEPTED, "accepts")
     assert seen.accepted
     assert seen.tls_version == "TLSv1.3"
 
@@ -185,34 +185,36 @@ def test_a_host_is_found_under_any_of_its_addresses(aggregator, bank):
 def test_it_goes_unnoticed_by_those_who_are_connected(aggregator, bank):
     """Even many at the same time."""
     address = aggregator()
-    kinds = []
-    threads = [threading.Thread(target=lambda: kinds.append(probe(address, bank, NAME).kind)) for _ in range(8)]
+    outcomes = []
+    threads = [threading.Thread(target=lambda: outcomes.append(probe(address, bank, NAME).outcome)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE)
-    assert kinds == [Kind.ACCEPTED] * 8
+    assert outcomes == [ProbeOutcome.ACCEPTED] * 8
 
 
 def test_an_aggregator_that_does_not_know_our_authority_is_told_by_the_first_read(aggregator, stranger):
     """The handshake itself succeeds in TLS 1.3, and gRPC closes without an alert."""
-    seen = found(aggregator(), stranger, Kind.CERTIFICATE_REFUSED, "shop.example", str(stranger.certificate_file))
+    seen = found(
+        aggregator(), stranger, ProbeOutcome.CERTIFICATE_REJECTED, "shop.example", str(stranger.certificate_file)
+    )
     assert seen.tls_version == "TLSv1.3"
     assert not seen.accepted
 
 
 def test_our_certificate_that_ran_out_is_not_accepted(aggregator, late):
-    found(aggregator(), late, Kind.CERTIFICATE_REFUSED, "does not accept our certificate")
+    found(aggregator(), late, ProbeOutcome.CERTIFICATE_REJECTED, "does not accept our certificate")
 
 
 def test_a_certificate_for_servers_is_not_accepted_from_a_client(aggregator, bank, tmp_path):
     _, certificate, key = stored(tmp_path / "keys", OURS, OURS.issue("bank.example", server=True))
     wrong = Credentials(**{**vars(bank), "certificate_file": certificate, "key_file": key})
-    found(aggregator(), wrong, Kind.CERTIFICATE_REFUSED)
+    found(aggregator(), wrong, ProbeOutcome.CERTIFICATE_REJECTED)
 
 
 def test_a_server_of_another_authority_is_not_trusted(aggregator, bank):
-    found(aggregator(THEIRS), bank, Kind.SERVER_UNTRUSTED, str(bank.ca_file))
+    found(aggregator(THEIRS), bank, ProbeOutcome.SERVER_UNTRUSTED, str(bank.ca_file))
 
 
 def test_an_authority_between_is_enough_to_trust_as_it_is_for_grpc(aggregator, bank):
@@ -222,23 +224,23 @@ def test_an_authority_between_is_enough_to_trust_as_it_is_for_grpc(aggregator, b
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     between = Authority(builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()), key)
     trusting = Credentials(**{**vars(bank), "ca": between.certificate_pem})
-    found(aggregator(between), trusting, Kind.ACCEPTED)
+    found(aggregator(between), trusting, ProbeOutcome.ACCEPTED)
 
 
 def test_a_server_whose_certificate_is_out_of_its_time_is_told(aggregator, bank):
-    found(aggregator(start=PAST, days=5), bank, Kind.SERVER_EXPIRED, "expired", "clock")
+    found(aggregator(start=PAST, days=5), bank, ProbeOutcome.SERVER_EXPIRED, "expired", "clock")
     soon = datetime.now(UTC) + timedelta(days=5)
-    found(aggregator(start=soon, days=5), bank, Kind.SERVER_EXPIRED, "not yet valid", "clock")
+    found(aggregator(start=soon, days=5), bank, ProbeOutcome.SERVER_EXPIRED, "not yet valid", "clock")
 
 
 def test_a_server_of_another_name_is_told_with_the_name_we_wanted(aggregator, bank):
-    found(aggregator(), bank, Kind.SERVER_MISNAMED, "'other.example'", name="other.example")
+    found(aggregator(), bank, ProbeOutcome.SERVER_MISNAMED, "'other.example'", name="other.example")
 
 
 def test_a_client_that_poses_as_the_aggregator_is_not_trusted(aggregator, bank):
     """Every party has a certificate of the same authority."""
     address = aggregator(server=False, client=True)
-    found(address, bank, Kind.SERVER_UNTRUSTED, "purpose")
+    found(address, bank, ProbeOutcome.SERVER_UNTRUSTED, "purpose")
 
 
 # ---- before TLS
@@ -247,12 +249,12 @@ def test_a_client_that_poses_as_the_aggregator_is_not_trusted(aggregator, bank):
 def test_a_port_at_which_nobody_listens_is_told(bank):
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         port = listener.getsockname()[1]
-    found(f"127.0.0.1:{port}", bank, Kind.REFUSED, "nobody listens")
+    found(f"127.0.0.1:{port}", bank, ProbeOutcome.NOT_LISTENING, "no server listens")
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 70, "a..b"])
 def test_a_host_that_nobody_knows_is_told(bank, host):
-    found(f"{host}:7443", bank, Kind.NAME_UNKNOWN, "DNS")
+    found(f"{host}:7443", bank, ProbeOutcome.UNKNOWN_HOST, "DNS")
 
 
 def test_a_host_that_does_not_answer_at_all_is_told_in_time(bank):
@@ -264,7 +266,7 @@ def test_a_host_that_does_not_answer_at_all_is_told_in_time(bank):
             each.connect_ex(listener.getsockname())
         time.sleep(0.05)
         started = time.monotonic()
-        found(f"127.0.0.1:{listener.getsockname()[1]}", bank, Kind.UNREACHABLE, "firewall", timeout=IMPATIENCE)
+        found(f"127.0.0.1:{listener.getsockname()[1]}", bank, ProbeOutcome.UNREACHABLE, "firewall", timeout=IMPATIENCE)
         assert time.monotonic() - started < IMPATIENCE + 1
         for each in waiting:
             each.close()
@@ -273,15 +275,15 @@ def test_a_host_that_does_not_answer_at_all_is_told_in_time(bank):
 def test_whoever_listens_and_says_nothing_is_told_in_time(bank):
     with answering(lambda connection: connection.recv(1) and time.sleep(2 * IMPATIENCE)) as address:
         started = time.monotonic()
-        found(address, bank, Kind.SILENT, "TLS handshake", timeout=IMPATIENCE)
+        found(address, bank, ProbeOutcome.NO_ANSWER, "TLS handshake", timeout=IMPATIENCE)
         assert time.monotonic() - started < IMPATIENCE + 1
 
 
 def test_whoever_closes_at_once_is_told(bank):
     with answering(lambda connection: None) as address:
-        found(address, bank, Kind.CLOSED, "as soon as TLS begins")
+        found(address, bank, ProbeOutcome.CLOSED, "during the TLS handshake")
     with answering(lambda connection: connection.recv(10_000)) as address:
-        found(address, bank, Kind.CLOSED, "as soon as TLS begins")
+        found(address, bank, ProbeOutcome.CLOSED, "during the TLS handshake")
 
 
 @pytest.mark.parametrize(
@@ -294,7 +296,7 @@ def test_a_server_that_talks_plain_text_is_told(bank, greeting):
         connection.recv(10_000)
 
     with answering(answer) as address:
-        found(address, bank, Kind.NOT_TLS, "does not speak TLS")
+        found(address, bank, ProbeOutcome.NOT_TLS, "does not use TLS")
 
 
 def test_a_grpc_server_without_tls_is_told(bank):
@@ -303,7 +305,7 @@ def test_a_grpc_server_without_tls_is_told(bank):
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         try:
-            await asyncio.to_thread(found, f"127.0.0.1:{port}", bank, Kind.NOT_TLS, "does not speak TLS")
+            await asyncio.to_thread(found, f"127.0.0.1:{port}", bank, ProbeOutcome.NOT_TLS, "does not use TLS")
         finally:
             await server.stop(None)
 
@@ -318,7 +320,11 @@ def test_no_bytes_whatsoever_raise(bank, content):
         connection.recv(10_000)
 
     with answering(answer) as address:
-        assert probe(address, bank, NAME, PATIENCE).kind in {Kind.NOT_TLS, Kind.CLOSED, Kind.OLD_TLS}
+        assert probe(address, bank, NAME, PATIENCE).outcome in {
+            ProbeOutcome.NOT_TLS,
+            ProbeOutcome.CLOSED,
+            ProbeOutcome.OLD_TLS,
+        }
 
 
 # ---- other TLS servers
@@ -332,17 +338,17 @@ ALERTS = {"unknown ca": "stranger", "certificate expired": "late"}
 def test_the_words_of_an_alert_about_our_certificate_are_passed_on(tls_server, request, alert, version):
     credentials = request.getfixturevalue(ALERTS[alert])
     with answering(over_tls(tls_server(version=version), greet)) as address:
-        found(address, credentials, Kind.CERTIFICATE_REFUSED, f"'{alert}'")
+        found(address, credentials, ProbeOutcome.CERTIFICATE_REJECTED, alert)
 
 
 def test_a_web_server_is_no_aggregator(tls_server, bank):
     with answering(over_tls(tls_server(alpn=["http/1.1"]), greet)) as address:
-        found(address, bank, Kind.NOT_GRPC, "no HTTP/2")
+        found(address, bank, ProbeOutcome.NOT_GRPC, "no HTTP/2")
 
 
 def test_what_does_not_begin_as_http_2_does_is_no_aggregator(tls_server, bank):
     with answering(over_tls(tls_server(), lambda tls: tls.sendall(b"HTTP/1.1 400 Bad Request"))) as address:
-        found(address, bank, Kind.NOT_GRPC, "begin")
+        found(address, bank, ProbeOutcome.NOT_GRPC, "SETTINGS")
 
 
 def test_a_server_that_waits_for_our_first_words_gets_them(tls_server, bank):
@@ -353,7 +359,7 @@ def test_a_server_that_waits_for_our_first_words_gets_them(tls_server, bank):
         greet(tls)
 
     with answering(over_tls(tls_server(), wait)) as address:
-        found(address, bank, Kind.ACCEPTED, timeout=2 * IMPATIENCE)
+        found(address, bank, ProbeOutcome.ACCEPTED, timeout=2 * IMPATIENCE)
     assert heard == [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])]
 
 
@@ -364,7 +370,7 @@ def test_a_frame_that_comes_in_pieces_is_put_together(tls_server, bank):
         tls.recv(100)
 
     with answering(over_tls(tls_server(), drip)) as address:
-        found(address, bank, Kind.ACCEPTED)
+        found(address, bank, ProbeOutcome.ACCEPTED)
 
 
 def test_a_frame_that_comes_too_slowly_is_told_in_time(tls_server, bank):
@@ -377,14 +383,14 @@ def test_a_frame_that_comes_too_slowly_is_told_in_time(tls_server, bank):
 
     with answering(over_tls(tls_server(), drip)) as address:
         started = time.monotonic()
-        seen = found(address, bank, Kind.SILENT, "gRPC", timeout=IMPATIENCE)
+        seen = found(address, bank, ProbeOutcome.NO_ANSWER, "gRPC", timeout=IMPATIENCE)
         assert time.monotonic() - started < IMPATIENCE + 1
         assert seen.tls_version == "TLSv1.3"
 
 
 def test_an_old_version_of_tls_is_told(tls_server, bank):
     with answering(over_tls(tls_server(version=ssl.TLSVersion.TLSv1_2), greet)) as address:
-        assert found(address, bank, Kind.OLD_TLS, "TLSv1.2").tls_version == "TLSv1.2"
+        assert found(address, bank, ProbeOutcome.OLD_TLS, "TLSv1.2").tls_version == "TLSv1.2"
 
 
 def test_an_alert_about_anything_else_is_passed_on(bank):
@@ -396,9 +402,9 @@ def test_an_alert_about_anything_else_is_passed_on(bank):
         return answer
 
     with answering(alert(40)) as address:
-        found(address, bank, Kind.CLOSED, "'handshake failure'")
+        found(address, bank, ProbeOutcome.CLOSED, "handshake failure")
     with answering(alert(70)) as address:
-        found(address, bank, Kind.OLD_TLS, "'protocol version'")
+        found(address, bank, ProbeOutcome.OLD_TLS, "protocol version")
 
 
 # ---- what is wrong on our side
@@ -409,7 +415,7 @@ def test_an_alert_about_anything_else_is_passed_on(bank):
     ["", "host", "host:", ":7443", "host:0", "host:65536", "host:99999", "host:-1", "::1:7443", "[::1]", "a b:1"],
 )
 def test_what_is_not_an_address_is_told_and_not_tried(bank, address):
-    found(address, bank, Kind.MISCONFIGURED, "host:port")
+    found(address, bank, ProbeOutcome.MISCONFIGURED, "host:port")
     with pytest.raises(ParameterError, match="host:port"):
         split_address(address)
 
@@ -422,18 +428,18 @@ def test_addresses_are_taken_apart():
 
 @pytest.mark.parametrize("name", ["", ".example", "a" * 70, "a\0b"])
 def test_a_name_that_no_server_can_have_is_told(aggregator, bank, name):
-    found(aggregator(), bank, Kind.MISCONFIGURED, "name", name=name)
+    found(aggregator(), bank, ProbeOutcome.MISCONFIGURED, "name", name=name)
 
 
 def test_files_that_changed_since_are_told(aggregator, bank, tmp_path):
     paths = stored(tmp_path / "keys", OURS, OURS.issue("bank.example", client=True))
-    own = Credentials.load(*paths, who="bank")
+    own = Credentials.load(*paths, owner="bank")
     address = aggregator()
     assert probe(address, own, NAME).accepted
     paths[2].write_bytes(bank.key)
-    found(address, own, Kind.MISCONFIGURED, "key values mismatch")
+    found(address, own, ProbeOutcome.MISCONFIGURED, "key values mismatch")
     paths[2].unlink()
-    found(address, own, Kind.MISCONFIGURED, "No such file")
+    found(address, own, ProbeOutcome.MISCONFIGURED, "No such file")
 
 
 def test_an_encrypted_key_is_not_asked_for_on_the_terminal(aggregator, bank, tmp_path):
@@ -447,4 +453,4 @@ def test_an_encrypted_key_is_not_asked_for_on_the_terminal(aggregator, bank, tmp
     key = load_pem_private_key(bank.key, None)
     path = tmp_path / "tls.key"
     path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")))
-    found(aggregator(), Credentials(**{**vars(bank), "key_file": path}), Kind.MISCONFIGURED)
+    found(aggregator(), Credentials(**{**vars(bank), "key_file": path}), ProbeOutcome.MISCONFIGURED)

@@ -70,7 +70,7 @@ def load(tmp_path):
             if content is not None:
                 path.write_bytes(content)
                 path.chmod(0o600)
-        return Credentials.load(*paths, who="bank", **options)
+        return Credentials.load(*paths, owner="bank", **options)
 
     return load
 
@@ -140,7 +140,7 @@ def test_what_is_not_a_host_name_gets_no_certificate(name):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "server, a client"),
+        ({}, "needs a use"),
         ({"server": True, "days": AUTHORITY_DAYS + 1}, "days"),
         ({"server": True, "days": 0}, "days"),
     ],
@@ -199,12 +199,12 @@ def test_a_folder_in_place_of_a_file_is_named(load, tmp_path):
 @pytest.mark.parametrize(("file", "part"), [("ca.pem", "ca"), ("tls.pem", "certificate"), ("tls.key", "key")])
 @pytest.mark.parametrize("content", [b"", b"not PEM", parsed(CERTIFICATE).public_bytes(Encoding.DER), b"\xff" * 99])
 def test_what_is_not_pem_is_named(load, file, part, content):
-    refused(load, file, "holds no .* as PEM", **{part: content})
+    refused(load, file, "contains no PEM", **{part: content})
 
 
 def test_files_in_each_others_place_are_named(load):
     refused(load, "tls.pem", "but a private key", certificate=KEY, key=CERTIFICATE)
-    refused(load, "tls.key", "no private key", key=CERTIFICATE)
+    refused(load, "tls.key", "no PEM private key", key=CERTIFICATE)
 
 
 def test_a_cut_certificate_is_named(load):
@@ -225,7 +225,7 @@ def test_a_key_of_another_certificate_is_named_with_both_files(load):
 
 def test_a_certificate_that_ran_out_is_named_with_its_dates(load):
     old, key = AUTHORITY.issue("bank.example", client=True, start=NOW - 30 * DAY, days=10)
-    message = refused(load, "tls.pem", "ran out", certificate=old, key=key)
+    message = refused(load, "tls.pem", "expired on", certificate=old, key=key)
     assert f"{NOW - 20 * DAY:%Y-%m-%d}" in message
     assert f"{NOW - 30 * DAY - DAY / 24:%Y-%m-%d}" in message
 
@@ -243,7 +243,7 @@ def test_an_authority_that_ran_out_is_named_and_one_that_was_renewed_counts(load
     old, _ = made("root", ca=True, key=key, ends=NOW - DAY)
     new, _ = made("root", ca=True, key=key, ends=NOW + 5 * DAY)
     certificate, own = made("bank.example", (old, key))
-    refused(load, "ca.pem", "ran out", ca=pem(old), certificate=pem(certificate), key=key_pem(own))
+    refused(load, "ca.pem", "expired on", ca=pem(old), certificate=pem(certificate), key=key_pem(own))
     loaded = load(ca=pem(old, new), certificate=pem(certificate), key=key_pem(own))
     assert loaded.days_left == 4  # of the authority, which is the first to run out
 
@@ -282,7 +282,9 @@ def test_an_authority_between_that_ran_out_is_named(load):
     root = made("root", ca=True)
     between = made("between", root, ca=True, ends=NOW - DAY)
     own, key = made("bank.example", between)
-    refused(load, "tls.pem", "CN=between' ran out", ca=pem(root[0]), certificate=pem(own, between[0]), key=key_pem(key))
+    refused(
+        load, "tls.pem", "CN=between' expired on", ca=pem(root[0]), certificate=pem(own, between[0]), key=key_pem(key)
+    )
 
 
 def test_a_path_that_goes_in_a_circle_ends(load):
@@ -300,7 +302,7 @@ def test_whoever_is_no_authority_cannot_vouch_for_others(load):
     party = made("shop.example", root)
     forged, key = made("bank.example", party)
     refused(load, "tls.pem", "not signed", ca=pem(root[0]), certificate=pem(forged, party[0]), key=key_pem(key))
-    refused(load, "ca.pem", "CN=shop.example.*leave it out", ca=pem(root[0], party[0]))
+    refused(load, "ca.pem", "CN=shop.example.*remove it", ca=pem(root[0], party[0]))
     short = made("short", ca=True, path_length=0)
     between = made("between", short, ca=True)
     own, key = made("bank.example", between)
@@ -378,7 +380,9 @@ def test_a_certificate_without_a_stated_use_is_for_all(load):
 def test_a_key_that_others_can_read_is_a_warning(load, tmp_path, mode):
     load()
     (tmp_path / "tls.key").chmod(mode)
-    (warning,) = Credentials.load(*(tmp_path / name for name in ("ca.pem", "tls.pem", "tls.key")), who="bank").warnings
+    (warning,) = Credentials.load(
+        *(tmp_path / name for name in ("ca.pem", "tls.pem", "tls.key")), owner="bank"
+    ).warnings
     assert f"mode {mode:o}" in warning
     assert f"chmod 600 {tmp_path / 'tls.key'}" in warning
 

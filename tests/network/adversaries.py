@@ -13,9 +13,9 @@ import grpc
 import msgspec
 
 from kcagc.deploy.folders import tls_name
-from kcagc.net.frames import LINK, Challenge, Frame, Open, Welcome, decode_frame, encode_frame
-from kcagc.net.grpc_options import METHOD, PATH, REASON_KEY, SERVICE
-from kcagc.runtime.stream_handshake import _unsigned
+from kcagc.net.frames import STREAM_PROTOCOL, Challenge, Frame, Open, Welcome, decode_frame, encode_frame
+from kcagc.net.grpc_client import METHOD, PATH, REASON_KEY, SERVICE
+from kcagc.runtime.connection import _unsigned
 from kcagc.secagg.keys import opening_statement, random_token, welcome_statement
 from network.roles import AGGREGATOR, PATIENCE
 
@@ -63,13 +63,13 @@ class Client:
         """Return a signed opening; the signature covers the changes."""
         agreement = self.task.agreement
         said = {
-            "link": LINK,
+            "protocol": STREAM_PROTOCOL,
             "name": self.task.config.me,
             "nonce": random_token(),
             "attempt": random_token(),
             "bound": b"",
         }
-        said["certificate"] = self.task.card.certificate
+        said["certificate"] = self.task.endpoint.certificate
         said |= dict(zip(("safe", "arrived", "sent"), NOTHING, strict=True))
         said |= {"inputs": agreement.inputs(), "signature": b""} | changes
         signed = opening_statement(AGGREGATOR, challenge.nonce, _unsigned(Open(**said)))
@@ -139,7 +139,7 @@ class Aggregator:
 
 
 def challenge(**changes):
-    return Challenge(**({"link": LINK, "name": AGGREGATOR, "nonce": b"n" * 32} | changes))
+    return Challenge(**({"protocol": STREAM_PROTOCOL, "name": AGGREGATOR, "nonce": b"n" * 32} | changes))
 
 
 # ---- below gRPC

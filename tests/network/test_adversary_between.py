@@ -48,8 +48,8 @@ def test_an_adversary_with_another_certificate_in_the_name_of_a_party_cannot_rel
         received = between.received
     assert refusals
     assert {reason for reason, _ in refusals} == {"identity"}
-    assert all("speaks of another certificate than the one shown" in words for _, words in refusals)
+    assert all("signed another certificate than the one presented" in words for _, words in refusals)
     assert received
     assert all(isinstance(frame, Open) and not isinstance(frame, Welcome) for frame in received)
-    assert len(aggregator.lines("speaks of another certificate", since)) == len(refusals)
+    assert len(aggregator.lines("signed another certificate", since)) == len(refusals)
     assert_one_line(party, "^kcagc: coordinator: not connected")

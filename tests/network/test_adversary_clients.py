@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from kcagc.net.frames import Ack, Missing, Open, Part, Ping, Pong, Welcome, encode_frame, parts
+from kcagc.net.frames import Ack, MessagePart, Open, Ping, Pong, WaitingFor, Welcome, encode_frame, split
 from kcagc.net.frames import Challenge as ChallengeFrame
 from kcagc.protocol.agreement import own_hello
 from kcagc.protocol.messages import Finished, encode
@@ -53,10 +53,14 @@ FIRST_FRAMES = {
     "a welcome": (
         lambda adversary, challenge: Welcome(b"", 0, 0, 0, b""),
         "misbehaviour",
-        "another frame than an opening",
+        "instead of an opening",
     ),
-    "a challenge": (lambda adversary, challenge: challenge, "misbehaviour", "another frame than an opening"),
-    "a part": (lambda adversary, challenge: Part(1, 4, 0, b"data"), "misbehaviour", "another frame than an opening"),
+    "a challenge": (lambda adversary, challenge: challenge, "misbehaviour", "instead of an opening"),
+    "a part": (
+        lambda adversary, challenge: MessagePart(1, 4, 0, b"data"),
+        "misbehaviour",
+        "instead of an opening",
+    ),
     "another key": (
         lambda adversary, challenge: adversary.opening(challenge, key=Identity.generate()),
         "identity",
@@ -88,14 +92,14 @@ FIRST_FRAMES = {
         "is not a party",
     ),
     "another version": (
-        lambda adversary, challenge: adversary.opening(challenge, link="kcagc-link/0"),
+        lambda adversary, challenge: adversary.opening(challenge, protocol="kcagc-stream/1"),
         "agreement",
-        "kcagc-link/0",
+        "kcagc-stream/1",
     ),
     "an invisible version": (
-        lambda adversary, challenge: adversary.opening(challenge, link=INVISIBLE),
+        lambda adversary, challenge: adversary.opening(challenge, protocol=INVISIBLE),
         "agreement",
-        "speaks",
+        "uses",
     ),
     "inputs that are none": (
         lambda adversary, challenge: adversary.opening(challenge, inputs=b"\xc1"),
@@ -122,12 +126,12 @@ FIRST_FRAMES = {
     "messages never sent, safe": (
         lambda adversary, challenge: adversary.opening(challenge, safe=3),
         "session",
-        "older copy",
+        "old copy",
     ),
     "messages never sent, arrived": (
         lambda adversary, challenge: adversary.opening(challenge, arrived=3),
         "session",
-        "older copy",
+        "old copy",
     ),
 }
 
@@ -135,7 +139,7 @@ FIRST_FRAMES = {
 def awaiting_a(roles):
     """Start an aggregator and b. The adversary connects as a before the real a does."""
     aggregator = roles.start_aggregator(
-        patches={"kcagc.runtime.stream_handshake._SECONDS": 1.0, "kcagc.runtime.runner._LINGER": 0.5}
+        patches={"kcagc.runtime.connection._HANDSHAKE_TIMEOUT": 1.0, "kcagc.runtime.session._LINGER": 0.5}
     )
     b = roles.start("b")
     aggregator.wait_for_line("b is connected")
@@ -169,7 +173,7 @@ def assert_undisturbed(run):
 
 
 def refusals(aggregator, since=0):
-    return aggregator.lines("refused|without a word", since)
+    return aggregator.lines("rejected|before a valid frame", since)
 
 
 @pytest.mark.parametrize("words", FIRST_FRAMES)
@@ -181,7 +185,7 @@ def test_a_first_frame_other_than_a_valid_opening_is_rejected_with_one_line_in_t
         adversary.send(first_frame(adversary, adversary.receive()))
         given, text = adversary.rejected()
     assert given == reason
-    assert_one_line(aggregator, f"refused a stream from .*{logged}", since)
+    assert_one_line(aggregator, f"rejected a stream from .*{logged}", since)
     assert len(refusals(aggregator, since)) == 1
     assert len(text) <= 2000
 
@@ -194,15 +198,15 @@ def test_an_opening_recorded_on_another_stream_is_rejected(waiting_run):
         second.receive()
         second.send(opening)
         assert second.rejected()[0] == "identity"
-    assert_one_line(aggregator, "refused a stream from .*not signed by the identity key", since)
-    assert_one_line(aggregator, "ended without a word", since)
+    assert_one_line(aggregator, "rejected a stream from .*not signed by the identity key", since)
+    assert_one_line(aggregator, "ended before a valid frame", since)
 
 
 def test_a_silent_client_is_rejected(new_run):
     roles, aggregator, _ = new_run
     with Client(roles) as adversary:
-        assert adversary.rejected() == ("misbehaviour", "says nothing")
-    assert_one_line(aggregator, "refused a stream from .*says nothing")
+        assert adversary.rejected() == ("misbehaviour", "no opening arrived in time")
+    assert_one_line(aggregator, "rejected a stream from .*no opening arrived in time")
     assert_undisturbed(new_run)
 
 
@@ -215,7 +219,7 @@ def test_a_message_above_the_limit_of_grpc_is_not_read(new_run):
         _, words = adversary.rejected()
     assert "larger than max" in words
     assert aggregator.memory - before < 16 << 20
-    assert_one_line(aggregator, "stream from .* ended without a word")
+    assert_one_line(aggregator, "stream from .* ended before a valid frame")
     assert_undisturbed(new_run)
 
 
@@ -229,22 +233,22 @@ def test_the_server_has_no_other_method(waiting_run):
 
 LATER_FRAMES = {
     "garbage": ([b"\xc1\xff\x00"], "cannot be read"),
-    "half a frame": ([encode_frame(Part(1, 4, 0, b"data"))[:-2]], "cannot be read"),
+    "half a frame": ([encode_frame(MessagePart(1, 4, 0, b"data"))[:-2]], "cannot be read"),
     "a field more": ([with_field(Ping())], "cannot be read"),
     "a number below zero": ([msgspec.msgpack.encode({"frame": "ack", "number": -1})], "cannot be read"),
-    "a terabyte": ([Part(1, TERABYTE, 0, b"data")], "announced a message of 1,099,511,627,776 bytes"),
-    "a part too long": ([Part(1, 3, 0, b"data")], "longer than its message"),
-    "an empty part": ([Part(1, 3, 0, b"")], "longer than its message, or empty"),
-    "a part in the middle": ([Part(1, 8, 4, b"data")], "does not follow"),
-    "a part of another message": ([Part(1, 8, 0, b"data"), Part(2, 8, 4, b"data")], "does not follow"),
-    "another length": ([Part(1, 8, 0, b"data"), Part(1, 9, 4, b"data")], "does not follow"),
-    "another digest": ([Part(1, 4, 0, b"data", b"d" * 32)], "does not have the digest"),
-    "no digest": ([Part(1, 4, 0, b"data")], "does not have the digest"),
+    "a terabyte": ([MessagePart(1, TERABYTE, 0, b"data")], "announced a message of 1,099,511,627,776 bytes"),
+    "a part too long": ([MessagePart(1, 3, 0, b"data")], "longer than its message"),
+    "an empty part": ([MessagePart(1, 3, 0, b"")], "empty or longer than its message"),
+    "a part in the middle": ([MessagePart(1, 8, 4, b"data")], "does not follow"),
+    "a part of another message": ([MessagePart(1, 8, 0, b"data"), MessagePart(2, 8, 4, b"data")], "does not follow"),
+    "another length": ([MessagePart(1, 8, 0, b"data"), MessagePart(1, 9, 4, b"data")], "does not follow"),
+    "another digest": ([MessagePart(1, 4, 0, b"data", b"d" * 32)], "wrong digest"),
+    "no digest": ([MessagePart(1, 4, 0, b"data")], "wrong digest"),
     "a second opening": ([Open("", "", b"", b"", b"", b"", 0, 0, 0, b"", b"")], "in the middle of a stream"),
     "a challenge": ([ChallengeFrame("", "", b"")], "in the middle of a stream"),
     "an ack of what was not sent": ([Ack(1)], "only 0 were sent"),
-    "a gap": ([*parts(2, b"data")], "sent message 2 where 1 was due"),
-    "number nought": ([*parts(0, b"data")], "sent message 0 where 1 was due"),
+    "a gap": ([*split(2, b"data")], "sent message 2 instead of 1"),
+    "number nought": ([*split(0, b"data")], "sent message 0 instead of 1"),
 }
 
 
@@ -257,9 +261,9 @@ def test_invalid_frames_end_only_the_stream_that_sent_them(waiting_run, words):
         adversary.enter()
         adversary.send(*frames)
         assert adversary.rejected()[0] == "misbehaviour"
-    assert_one_line(aggregator, f"refused a stream from .*({logged})", since)
+    assert_one_line(aggregator, f"rejected a stream from .*({logged})", since)
     assert len(refusals(aggregator, since)) == 1
-    aggregator.wait_for_line("a is gone", since=since)
+    aggregator.wait_for_line("a disconnected", since=since)
 
 
 def test_an_announced_length_allocates_no_memory(waiting_run):
@@ -267,7 +271,7 @@ def test_an_announced_length_allocates_no_memory(waiting_run):
     before = aggregator.memory
     with Client(roles) as adversary:
         adversary.enter()
-        adversary.send(Part(1, 1 << 28, 0, b"data"), Ping())
+        adversary.send(MessagePart(1, 1 << 28, 0, b"data"), Ping())
         while not isinstance(adversary.receive(), Pong):
             pass
         assert aggregator.memory - before < 16 << 20
@@ -283,7 +287,7 @@ def test_a_repeated_message_counts_once(new_run):
     with Client(roles) as adversary:
         adversary.enter()
         hello = hello_of(adversary)
-        adversary.send(*parts(1, hello), *parts(1, hello), Ping())
+        adversary.send(*split(1, hello), *split(1, hello), Ping())
         while not isinstance(adversary.receive(), Pong):
             pass
     assert refusals(aggregator) == []
@@ -295,8 +299,8 @@ def test_two_messages_with_one_number_end_the_run(new_run, second):
     roles, aggregator, b = new_run
     with Client(roles) as adversary:
         adversary.enter()
-        adversary.send(*parts(1, hello_of(adversary)))
-        adversary.send(*parts(1, hello_of(adversary) if second == "another hello" else b"\xc1"))
+        adversary.send(*split(1, hello_of(adversary)))
+        adversary.send(*split(1, hello_of(adversary) if second == "another hello" else b"\xc1"))
         assert b.ends() == 7
     assert aggregator.ends() == 6
     assert_one_line(aggregator, "kcagc: a: sent two different messages under number 1")
@@ -308,11 +312,11 @@ def test_a_first_message_other_than_a_hello_restarts_the_session(new_run, messag
     roles, aggregator, b = new_run
     with Client(roles) as adversary:
         adversary.enter()
-        adversary.send(*parts(1, message))
-        while not (isinstance(frame := adversary.receive(), Part) and b"abort" in frame.data):
+        adversary.send(*split(1, message))
+        while not (isinstance(frame := adversary.receive(), MessagePart) and b"abort" in frame.data):
             pass  # the adversary receives the reason of the abort, too
-        aggregator.wait_for_line("a: sent .*; waiting for a new start")
-        b.wait_for_line("a ended the run: it broke the rules, says coordinator; waiting for a new start")
+        aggregator.wait_for_line("a: sent .*; waiting for a new session")
+        b.wait_for_line("a ended the run: it broke the rules, says coordinator; waiting for a new session")
     assert_undisturbed(new_run)
 
 
@@ -320,7 +324,7 @@ def test_a_party_cannot_report_missing_parties(waiting_run):
     roles, aggregator, _ = waiting_run
     with Client(roles) as adversary:
         adversary.enter()
-        adversary.send(Missing((INVISIBLE, "the moon")))
+        adversary.send(WaitingFor((INVISIBLE, "the moon")))
         assert adversary.rejected()[0] == "misbehaviour"
-    assert_one_line(aggregator, "refused a stream from .*who is missing")
+    assert_one_line(aggregator, "rejected a stream from .*only an aggregator sends")
     assert aggregator.lines("moon") == []

@@ -4,8 +4,8 @@ import grpc
 import msgspec
 import pytest
 
-from kcagc.net.frames import Leave, Missing, Open, Part, Ping, Welcome, encode_frame
-from kcagc.net.grpc_options import REASON_KEY
+from kcagc.net.frames import Close, MessagePart, Open, Ping, WaitingFor, Welcome, encode_frame
+from kcagc.net.grpc_client import REASON_KEY
 from kcagc.secagg.keys import Identity
 from network.adversaries import Aggregator, challenge
 from network.roles import AGGREGATOR, Collaboration, assert_one_line
@@ -71,19 +71,19 @@ ADVERSARIES = {
     "another key": (welcoming(key=Identity.generate()), 11, "does not have the identity key that a has pinned"),
     "no signature": (sending(Welcome(b"x" * 32, 0, 0, 0, b"")), 11, "does not have the identity key"),
     "a welcome for another": (signing_another_opening, 11, "does not have the identity key"),
-    "more messages arrived than sent": (welcoming(counts=(0, 7, 0)), 12, "not of the same age"),
-    "more messages safe than sent": (welcoming(counts=(7, 0, 0)), 12, "not of the same age"),
-    "a huge welcome": (sending(bytes(8 << 20)), 6, "longer than allowed"),
+    "more messages arrived than sent": (welcoming(counts=(0, 7, 0)), 12, "do not match"),
+    "more messages safe than sent": (welcoming(counts=(7, 0, 0)), 12, "do not match"),
+    "a huge welcome": (sending(bytes(8 << 20)), 6, "too long"),
     "a welcome that is too long": (sending(encode_frame(Welcome(b"x" * 33, 0, 0, 0, b""))), 6, "cannot be read"),
     "garbage for a welcome": (sending(b"\xc1\x00"), 6, "cannot be read"),
-    "a part for a welcome": (sending(Part(1, 4, 0, b"data")), 6, "something else than a welcome"),
-    "a farewell for a welcome": (sending(Leave()), 6, "something else than a welcome"),
+    "a part for a welcome": (sending(MessagePart(1, 4, 0, b"data")), 6, "instead of a welcome"),
+    "a farewell for a welcome": (sending(Close()), 6, "instead of a welcome"),
     "garbage for a challenge": (beginning(b"\xc1\x00"), 6, "cannot be read"),
-    "a welcome for a challenge": (beginning(Welcome(b"", 0, 0, 0, b"")), 6, "another frame than a challenge"),
-    "another version": (beginning(challenge(link="kcagc-link/9")), 5, "coordinator speaks 'kcagc-link/9'"),
-    "an invisible version": (beginning(challenge(link=INVISIBLE)), 5, r"coordinator speaks 'kcagc\\x1b"),
+    "a welcome for a challenge": (beginning(Welcome(b"", 0, 0, 0, b"")), 6, "instead of a challenge"),
+    "another version": (beginning(challenge(protocol="kcagc-stream/9")), 5, "coordinator uses 'kcagc-stream/9'"),
+    "an invisible version": (beginning(challenge(protocol=INVISIBLE)), 5, r"coordinator uses 'kcagc\\x1b"),
     "another name": (beginning(challenge(name="b\n")), 11, r"coordinator: 'b\\n' listens at its address"),
-    "a refusal in escapes": (refusing("identity", INVISIBLE), 11, r"coordinator refuses: kcagc\?\[2J"),
+    "a refusal in escapes": (refusing("identity", INVISIBLE), 11, r"coordinator: rejects this role: kcagc\?\[2J"),
     "words in escapes": (
         refusing("", INVISIBLE, grpc.StatusCode.UNIMPLEMENTED),
         5,
@@ -92,14 +92,14 @@ ADVERSARIES = {
     "an unknown reason": (refusing("tomorrow", "no"), 10, "coordinator: not connected"),
     "silence": (beginning(), 10, "coordinator: not connected"),
     "an immediate end": (lambda aggregator, requests, context: iter(()), 10, "coordinator: not connected"),
-    "always later": (refusing("later", "not now"), 10, "coordinator: not connected"),
+    "always later": (refusing("retry", "not now"), 10, "coordinator: not connected"),
 }
 
 
 def run_against(roles, answer, **how):
     """Connect a to the adversary; return a, when it has ended, and the frames that the adversary received."""
     with Aggregator(roles, answer, **how) as adversary:
-        changed = {"kcagc.runtime.stream_handshake._SECONDS": 0.6}
+        changed = {"kcagc.runtime.connection._HANDSHAKE_TIMEOUT": 0.6}
         party = roles.start("a", "--new-session", "--peer-timeout", "0.8", port=adversary.port, patches=changed)
         party.ends()
         return party, adversary.received
@@ -161,10 +161,10 @@ def test_a_party_sends_nothing_to_a_server_with_the_certificate_of_a_party(roles
 
 LATER_FRAMES = {
     "garbage": (b"\xc1", 6, "cannot be read"),
-    "a terabyte": (Part(1, 1 << 40, 0, b"data"), 6, "announced a message of"),
+    "a terabyte": (MessagePart(1, 1 << 40, 0, b"data"), 6, "announced a message of"),
     "a welcome": (Welcome(b"", 0, 0, 0, b""), 6, "in the middle of a stream"),
     "a message that is none": (
-        Part(1, 0, 0, b"", bytes.fromhex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")),
+        MessagePart(1, 0, 0, b"", bytes.fromhex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")),
         6,
         "cannot be read",
     ),
@@ -178,7 +178,7 @@ def test_invalid_frames_of_an_aggregator_end_the_run(roles, words):
     def answer(aggregator, requests, context):
         yield challenge()
         yield from (aggregator.welcome(b"n" * 32, opened(requests)), frame)
-        next(frame for frame in requests if isinstance(frame, Part) and b"abort" in frame.data)
+        next(frame for frame in requests if isinstance(frame, MessagePart) and b"abort" in frame.data)
 
     party, _ = run_against(roles, answer)
     assert party.code == code
@@ -188,12 +188,12 @@ def test_invalid_frames_of_an_aggregator_end_the_run(roles, words):
 def test_names_of_missing_parties_are_printed_without_control_characters(roles):
     def answer(aggregator, requests, context):
         yield challenge()
-        yield from (aggregator.welcome(b"n" * 32, opened(requests)), Missing((INVISIBLE, "b")), Ping())
+        yield from (aggregator.welcome(b"n" * 32, opened(requests)), WaitingFor((INVISIBLE, "b")), Ping())
         for _ in requests:
             pass
 
     with Aggregator(roles, answer) as adversary:
-        changed = {"kcagc.runtime.runner._SAY_AFTER": 0.1}
+        changed = {"kcagc.runtime.session._LOG_AFTER": 0.1}
         party = roles.start("a", "--new-session", port=adversary.port, patches=changed)
         party.wait_for_line("waiting for .*, b")
         party.kill()

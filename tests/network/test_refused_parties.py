@@ -18,7 +18,7 @@ def waiting_run(fork_server, tmp_path_factory):
     roles = Collaboration(tmp_path_factory.mktemp("waiting_run"), fork_server, limits=PATIENT)
     try:
         # Under load a living process may need longer to answer.
-        aggregator = roles.start_aggregator(patches={"kcagc.runtime.server._ALIVE_WITHIN": 20.0})
+        aggregator = roles.start_aggregator(patches={"kcagc.runtime.server._ALIVE_TIMEOUT": 20.0})
         genuine = roles.start_parties("a", "b")
         for name in "ab":
             aggregator.wait_for_line(f"{name} is connected")
@@ -50,7 +50,7 @@ def assert_refused(waiting_run, code, words, logged=None, **how):
     assert time.monotonic() - start < PATIENCE
     if logged is not None:
         assert_one_line(aggregator, logged, since)
-    refusals = aggregator.lines("refused|without a word", since)
+    refusals = aggregator.lines("rejected|before a valid frame", since)
     assert len(refusals) == (0 if logged is None else 1), aggregator.log
     assert aggregator.running
 
@@ -60,7 +60,7 @@ LONG_AGO = datetime.now(UTC) - timedelta(days=CERTIFICATE_DAYS)
 
 def test_an_expired_certificate_is_found_before_connecting(waiting_run, c):
     c.certify("c", start=LONG_AGO, days=3)
-    assert_refused(waiting_run, 2, "certificate.pem: .* ran out on")
+    assert_refused(waiting_run, 2, "certificate.pem: .* expired on")
 
 
 def test_a_certificate_of_the_future_is_found_before_connecting(waiting_run, c):
@@ -88,7 +88,7 @@ def test_a_certificate_for_servers_only_is_found_before_connecting(waiting_run, 
     pem, key = c.authority.issue("c.kcagc.internal", server=True)
     write_bytes(c.folder("c") / "private" / "tls-key.pem", key, mode=PRIVATE)
     write_bytes(c.folder("c") / "certificate.pem", pem)
-    assert_refused(waiting_run, 2, "is not for this use: .*clientAuth")
+    assert_refused(waiting_run, 2, "does not allow this use: .*clientAuth")
 
 
 def test_a_certificate_that_the_aggregator_does_not_trust_ends_the_party(waiting_run, c):
@@ -100,20 +100,20 @@ def test_a_certificate_that_the_aggregator_does_not_trust_ends_the_party(waiting
 def test_a_party_sends_nothing_to_an_aggregator_of_another_authority(waiting_run, c):
     another = trial_authority("another")
     c.certify("c", authority=another, trusting=[another])
-    assert_refused(waiting_run, 11, "no authority in .*ca.pem vouches for the server's certificate")
+    assert_refused(waiting_run, 11, "the server's certificate is not signed by an authority in .*ca.pem")
 
 
 def test_a_certificate_in_the_name_of_another_party_is_rejected(waiting_run, c):
     c.certify("c", called="b")
     c.edit("c", 'tls_name = "c.kcagc.internal"', 'tls_name = "b.kcagc.internal"')
-    logged = "the certificate is for b.kcagc.internal, but c's must be for c.kcagc.internal"
-    assert_refused(waiting_run, 11, logged, f"refused a stream from .*{logged}")
+    logged = "the certificate is for b.kcagc.internal, but the one of c must be for c.kcagc.internal"
+    assert_refused(waiting_run, 11, logged, f"rejected a stream from .*{logged}")
 
 
 def test_another_identity_key_is_rejected(waiting_run, c):
     c.pin_another_key("c")
     logged = "not signed by the identity key that coordinator has pinned for c"
-    assert_refused(waiting_run, 11, logged, f"refused a stream from .*{logged}")
+    assert_refused(waiting_run, 11, logged, f"rejected a stream from .*{logged}")
 
 
 def test_an_identity_key_that_is_not_the_one_listed_is_found_before_connecting(waiting_run, c):
@@ -123,20 +123,20 @@ def test_an_identity_key_that_is_not_the_one_listed_is_found_before_connecting(w
 
 def test_another_pinned_key_of_the_aggregator_is_a_difference(waiting_run, c):
     c.edit("c", rf'(name = "{AGGREGATOR}"\nrole = "\w+"\nidentity = )"\w+"', rf'\1"{Identity.generate().public.hex()}"')
-    assert_refused(waiting_run, 5, "participants: coordinator has", "refused a stream from .*participants: ")
+    assert_refused(waiting_run, 5, "participants: coordinator has", "rejected a stream from .*participants: ")
 
 
 @pytest.mark.parametrize(("field", "pattern"), [("n_clusters", "n_clusters = 3"), ("n_init", "n_init = 2")])
 def test_other_parameters_are_named(waiting_run, c, field, pattern):
     c.edit("c", pattern, f"{field} = 4")
     logged = f"do not agree: {field}: coordinator has ., c has 4"
-    assert_refused(waiting_run, 5, logged, f"refused a stream from .*{logged}")
+    assert_refused(waiting_run, 5, logged, f"rejected a stream from .*{logged}")
 
 
 def test_another_version_of_the_link_is_named(waiting_run, c):
-    logged = "coordinator speaks 'kcagc-link/1', c kcagc-link/0: install the same version"
-    changed = {"kcagc.runtime.stream_handshake.LINK": "kcagc-link/0"}
-    assert_refused(waiting_run, 5, logged, "ended without a word", patches=changed)
+    logged = "coordinator uses 'kcagc-stream/2', c kcagc-stream/1: install the same version"
+    changed = {"kcagc.runtime.connection.STREAM_PROTOCOL": "kcagc-stream/1"}
+    assert_refused(waiting_run, 5, logged, "ended before a valid frame", patches=changed)
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(64), b""], ids=["http", "zeros", "none"])
@@ -146,10 +146,10 @@ def test_a_server_of_another_kind_is_recognised(waiting_run, c, answer):
         code = party.ends()
     if answer:
         assert code == 11
-        assert_one_line(party, "^kcagc: coordinator: .*does not speak TLS")
+        assert_one_line(party, "^kcagc: coordinator: .*does not use TLS")
     else:  # which a server that is just being started may do as well
         assert code == 10
-        assert_one_line(party, "cannot reach coordinator yet: .*ends as soon as TLS begins")
+        assert_one_line(party, "cannot reach coordinator yet: .*during the TLS handshake")
 
 
 def test_a_second_connection_of_a_connected_party_is_rejected(waiting_run):
@@ -157,9 +157,9 @@ def test_a_second_connection_of_a_connected_party_is_rejected(waiting_run):
     since = aggregator.n_lines
     second = roles.start("a", "--state", str(roles.root / "elsewhere"))
     assert second.ends() == 12
-    assert_one_line(second, "^kcagc: coordinator refuses: another process of a is connected already")
-    assert_one_line(aggregator, "refused a stream from .*another process of a is connected already", since)
-    assert aggregator.lines("a is gone", since) == []
+    assert_one_line(second, "^kcagc: coordinator rejects this role: another process of a is connected already")
+    assert_one_line(aggregator, "rejected a stream from .*another process of a is connected already", since)
+    assert aggregator.lines("a disconnected", since) == []
 
 
 def test_a_second_process_of_a_role_in_its_folder_is_rejected(waiting_run):

@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from kcagc.runtime.session import Drawn
+from kcagc.runtime.journal import SessionRandomness
 from network.roles import AGGREGATOR, PATIENCE, assert_one_line
 
-AT_ONCE = {"kcagc.runtime.runner._SAY_AFTER": 0.1}
+AT_ONCE = {"kcagc.runtime.session._LOG_AFTER": 0.1}
 
 
 # ---- parties that are not connected
@@ -28,10 +28,10 @@ def test_a_party_that_never_connects_is_named_and_ends_the_run_after_the_timeout
     for role in (aggregator, *parties):
         role.wait_for_line("waiting for c$")
     assert aggregator.ends() == 10
-    assert_one_line(aggregator, "^kcagc: c: not connected for 2 seconds")
+    assert_one_line(aggregator, "^kcagc: c: not connected for 2 s")
     for party in parties:
         assert party.ends() == 7
-        assert_one_line(party, "^kcagc: coordinator ended the run: c: not connected for 2 seconds")
+        assert_one_line(party, "^kcagc: coordinator ended the run: c: not connected for 2 s")
 
 
 def test_a_party_waits_for_an_aggregator_that_starts_later(collaborate):
@@ -42,7 +42,7 @@ def test_a_party_waits_for_an_aggregator_that_starts_later(collaborate):
     aggregator.ends()
     parties = roles.start_parties()
     for party in parties:
-        party.wait_for_line("cannot reach coordinator yet: .*nobody listens there")
+        party.wait_for_line("cannot reach coordinator yet: .*no server listens there")
     roles.assert_finishes(roles.start(AGGREGATOR, "--listen", f"127.0.0.1:{port}"), *parties)
     for party in parties:
         assert len(party.lines("cannot reach")) == 1
@@ -70,14 +70,14 @@ def test_an_interrupted_run_continues_with_the_same_command(collaborate, number)
     a.signal(number)
     assert a.ends() == 130
     assert a.log.splitlines()[-1] == "kcagc: interrupted"
-    aggregator.wait_for_line("a is gone")
+    aggregator.wait_for_line("a disconnected")
     aggregator.signal(number)
     assert aggregator.ends() == 130
     assert aggregator.log.splitlines()[-1] == "kcagc: interrupted"
     again = roles.start(AGGREGATOR, "--listen", f"127.0.0.1:{roles.port}")
-    assert_one_line(again, "taking up the session that was interrupted")
+    assert_one_line(again, "resuming the interrupted session")
     back = roles.start("a")
-    assert_one_line(back, "taking up the session that was interrupted")
+    assert_one_line(back, "resuming the interrupted session")
     c.signal(signal.SIGCONT)
     roles.assert_finishes(again, back, b, c)
     assert [role.log for role in roles.roles if "Traceback" in role.log] == []
@@ -119,7 +119,7 @@ def test_after_a_party_corrects_its_graph_the_other_roles_continue(collaborate):
     assert other.ends() == 5
     assert_one_line(other, "^kcagc: c and a do not have the same graph")
     for role in (aggregator, a, b):
-        role.wait_for_line("waiting for a new start")
+        role.wait_for_line("waiting for a new session")
     roles.write("c", "edges", edges)
     corrected = roles.start("c")
     roles.assert_finishes(aggregator, a, b, corrected)
@@ -173,10 +173,10 @@ def drawn_by(roles, name, folder):
     for path in journals(roles, name):
         (folder / path.name).write_bytes(path.read_bytes())
     with sqlite3.connect(folder / "fit.sqlite") as journal:
-        (drawn,) = journal.execute("SELECT value FROM facts WHERE name = 'drawn'").fetchone()
+        (drawn,) = journal.execute("SELECT value FROM facts WHERE name = 'randomness'").fetchone()
         sent = [bytes(row[0]) for row in journal.execute("SELECT payload FROM outgoing WHERE payload IS NOT NULL")]
     journal.close()
-    return msgspec.msgpack.decode(drawn, type=Drawn), sent
+    return msgspec.msgpack.decode(drawn, type=SessionRandomness), sent
 
 
 @pytest.mark.parametrize("end", ["well", "badly"])

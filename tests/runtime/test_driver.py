@@ -41,21 +41,21 @@ async def releasing():
 
 def test_what_was_said_leaves_before_what_takes_long():
     station = Driver("ann", releasing(), ("bob",))
-    station.releases = True
+    station.flushes = True
     assert station.start() == [("bob", b"first")]
-    assert station.stopped
+    assert station.interrupted
     assert station.waiting_for == frozenset()
     assert station.go_on() == [("bob", b"second")]
-    assert station.stopped
+    assert station.interrupted
     assert station.go_on() == []
-    assert not station.stopped
+    assert not station.interrupted
     assert station.waiting_for == {"bob"}
 
 
 def test_who_does_not_ask_for_it_gets_a_step_whole():
     station = Driver("ann", releasing(), ("bob",))
     assert station.start() == [("bob", b"first"), ("bob", b"second")]
-    assert not station.stopped
+    assert not station.interrupted
 
 
 def test_a_role_that_has_ended_cannot_be_ended_again():
@@ -77,7 +77,7 @@ def test_words_for_others_are_cut_to_what_they_will_read():
 
 def test_a_message_that_is_not_awaited_is_not_handed_over():
     station = started(listening())
-    with pytest.raises(KcagcError, match="cid, which it does not wait for"):
+    with pytest.raises(KcagcError, match="message of cid, but does not wait"):
         station.deliver("cid", b"")
     assert not station.finished
 

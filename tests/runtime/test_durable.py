@@ -24,10 +24,8 @@ from kcagc.protocol.messages import (
     decode_content,
     encode,
 )
-from kcagc.runtime.durable import DurableRole
-from kcagc.runtime.journal import Journal
-from kcagc.runtime.peer_queue import PeerQueue
-from kcagc.runtime.session import open_session
+from kcagc.runtime.durable import DurableRole, PeerQueue
+from kcagc.runtime.journal import Journal, open_session
 from kcagc.simulation import Cast
 
 MODES = [
@@ -56,15 +54,15 @@ class Run:
 
     def begin(self, name):
         self.journals[name] = journal = Journal(self.folder / f"{name}.sqlite")
-        drawn = open_session(journal, {"the data": b"same"}, (11, 12)).drawn
+        drawn = open_session(journal, {"the data": b"same"}, (11, 12)).randomness
         peers = (
             [one for one in self.cast.agreement.parties if one != self.aggregator]
             if name == self.aggregator
             else [self.aggregator]
         )
-        letters = {peer: PeerQueue(peer) for peer in peers}
+        queues = {peer: PeerQueue(peer) for peer in peers}
         self.roles[name] = DurableRole(
-            name, self.coroutine(name, drawn), letters, journal, aggregator=name == self.aggregator
+            name, self.coroutine(name, drawn), queues, journal, aggregator=name == self.aggregator
         )
         self.roles[name].resume()
 
@@ -98,9 +96,9 @@ class Run:
         """Messages that have been sent and have not come, by connection."""
         found = []
         for sender, receiver in self.pairs():
-            letters, theirs = self.roles[sender].letters[receiver], self.roles[receiver].letters[sender]
-            letters.note_acknowledged(theirs.safe)
-            if letters.sent > theirs.arrived:
+            queue, theirs = self.roles[sender].queues[receiver], self.roles[receiver].queues[sender]
+            queue.acknowledge(theirs.safe)
+            if queue.sent > theirs.arrived:
                 found.append((sender, receiver, theirs.arrived + 1))
         return found
 
@@ -109,10 +107,10 @@ class Run:
         if not ready:
             return False
         sender, receiver, number = self.random.choice(ready)
-        payload = self.roles[sender].letters[receiver].outbox[number]
+        payload = self.roles[sender].queues[receiver].outbox[number]
         if receiver == self.aggregator and isinstance(message := decode(payload, sender), Masked):
             self.received.setdefault((sender, message.group, message.number), set()).add(payload)
-        self.roles[receiver].take_in(sender, number, payload)
+        self.roles[receiver].receive(sender, number, payload)
         return True
 
     def play(self, crash_rate=0.0):
@@ -185,7 +183,7 @@ def test_a_role_killed_where_messages_leave_in_the_middle_of_a_step_goes_on(runs
     run, going = runs(mode, 2), True
     while going:
         for name, role in run.roles.items():
-            role.on_release = partial(killed, name)
+            role.on_flush = partial(killed, name)
         try:
             going = run.step()
         except KilledError as kill:
@@ -200,11 +198,11 @@ def test_data_are_compared_while_a_party_computes(runs):
     run, seen = runs({"method": "cells"}), {}
 
     def note(name):
-        (letters,) = run.roles[name].letters.values()
-        seen[name] = letters.outbox[letters.sent], run.journals[name].recall("local result")
+        (queue,) = run.roles[name].queues.values()
+        seen[name] = queue.outbox[queue.sent], run.journals[name].load_result("local result")
 
     for name in run.data:
-        run.roles[name].on_release = partial(note, name)
+        run.roles[name].on_flush = partial(note, name)
     run.play()
     assert set(seen) == set(run.data)
     for name, (payload, local) in seen.items():
@@ -217,11 +215,9 @@ def test_a_party_that_sums_lets_the_others_go_on_before_it_computes(runs):
     role = run.roles[run.aggregator]
 
     def note():
-        seen.append(
-            {decode(letters.outbox[letters.sent], run.aggregator).__class__ for letters in role.letters.values()}
-        )
+        seen.append({decode(queue.outbox[queue.sent], run.aggregator).__class__ for queue in role.queues.values()})
 
-    role.on_release = note
+    role.on_flush = note
     run.play()
     assert {Hellos} in seen  # before its own filter, projection and clusters
     assert {Answer} in seen  # before its own next distances
@@ -267,7 +263,7 @@ def test_two_different_messages_under_one_number_end_the_run_as_misbehaviour(run
     run = runs({"method": "cells"})
     while not run.received:
         run.step()
-    run.roles[run.aggregator].take_in("party-1", 1, encode(Finished("1.1")))
+    run.roles[run.aggregator].receive("party-1", 1, encode(Finished("1.1")))
     assert "party-1: sent two different messages under number 1" in str(run.roles[run.aggregator].error)
     while run.step():
         pass
@@ -282,7 +278,7 @@ def test_a_journal_with_other_data_sends_nothing(runs):
     before = [(one.number, one.digest) for one in journal.outgoing()]
     open_session(journal, {"the data": b"same"}, (11, 12)).bind(run.aggregator, b"its attempt")
     with pytest.raises(
-        SessionError, match=r"the data changed since this session began; nothing was sent.*--new-session"
+        SessionError, match=r"the data changed since this session started; nothing was sent.*--new-session"
     ):
         open_session(journal, {"the data": b"other"}, (11, 12))
     assert [(one.number, one.digest) for one in journal.outgoing()] == before
@@ -290,9 +286,9 @@ def test_a_journal_with_other_data_sends_nothing(runs):
 
 def test_a_role_is_early_until_it_sends_a_vector(runs):
     run = runs({"method": "cells"})
-    assert all(role.early() for role in run.roles.values())
+    assert all(role.can_start_over() for role in run.roles.values())
     run.play()
-    assert not any(role.early() for role in run.roles.values())
+    assert not any(role.can_start_over() for role in run.roles.values())
 
 
 def stages_of(role):
@@ -304,14 +300,14 @@ def test_local_clusters_are_early_and_vectors_are_not(runs):
     role = run.roles["party-1"]
     while "labels 1.1" not in stages_of(role):
         run.step()
-    assert role.early()
+    assert role.can_start_over()
     assert not role.ledger.of("message/masked")
     while not role.ledger.of("message/masked"):
         run.step()
-    assert not role.early()
+    assert not role.can_start_over()
     while not run.roles[run.aggregator].ledger.of("message/answer"):
         run.step()
-    assert not run.roles[run.aggregator].early()
+    assert not run.roles[run.aggregator].can_start_over()
 
 
 def test_who_has_heard_a_vector_is_no_longer_early_though_it_said_nothing(runs):
@@ -321,8 +317,8 @@ def test_who_has_heard_a_vector_is_no_longer_early_though_it_said_nothing(runs):
     ((sender, _, _),) = run.received
     aggregator = run.roles[run.aggregator]
     assert stages_of(aggregator) == {"hello", "confirmation", "labels 1.1"}
-    assert not aggregator.early()
-    assert aggregator.early(besides=sender)
+    assert not aggregator.can_start_over()
+    assert aggregator.can_start_over(besides=sender)
 
 
 def test_clusters_of_lower_merges_are_not_early(runs):
@@ -330,7 +326,7 @@ def test_clusters_of_lower_merges_are_not_early(runs):
     role = run.roles["party-1"]
     while "labels 2.1" not in stages_of(role):
         run.step()
-    assert not role.early()
+    assert not role.can_start_over()
     assert not RunStage(Step.LABELS, "2.1", 2).is_early
     assert RunStage(Step.LABELS, "1.12", 1).is_early
 
@@ -369,8 +365,8 @@ def test_costs_that_a_killed_hub_had_heard_still_count(runs):
         told = {}
         while run.step():
             before = len(told)
-            for letters in run.roles[run.aggregator].letters.values():
-                for payload in letters.outbox.values():
+            for queue in run.roles[run.aggregator].queues.values():
+                for payload in queue.outbox.values():
                     if isinstance(message := decode(payload, run.aggregator), Answer):
                         told[message.number] = (message.best, message.cost, message.stopped)
             if kill and len(told) > before:
@@ -412,11 +408,11 @@ def test_a_role_whose_journal_fails_does_nothing_more_and_goes_on_when_there_is_
         except SessionError:
             failed = True
     assert failed
-    before = {peer: (letters.safe, letters.sent) for peer, letters in role.letters.items()}
-    for peer, letters in role.letters.items():  # whatever comes now is neither taken nor answered nor called safe
+    before = {peer: (queue.safe, queue.sent) for peer, queue in role.queues.items()}
+    for peer, queue in role.queues.items():  # whatever comes now is neither taken nor answered nor called safe
         with pytest.raises(SessionError, match="the journal has failed"):
-            role.take_in(peer, letters.arrived + 1, encode(Finished("1.1")))
-    assert {peer: (letters.safe, letters.sent) for peer, letters in role.letters.items()} == before
+            role.receive(peer, queue.arrived + 1, encode(Finished("1.1")))
+    assert {peer: (queue.safe, queue.sent) for peer, queue in role.queues.items()} == before
     run.crash(victim)
     for name, found in run.play().items():
         np.testing.assert_array_equal(found, undisturbed[name])
@@ -433,12 +429,12 @@ def test_a_role_that_dies_while_it_fails_begins_anew_when_it_comes_back(runs, vi
     run.crash(victim)
     assert run.journals[victim].fact("attempt") != before
     assert not run.roles[victim].finished
-    assert run.roles[victim].letters[next(iter(run.roles[victim].letters))].arrived == 0
+    assert run.roles[victim].queues[next(iter(run.roles[victim].queues))].arrived == 0
 
 
 def test_proposed_starts_are_something_about_data(runs):
     run = runs({"method": "basic"})
     while not run.roles["party-1"].ledger.of("inside/confirmation.starts"):
         run.step()
-    assert not run.roles["party-1"].early()
+    assert not run.roles["party-1"].can_start_over()
     assert {entry.stage for entry in run.roles["party-1"].ledger.of("message/")} == {"hello", "confirmation"}

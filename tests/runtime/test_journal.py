@@ -10,8 +10,7 @@ import pytest
 
 from kcagc.disclosure import Entry
 from kcagc.errors import MaskReuseError, PeerError, SessionError
-from kcagc.runtime.journal import Journal
-from kcagc.runtime.session import open_session
+from kcagc.runtime.journal import Journal, open_session
 
 HELLO = Entry("alice", "aggregator", "message/hello", "hello", (), 10)
 ABORT = Entry("alice", "aggregator", "message/abort", "abort", (2, 3), 4)
@@ -35,7 +34,7 @@ def killed_after(path, statements):
 import os, signal
 from pathlib import Path
 from kcagc.runtime.journal import Journal
-from kcagc.runtime.session import open_session
+from kcagc.runtime.journal import open_session
 journal = Journal(Path({str(path)!r}))
 {statements}
 os.kill(os.getpid(), signal.SIGKILL)
@@ -48,25 +47,25 @@ def test_a_step_that_was_committed_survives_a_kill_and_one_that_was_not_leaves_n
     killed_after(
         path,
         """
-journal.keep_incoming("aggregator", 1, b"digest", b"payload")
-journal.once("local result", lambda: b"computed")
-journal.use(b"label", b"digest of it")
-journal.keep_outgoing("aggregator", 1, b"out")
+journal.store_incoming("aggregator", 1, b"digest", b"payload")
+journal.store_result("local result", lambda: b"computed")
+journal.commit_mask(b"label", b"digest of it")
+journal.store_outgoing("aggregator", 1, b"out")
 journal.commit()
-journal.keep_incoming("aggregator", 2, b"digest", b"payload")
-journal.once("another", lambda: b"computed")
-journal.use(b"another label", b"digest of it")
-journal.keep_outgoing("aggregator", 2, b"out")
+journal.store_incoming("aggregator", 2, b"digest", b"payload")
+journal.store_result("another", lambda: b"computed")
+journal.commit_mask(b"another label", b"digest of it")
+journal.store_outgoing("aggregator", 2, b"out")
 """,
     )
     journal = Journal(path)
     assert [(one.number, one.payload) for one in journal.incoming()] == [(1, b"payload")]
     assert [(one.number, one.payload) for one in journal.outgoing()] == [(1, b"out")]
-    assert journal.recall("local result") == b"computed"
-    assert journal.recall("another") is None
-    journal.use(b"another label", b"anything")
+    assert journal.load_result("local result") == b"computed"
+    assert journal.load_result("another") is None
+    journal.commit_mask(b"another label", b"anything")
     with pytest.raises(MaskReuseError):
-        journal.use(b"label", b"another digest")
+        journal.commit_mask(b"label", b"another digest")
     journal.close()
 
 
@@ -86,41 +85,41 @@ def test_a_second_process_is_refused_at_once(journal, path):
 
 
 def test_what_is_computed_once_is_never_computed_again(journal):
-    assert journal.once("a", lambda: b"first") == b"first"
-    assert journal.once("a", lambda: b"second") == b"first"
+    assert journal.store_result("a", lambda: b"first") == b"first"
+    assert journal.store_result("a", lambda: b"second") == b"first"
 
 
 def test_another_message_under_a_number_that_was_sent_stops_the_replay(journal):
-    journal.keep_outgoing("aggregator", 1, b"these bytes")
-    journal.keep_outgoing("aggregator", 1, b"these bytes")
-    with pytest.raises(SessionError, match=r"message 1 to aggregator comes out different.*--new-session"):
-        journal.keep_outgoing("aggregator", 1, b"other bytes")
+    journal.store_outgoing("aggregator", 1, b"these bytes")
+    journal.store_outgoing("aggregator", 1, b"these bytes")
+    with pytest.raises(SessionError, match=r"message 1 to aggregator differs.*--new-session"):
+        journal.store_outgoing("aggregator", 1, b"other bytes")
 
 
 def test_what_is_safe_at_the_peer_is_forgotten_but_for_its_digest(journal):
     for number in (1, 2, 3):
-        journal.keep_outgoing("aggregator", number, bytes([number]))
-    journal.forget_outgoing("aggregator", 2)
+        journal.store_outgoing("aggregator", number, bytes([number]))
+    journal.drop_outgoing("aggregator", 2)
     journal.commit()
     assert [one.payload for one in journal.outgoing()] == [None, None, b"\x03"]
-    with pytest.raises(SessionError, match="comes out different"):
-        journal.keep_outgoing("aggregator", 1, b"other")
+    with pytest.raises(SessionError, match="differs"):
+        journal.store_outgoing("aggregator", 1, b"other")
 
 
 def test_secrets_are_gone_from_the_file_and_its_log_when_a_run_has_ended(journal, path):
     secrets = [os.urandom(32) for _ in range(5)]
-    journal.set_fact("drawn", secrets[0])
-    journal.once("local result", lambda: secrets[1] * 1000)
-    journal.use(secrets[2], secrets[2])
-    journal.keep_incoming("aggregator", 1, b"digest", secrets[3] * 100)
-    journal.keep_outgoing("aggregator", 1, secrets[4] * 100)
+    journal.set_fact("randomness", secrets[0])
+    journal.store_result("local result", lambda: secrets[1] * 1000)
+    journal.commit_mask(secrets[2], secrets[2])
+    journal.store_incoming("aggregator", 1, b"digest", secrets[3] * 100)
+    journal.store_outgoing("aggregator", 1, secrets[4] * 100)
     journal.commit()
     held = b"".join(file.read_bytes() for file in path.parent.iterdir())
     assert all(secret in held for secret in secrets)
     journal.end("finished", {"summary": b"well"})
     held = b"".join(file.read_bytes() for file in path.parent.iterdir())
     assert not any(secret in held for secret in secrets)
-    assert (journal.status, journal.fact("summary"), journal.fact("drawn")) == ("finished", b"well", None)
+    assert (journal.status, journal.fact("summary"), journal.fact("randomness")) == ("finished", b"well", None)
 
 
 def test_the_ledger_outlives_the_process_and_a_replay_adds_nothing_twice(journal, path):
@@ -172,12 +171,12 @@ def test_a_journal_of_another_format_is_refused(journal, path):
 
 def test_a_new_session_knows_nothing_of_the_old(journal):
     journal.set_fact("status", b"running")
-    journal.once("local result", lambda: b"old")
+    journal.store_result("local result", lambda: b"old")
     journal.record(HELLO)
     journal.commit()
     journal.erase()
     assert journal.status == "new"
-    assert journal.recall("local result") is None
+    assert journal.load_result("local result") is None
     assert journal.ledger() == []
 
 
@@ -190,12 +189,12 @@ def test_opening_it_twice_in_one_process_does_not_let_another_process_in(journal
 
 
 def test_what_is_too_long_for_it_is_refused_by_name(journal, monkeypatch):
-    monkeypatch.setattr("kcagc.runtime.journal.LARGEST", 100)
+    monkeypatch.setattr("kcagc.runtime.journal.MAX_STORED_BYTES", 100)
     with pytest.raises(PeerError, match="aggregator: sent a message of 101 bytes"):
-        journal.keep_incoming("aggregator", 1, b"digest", bytes(101))
-    with pytest.raises(SessionError, match="a message of 101 bytes is longer than can be sent"):
-        journal.keep_outgoing("aggregator", 1, bytes(101))
-    journal.keep_incoming("aggregator", 1, b"digest", bytes(100))
+        journal.store_incoming("aggregator", 1, b"digest", bytes(101))
+    with pytest.raises(SessionError, match="a message of 101 bytes is too long to send"):
+        journal.store_outgoing("aggregator", 1, bytes(101))
+    journal.store_incoming("aggregator", 1, b"digest", bytes(100))
 
 
 def test_what_a_failed_session_disclosed_stays_on_record(journal):
@@ -211,9 +210,9 @@ def test_what_a_failed_session_disclosed_stays_on_record(journal):
 
 def test_a_word_about_a_stream_is_kept_whatever_the_role_does(journal):
     opening = Entry("alice", "aggregator", "link/opening", "connection", (), 0)
-    journal.record_link(opening)
+    journal.record_connection(opening)
     journal.record(HELLO)
-    journal.record_link(opening)
+    journal.record_connection(opening)
     journal.commit()
     assert [entry.kind for _, entry in journal.ledger()] == ["link/opening", "message/hello", "link/opening"]
 
@@ -221,7 +220,7 @@ def test_a_word_about_a_stream_is_kept_whatever_the_role_does(journal):
 def test_a_journal_that_was_damaged_inside_says_so_wherever_that_shows(journal, path):
     for _ in range(300):
         journal.record(ABORT)
-        journal.once(f"result {_}", lambda: bytes(1000))
+        journal.store_result(f"result {_}", lambda: bytes(1000))
     journal.commit()
     journal.close()
     content = bytearray(path.read_bytes())
@@ -233,7 +232,7 @@ def test_a_journal_that_was_damaged_inside_says_so_wherever_that_shows(journal, 
         try:
             again.ledger()
             again.incoming()
-            again.recall("result 7")
+            again.load_result("result 7")
         finally:
             again.close()
 

@@ -47,18 +47,17 @@ class Stopwatch:
         from kcagc.deploy import run  # noqa: PLC0415 - only in the process of a role
         from kcagc.net.frames import Assembly  # noqa: PLC0415
         from kcagc.protocol import fit  # noqa: PLC0415
-        from kcagc.runtime.durable import DurableRole  # noqa: PLC0415
+        from kcagc.runtime.durable import DurableRole, PeerQueue  # noqa: PLC0415
         from kcagc.runtime.journal import Journal  # noqa: PLC0415
-        from kcagc.runtime.peer_queue import PeerQueue  # noqa: PLC0415
-        from kcagc.runtime.runner import Runner  # noqa: PLC0415
+        from kcagc.runtime.session import SessionRun  # noqa: PLC0415
 
         run.read_party = self._timed(run.read_party, "read")
         fit.compute_local = self._timed(fit.compute_local, "local")
         Journal.commit = self._committing(Journal.commit)  # type: ignore[method-assign]
-        Runner.admit = self._admitting(Runner.admit)  # type: ignore[method-assign]
+        SessionRun.connect = self._connecting(SessionRun.connect)  # type: ignore[method-assign]
         Assembly.add = self._arriving(Assembly.add)  # type: ignore[method-assign]
         PeerQueue.post = self._posting(PeerQueue.post)  # type: ignore[method-assign]
-        DurableRole.take_in = self._taking_in(DurableRole.take_in)  # type: ignore[method-assign]
+        DurableRole.receive = self._receiving(DurableRole.receive)  # type: ignore[method-assign]
 
     def write(self, path: Path) -> None:
         """Write all events, and the memory and processor time of the process since its fork."""
@@ -88,11 +87,11 @@ class Stopwatch:
 
         return timed
 
-    def _admitting(self, admit: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(admit)
-        def noted(runner: Any, peer: str, *values: Any) -> Any:
+    def _connecting(self, connect: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(connect)
+        def noted(run: Any, peer: str, *values: Any) -> Any:
             self.note("connected", peer)
-            return admit(runner, peer, *values)
+            return connect(run, peer, *values)
 
         return noted
 
@@ -114,12 +113,12 @@ class Stopwatch:
 
         return noted
 
-    def _taking_in(self, take_in: Callable[..., None]) -> Callable[..., None]:
-        @wraps(take_in)
+    def _receiving(self, receive: Callable[..., None]) -> Callable[..., None]:
+        @wraps(receive)
         def noted(role: Any, sender: str, number: int, payload: bytes) -> None:
             self.note("receives", [sender, _named(payload), len(payload)])
             before = role.finished
-            take_in(role, sender, number, payload)
+            receive(role, sender, number, payload)
             if role.finished and not before and role.error is None:
                 self.note("labels")  # confirmed by all parties, and stored in the journal
 

@@ -40,7 +40,7 @@ def init(
     from rich.markup import escape
 
     from kcagc.deploy.folders import FolderPlan, write_examples, write_folders
-    from kcagc.net.address import split_address
+    from kcagc.net.tls import split_address
 
     _, port = split_address(address, "--address")
     plan = FolderPlan.of(

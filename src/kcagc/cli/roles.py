@@ -151,7 +151,7 @@ def _run(
             role_run,
             new_session=new_session,
             watcher=display.progress,
-            look=display.connections if watch else None,
+            on_status=display.connections if watch else None,
             report=report,
         )
     if as_json:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kcagc.protocol.effects import Progress
-    from kcagc.runtime.status import RoleStatus
+    from kcagc.runtime.driver import RoleStatus
 
 _PLAIN = {"█": "#", "λ": "lambda", "±": "+-", "ψ": "psi", "…": "..."}
 _MEASURED_ROUNDS = 8  # rounds whose mean duration is used
@@ -157,8 +157,8 @@ class RunStatus:
         seen = self._seen
         if seen is None:
             return "not connected yet"
-        if seen.missing:
-            return f"{', '.join(seen.missing)} (not connected)"
+        if seen.disconnected:
+            return f"{', '.join(seen.disconnected)} (not connected)"
         return ", ".join(seen.waiting_for) if seen.waiting_for else "no participant: this role is computing"
 
     @property

@@ -10,8 +10,8 @@ from typing import Any
 
 from kcagc.deploy.run import RoleRun
 from kcagc.errors import KcagcError, PeerTimeoutError, RejectedError, SessionError
-from kcagc.net.address import split_address
-from kcagc.net.probe import Kind, probe
+from kcagc.net.probe import probe
+from kcagc.net.tls import split_address
 from kcagc.protocol.plan import risks
 from kcagc.runtime.journal import Journal
 from kcagc.text import listed
@@ -90,7 +90,7 @@ def _journal(run: RoleRun) -> _Result:
             "new": "no run so far",
             "running": "a run was interrupted: the same command resumes it",
             "finished": "the run has finished; to start another, restart all roles with --new-session",
-            "failed": f"the last run ended with: {journal.why}",
+            "failed": f"the last run ended with: {journal.failure}",
         }
         return messages[journal.status], _readable_by_others(run.journal)
     finally:
@@ -130,9 +130,8 @@ def _connect(run: RoleRun) -> _Result:
     config, aggregator = run.config, run.agreement.aggregator
     found = probe(config.document.network.address, config.credentials(), config.tls_names()[aggregator], 5.0)
     if found.accepted:
-        return found.words, ()
-    not_running = {Kind.REFUSED, Kind.UNREACHABLE, Kind.NAME_UNKNOWN, Kind.SILENT, Kind.CLOSED}
-    raise (PeerTimeoutError if found.kind in not_running else RejectedError)(found.words)
+        return found.message, ()
+    raise (PeerTimeoutError if found.transient else RejectedError)(found.message)
 
 
 def _listen(run: RoleRun) -> _Result:

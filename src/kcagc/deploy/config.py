@@ -15,13 +15,12 @@ from kcagc.data.files import check_labels_path
 from kcagc.data.preprocessing import ColumnRule, TableRules
 from kcagc.disclosure import Policy
 from kcagc.errors import ParameterError
-from kcagc.net.address import split_address
-from kcagc.net.tls import Credentials
+from kcagc.net.tls import Credentials, split_address
 from kcagc.protocol.agreement import Agreement, Participant, RoleName
 from kcagc.protocol.parameters import Parameters, RunSettings
 from kcagc.protocol.plan import check_enough_cells
-from kcagc.runtime.journal import LARGEST
-from kcagc.runtime.runner import Waiting
+from kcagc.runtime.journal import MAX_STORED_BYTES
+from kcagc.runtime.session import Limits
 from kcagc.secagg.keys import Identity
 from kcagc.text import quoted
 
@@ -178,8 +177,8 @@ class Config:
             for name in ("peer_timeout", "message_timeout", "max_message_bytes"):
                 if not getattr(document.limits, name) > 0:
                     raise ParameterError(f"limits.{name}: must be above 0")
-            if document.limits.max_message_bytes > LARGEST:
-                raise ParameterError(f"limits.max_message_bytes: must be at most {LARGEST:,} bytes")
+            if document.limits.max_message_bytes > MAX_STORED_BYTES:
+                raise ParameterError(f"limits.max_message_bytes: must be at most {MAX_STORED_BYTES:,} bytes")
             self._check_labels()
             if document.data is not None:
                 document.data.rules().checked("data.")
@@ -262,7 +261,7 @@ class Config:
             self.file(network.ca),
             self.file(network.certificate),
             self.file(network.key),
-            who=self.me,
+            owner=self.me,
             server=self.listens,
             client=not self.listens,
         )
@@ -282,10 +281,10 @@ class Config:
         """Return the policy of this organisation."""
         return Policy(self.document.policy.accept)
 
-    def waiting(self) -> Waiting:
+    def limits(self) -> Limits:
         """Return the limits of this role."""
         limits = self.document.limits
-        return Waiting(limits.peer_timeout, limits.message_timeout, limits.max_message_bytes)
+        return Limits(limits.peer_timeout, limits.message_timeout, limits.max_message_bytes)
 
     def file(self, name: str) -> Path:
         """Return the path of a file that the configuration names."""

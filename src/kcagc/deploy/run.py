@@ -7,8 +7,8 @@ import contextlib
 import json
 import logging
 import signal
-from collections.abc import Coroutine
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +21,6 @@ from kcagc.deploy import fingerprints
 from kcagc.deploy.config import Config, DataSection
 from kcagc.deploy.results import ResultFiles, keep_earlier_results, write_ledger, write_results
 from kcagc.deploy.saved_model import SavedModel
-from kcagc.disclosure import Entry
 from kcagc.errors import DataError, KcagcError, ParameterError, SessionError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
@@ -35,16 +34,19 @@ from kcagc.protocol.parameters import draw_seeds
 from kcagc.protocol.party import PartyContext
 from kcagc.protocol.predict import PredictResult, predict_party
 from kcagc.report.insights.measures import confidence
-from kcagc.runtime.client import RoleClient
-from kcagc.runtime.driver import Watcher
-from kcagc.runtime.durable import DurableRole
-from kcagc.runtime.farewell import say_farewell
-from kcagc.runtime.journal import DamagedError, Journal, remove
-from kcagc.runtime.server import RoleServer
-from kcagc.runtime.session import Drawn, Session, open_session
-from kcagc.runtime.stage import Play
-from kcagc.runtime.status import Look
-from kcagc.runtime.stream_handshake import Card, Place
+from kcagc.runtime.client import RoleClient, close_finished_session
+from kcagc.runtime.connection import Endpoint
+from kcagc.runtime.driver import RoleStatus, Watcher
+from kcagc.runtime.journal import (
+    InvalidJournalError,
+    Journal,
+    SessionRandomness,
+    StoredSession,
+    changed_inputs,
+    open_session,
+    remove,
+)
+from kcagc.runtime.session import RoleSpec
 from kcagc.secagg.keys import Identity, digest
 
 logger = logging.getLogger(__name__)
@@ -89,10 +91,10 @@ class RoleRun:
         return self.config.credentials()
 
     @property
-    def card(self) -> Card:
+    def endpoint(self) -> Endpoint:
         """What this role presents when a stream opens."""
         certificate = digest_of(self.credentials.certificate)
-        return Card(self.config.me, self.identity, self.agreement, self.config.tls_names(), certificate)
+        return Endpoint(self.config.me, self.identity, self.agreement, self.config.tls_names(), certificate)
 
     @property
     def journal(self) -> Path:
@@ -152,7 +154,7 @@ class RoleRun:
     def check(self) -> None:
         """Raise an error, before any connection, if the settings, the policy or the data do not allow this run."""
         self.agreement.check()
-        self._context(Drawn.fresh(0, 0)).check()
+        self._context(SessionRandomness.fresh(0, 0)).check()
         self.check_data()
 
     def check_data(self) -> None:
@@ -180,7 +182,7 @@ class RoleRun:
             prints["the data"] = fingerprints.of_data(self.data, share)
         return prints
 
-    def open_session(self, journal: Journal) -> Session:
+    def open_session(self, journal: Journal) -> StoredSession:
         """Open a new session, or the interrupted one that the journal holds."""
         return open_session(journal, self.made_from, self.seeds)
 
@@ -192,28 +194,28 @@ class RoleRun:
         """
         return draw_seeds(self.config.document.me.random_state)
 
-    def role(self, drawn: Drawn) -> Role[Any]:
+    def role(self, randomness: SessionRandomness) -> Role[Any]:
         """Return the coroutine of this role."""
         name, aggregator = self.config.me, self.agreement.aggregator
         if self.config.role == "coordinator":
-            return coordinator(name, self.agreement, self.identity, drawn.secrets, seed=drawn.aggregator_seed)
-        party = self._party(drawn)
+            return coordinator(name, self.agreement, self.identity, randomness.secrets, seed=randomness.aggregator_seed)
+        party = self._party(randomness)
         if name != aggregator:
             return party
-        return combine_halves(aggregator_of_party(name, self.agreement, seed=drawn.aggregator_seed), party, name)
+        return combine_halves(aggregator_of_party(name, self.agreement, seed=randomness.aggregator_seed), party, name)
 
-    def _party(self, drawn: Drawn) -> Role[Any]:
-        context, data = self._context(drawn), self.data
+    def _party(self, randomness: SessionRandomness) -> Role[Any]:
+        context, data = self._context(randomness), self.data
         if data is None:
             raise ParameterError(f"{self.config.me}: has no data")
         if self.model is None:
-            return fit_party(context, data, seed=drawn.seed)
+            return fit_party(context, data, seed=randomness.seed)
         if self.model.share is None or self.new_rows is None:
             raise ParameterError(f"{self.config.me}: the model has no share of this party")
         return predict_party(context, data, self.model.share, self.new_rows)
 
-    def _context(self, drawn: Drawn) -> PartyContext:
-        return PartyContext(self.config.me, self.agreement, self.identity, drawn.secrets, self.config.policy())
+    def _context(self, randomness: SessionRandomness) -> PartyContext:
+        return PartyContext(self.config.me, self.agreement, self.identity, randomness.secrets, self.config.policy())
 
     def confidence(self, result: Any) -> FloatArray | None:
         """Compute how clearly each node belongs to its cluster in this party's own rows; None at a coordinator."""
@@ -232,22 +234,12 @@ def _result_files(config: Config, kind: Kind) -> ResultFiles:
     return ResultFiles.of(folder if kind == "fit" else folder / "prediction", config.document.output.labels)
 
 
-class SessionEnd(msgspec.Struct, frozen=True):
-    """What the journal keeps of a finished session: its inputs, and what is needed to close the stream later."""
-
-    attempt: bytes
-    bound: bytes
-    arrived: int
-    sent: int
-    made_from: dict[str, bytes]
-
-
 def execute(
     run: RoleRun,
     *,
     new_session: bool,
     watcher: Watcher | None = None,
-    look: Look | None = None,
+    on_status: Callable[[RoleStatus], None] | None = None,
     report: bool = False,
 ) -> dict[str, Any]:
     """Run a role to its end and return the summary; if the run has finished before, return its stored summary.
@@ -263,14 +255,13 @@ def execute(
                 _report(run, None)
             return summary
         if journal.status == "failed":
-            logger.info("the last run ended with: %s. This is a new session", journal.why)
+            logger.info("the last run ended with: %s. This is a new session", journal.failure)
         run.check()
         if journal.status == "new":
             keep_earlier_results(run.files)
-        play = replace(_play(run, journal, watcher, results), look=look)
+        spec = _role_spec(run, journal, results, watcher, on_status)
         try:
-            if asyncio.run(_until_stopped(_connect(run, play))):
-                _note_closed(journal)
+            asyncio.run(_until_stopped(_run_on_network(run, spec)))
         finally:
             # The ledger matters after a run that failed or was interrupted, too.
             with contextlib.suppress(Exception):
@@ -291,7 +282,7 @@ def forget_journals(config: Config) -> list[Path]:
         path = _journal_path(config, kind)
         if not path.exists():
             continue
-        with contextlib.suppress(DamagedError):  # a damaged journal has nothing to find and overwrite
+        with contextlib.suppress(InvalidJournalError):  # a damaged journal has nothing to find and overwrite
             journal = Journal(path)
             try:
                 _erase(journal, _result_files(config, kind))
@@ -309,7 +300,7 @@ def _open_journal(run: RoleRun, new_session: bool) -> Journal:
         journal = Journal(run.journal)
         if new_session:
             _erase(journal, run.files)
-    except DamagedError:
+    except InvalidJournalError:
         if journal is not None:
             journal.close()
         if not new_session:
@@ -332,24 +323,26 @@ def _report(run: RoleRun, result: Any) -> None:
     write_report(run, result)
 
 
-def _note_closed(journal: Journal) -> None:
-    journal.set_fact("goodbye", b"said")
-    journal.commit()
-
-
-async def _connect(run: RoleRun, play: Play) -> bool:
-    """Run a role on the network; return whether all streams were closed in order."""
+async def _run_on_network(run: RoleRun, spec: RoleSpec) -> None:
     network = run.config.document.network
-    if run.config.listens:
-        listener = RoleServer(play, network.listen)
-        logger.info("listening on %s:%d", network.listen.rpartition(":")[0], listener.port)
-        await listener.run()
-        return True
-    return await RoleClient(play, network.address).run()
+    if not run.config.listens:
+        await RoleClient(spec, network.address).run()
+        return
+    from kcagc.runtime.server import RoleServer  # noqa: PLC0415 - only for an aggregator
+
+    server = RoleServer(spec, network.listen)
+    logger.info("listening on %s:%d", network.listen.rpartition(":")[0], server.port)
+    await server.run()
 
 
-def _play(run: RoleRun, journal: Journal, watcher: Watcher | None, results: list[Any]) -> Play:
-    def finish(session: Session, result: Any, role: DurableRole) -> None:
+def _role_spec(
+    run: RoleRun,
+    journal: Journal,
+    results: list[Any],
+    watcher: Watcher | None,
+    on_status: Callable[[RoleStatus], None] | None,
+) -> RoleSpec:
+    def finish(result: Any) -> dict[str, bytes]:
         summary = write_results(
             run.files,
             run.config.me,
@@ -362,54 +355,38 @@ def _play(run: RoleRun, journal: Journal, watcher: Watcher | None, results: list
             run.input,
         )
         results.append(result)
-        aggregator = run.agreement.aggregator
-        letters = role.letters.get(aggregator)
-        end = SessionEnd(
-            session.place.attempt,
-            session.place.bound.get(aggregator, b""),
-            letters.arrived if letters else 0,
-            letters.sent if letters else 0,
-            run.made_from,
-        )
-        journal.end("finished", {"summary": json.dumps(summary).encode(), "end": msgspec.msgpack.encode(end)})
+        return {"summary": json.dumps(summary).encode()}
 
-    return Play(
-        card=run.card,
+    return RoleSpec(
+        endpoint=run.endpoint,
         make_role=run.role,
         open_session=lambda: run.open_session(journal),
         finish=finish,
         credentials=run.credentials,
-        waiting=run.config.waiting(),
+        limits=run.config.limits(),
         watcher=watcher,
+        on_status=on_status,
     )
 
 
 def _finished(run: RoleRun, journal: Journal) -> dict[str, Any]:
     """Return the summary of a finished run; if the aggregator may still wait, close the stream to it."""
-    end = msgspec.msgpack.decode(journal.fact("end") or b"", type=SessionEnd)
-    _check_unchanged(run, journal, end)
+    _check_unchanged(run, journal)
     logger.info("this run has finished already. To start another, restart all roles with --new-session")
-    if not run.config.listens and journal.fact("goodbye") is None:
-        aggregator = run.agreement.aggregator
-        place, counts = Place(end.attempt, {aggregator: end.bound}), (end.arrived, end.sent)
+    if not run.config.listens:
         address = run.config.document.network.address
-
-        def record() -> None:
-            journal.record_link(Entry(run.config.me, aggregator, "link/opening", "connection", (), 0))
-
-        if asyncio.run(say_farewell(run.card, run.credentials, address, place, counts, _CLOSE_TIMEOUT, record)):
-            _note_closed(journal)
+        asyncio.run(close_finished_session(run.endpoint, run.credentials, address, journal, _CLOSE_TIMEOUT))
     return _stored_summary(journal)
 
 
-def _check_unchanged(run: RoleRun, journal: Journal, end: SessionEnd) -> None:
+def _check_unchanged(run: RoleRun, journal: Journal) -> None:
     """Raise an error if the data or the configuration changed after the run had finished."""
     try:
         now = run.made_from
     except KcagcError as error:
         logger.warning("the inputs of the finished run cannot be compared: %s", error)
         return
-    changed = [name for name in ("the data", "the configuration") if now.get(name) != end.made_from.get(name)]
+    changed = [name for name in changed_inputs(journal, now) if name in ("the data", "the configuration")]
     if changed:
         then, present = _stored_summary(journal).get("parameters", {}), msgspec.to_builtins(run.agreement.parameters)
         named = [
@@ -427,7 +404,7 @@ def _stored_summary(journal: Journal) -> dict[str, Any]:
     return summary
 
 
-async def _until_stopped(work: Coroutine[Any, Any, bool]) -> bool:
+async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
     """Let SIGTERM end a run as Ctrl-C does: in order, so that the same command resumes it."""
     task = asyncio.ensure_future(work)
     stopped = False
@@ -442,7 +419,7 @@ async def _until_stopped(work: Coroutine[Any, Any, bool]) -> bool:
         with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
             loop.add_signal_handler(number, stop)
     try:
-        return await task
+        await task
     except asyncio.CancelledError:
         if stopped:
             raise KeyboardInterrupt from None

@@ -1,1 +1,1 @@
-"""Ways for bytes to get from one role to another. Nothing here knows what a cluster is."""
+"""Transport of frames between roles: TLS files, gRPC client and server, probe. Nothing here knows the protocol."""

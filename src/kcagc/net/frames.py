@@ -1,23 +1,24 @@
-"""What travels on a stream between two roles: small frames, and long messages in bounded parts.
+"""Frames between two roles: their types, long messages in bounded parts, and the ways in which a stream ends.
 
-A frame is read only after its size was checked by gRPC; a message only after the size it announces was checked here. It
-is complete when its last part has come and the digest of the whole matches.
+gRPC checks the size of a frame before it reads the frame. `Assembly` checks the announced size of a message before it
+collects its parts. A message is complete when its last part has arrived and the digest of the whole matches.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Annotated
+from enum import Enum
+from typing import Annotated, Protocol
 
 import msgspec
 
 from kcagc.errors import PeerError
 from kcagc.text import printable
 
-LINK = "kcagc-link/1"
+STREAM_PROTOCOL = "kcagc-stream/2"
 PART_BYTES = 256 * 1024
-LONGEST_FRAME = PART_BYTES + 4096
+MAX_FRAME_BYTES = PART_BYTES + 4096
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 Name = Annotated[str, msgspec.Meta(max_length=64)]
@@ -26,26 +27,26 @@ Signature = Annotated[bytes, msgspec.Meta(max_length=64)]
 
 
 class Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="frame"):
-    """What both ends of a stream send."""
+    """The base of all frames."""
 
 
 class Challenge(Frame, frozen=True, tag="challenge"):
-    """The aggregator's first word: who it is, which link protocol it speaks, and a nonce to sign."""
+    """First frame of the aggregator: its name, its stream protocol, and a nonce that the party signs."""
 
-    link: Name
+    protocol: Name
     name: Name
     nonce: Token
 
 
 class Open(Frame, frozen=True, tag="open"):
-    """A party's first word: who it is, which session it is in, what it agrees to, and how far it is; signed.
+    """First frame of a party, signed: its name, its session, its inputs, and its position in the session.
 
-    `attempt` is its own random name of the session, `bound` the aggregator's, once it has heard it. Of the aggregator's
-    messages all up to `arrived` have come and all up to `safe` are committed; `sent` is the last of its own.
-    `certificate` is the digest of the one that it shows in this connection.
+    `attempt` is the party's random name of the session; `bound` is the aggregator's, empty until the party knows it.
+    The party has received the aggregator's messages up to `arrived`, and committed those up to `safe`. `sent` is the
+    number of its own last message. `certificate` is the digest of the TLS certificate of this connection.
     """
 
-    link: Name
+    protocol: Name
     name: Name
     nonce: Token
     certificate: Token
@@ -59,7 +60,7 @@ class Open(Frame, frozen=True, tag="open"):
 
 
 class Welcome(Frame, frozen=True, tag="welcome"):
-    """The aggregator's answer: its name of the session, and how far it is with this party; signed."""
+    """Answer of the aggregator, signed: its name of the session, and its position with this party."""
 
     attempt: Token
     safe: Count
@@ -68,8 +69,8 @@ class Welcome(Frame, frozen=True, tag="welcome"):
     signature: Signature
 
 
-class Part(Frame, frozen=True, tag="part"):
-    """A piece of a message; the last one carries the digest of the whole."""
+class MessagePart(Frame, frozen=True, tag="part"):
+    """A part of a message; the last part carries the digest of the whole message."""
 
     number: Count
     length: Count
@@ -79,83 +80,118 @@ class Part(Frame, frozen=True, tag="part"):
 
 
 class Ack(Frame, frozen=True, tag="ack"):
-    """Everything up to this number is safe here."""
+    """The sender has committed every message up to this number."""
 
     number: Count
 
 
 class Ping(Frame, frozen=True, tag="ping"):
-    """Ask whether the other end is there."""
+    """Ask the other role whether it still runs."""
 
 
 class Pong(Frame, frozen=True, tag="pong"):
-    """Say so."""
+    """Answer a ping."""
 
 
-class Missing(Frame, frozen=True, tag="missing"):
-    """Who else is being waited for, so that a person can be told."""
+class WaitingFor(Frame, frozen=True, tag="waiting-for"):
+    """The parties that the aggregator waits for; a party shows their names to its operator."""
 
     names: Annotated[tuple[Name, ...], msgspec.Meta(max_length=32)]
 
 
-class Leave(Frame, frozen=True, tag="leave"):
-    """All is done and safe on this side."""
+class Close(Frame, frozen=True, tag="close"):
+    """The sender has finished its run and committed everything."""
 
 
-AnyFrame = Challenge | Open | Welcome | Part | Ack | Ping | Pong | Missing | Leave
-_frames: msgspec.msgpack.Decoder[AnyFrame] = msgspec.msgpack.Decoder(AnyFrame)
+AnyFrame = Challenge | Open | Welcome | MessagePart | Ack | Ping | Pong | WaitingFor | Close
+_decoder: msgspec.msgpack.Decoder[AnyFrame] = msgspec.msgpack.Decoder(AnyFrame)
 _encoder = msgspec.msgpack.Encoder()
 
 
 def encode_frame(frame: Frame) -> bytes:
-    """Give a frame's bytes."""
+    """Return the bytes of a frame."""
     return _encoder.encode(frame)
 
 
 def decode_frame(payload: bytes, sender: str) -> AnyFrame:
-    """Read a frame, or say who sent what cannot be read."""
+    """Read a frame; raise `PeerError` about `sender` if it is not a frame."""
     try:
-        return _frames.decode(payload)
+        return _decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        # The decoder's message may quote bytes of the sender.
         raise PeerError(f"sent a frame that cannot be read: {printable(str(error))}", peer=sender) from error
 
 
-def parts(number: int, payload: bytes) -> Iterator[Part]:
-    """Cut a message into parts."""
+def split(number: int, payload: bytes) -> Iterator[MessagePart]:
+    """Split a message into parts."""
     view, length = memoryview(payload), len(payload)
     for offset in range(0, max(length, 1), PART_BYTES):
         data = bytes(view[offset : offset + PART_BYTES])
         last = offset + len(data) == length
-        yield Part(number, length, offset, data, hashlib.sha256(payload).digest() if last else b"")
+        yield MessagePart(number, length, offset, data, hashlib.sha256(payload).digest() if last else b"")
 
 
 class Assembly:
-    """Puts the parts of one sender's messages together again."""
+    """Joins the parts of one sender's messages."""
 
-    def __init__(self, sender: str, longest: int) -> None:
-        self._sender, self._longest = sender, longest
+    def __init__(self, sender: str, max_message_bytes: int) -> None:
+        self._sender, self._max_bytes = sender, max_message_bytes
         self._number = self._length = 0
         self._data = bytearray()
 
-    def add(self, part: Part) -> tuple[int, bytes] | None:
-        """Give (number, payload) when a message is complete."""
+    def add(self, part: MessagePart) -> tuple[int, bytes] | None:
+        """Return (number, payload) if this part completes a message."""
         if part.offset == 0:
-            if part.length > self._longest:
-                raise PeerError(
-                    f"announced a message of {part.length:,} bytes; at most {self._longest:,} are "
-                    "allowed (limits.max_message_bytes)",
-                    peer=self._sender,
+            if part.length > self._max_bytes:
+                raise self._error(
+                    f"announced a message of {part.length:,} bytes; at most {self._max_bytes:,} are allowed "
+                    "(limits.max_message_bytes)"
                 )
             self._number, self._length, self._data = part.number, part.length, bytearray()
         if (part.number, part.length, part.offset) != (self._number, self._length, len(self._data)):
-            raise PeerError("sent a part of a message that does not follow the one before", peer=self._sender)
+            raise self._error("sent a part of a message that does not follow the previous part")
         if part.offset + len(part.data) > self._length or (not part.data and self._length):
-            raise PeerError("sent a part that is longer than its message, or empty", peer=self._sender)
+            raise self._error("sent a part that is empty or longer than its message")
         self._data += part.data
         if len(self._data) < self._length:
             return None
         payload = bytes(self._data)
         self._data = bytearray()
         if hashlib.sha256(payload).digest() != part.digest:
-            raise PeerError(f"message {part.number} does not have the digest it announced", peer=self._sender)
+            raise self._error(f"sent message {part.number} with a wrong digest")
         return part.number, payload
+
+    def _error(self, message: str) -> PeerError:
+        return PeerError(message, peer=self._sender)
+
+
+class ConnectionLost(Exception):  # noqa: N818 - an event of the network, not an error of a role
+    """The stream has ended; the role may open another one."""
+
+
+class RejectionReason(Enum):
+    """Why an aggregator rejects a stream; the value travels with the rejection."""
+
+    IDENTITY = "identity"  # certificate, name or signature are not those of an expected role
+    AGREEMENT = "agreement"  # another version, other parameters or other participants
+    SESSION = "session"  # another session, an older state of this one, or a second process
+    MISBEHAVIOUR = "misbehaviour"  # frames that kcagc never sends
+    RETRY = "retry"  # nothing is wrong, but the aggregator cannot accept a stream now
+
+
+class Rejected(Exception):  # noqa: N818 - an answer of the aggregator
+    """The aggregator rejects a stream; `reason` is for programs, `message` for people."""
+
+    def __init__(self, reason: RejectionReason, message: str) -> None:
+        super().__init__(message)
+        self.reason, self.message = reason, message
+
+
+class Stream(Protocol):
+    """An open stream of frames to one peer."""
+
+    async def send(self, frame: Frame) -> None:
+        """Send a frame; raise `ConnectionLost` if the stream has ended."""
+
+    async def receive(self) -> AnyFrame:
+        """Return the next frame; raise `ConnectionLost`, `Rejected` or `PeerError`."""

@@ -1,4 +1,8 @@
-"""The aggregator's end: a gRPC server with mutual TLS that hands every stream, and who opened it, to a handler."""
+"""The gRPC server of the aggregator: it accepts streams over mutual TLS and passes each one to a handler.
+
+gRPC reports a failed TLS handshake only as a line on stderr (level INFO), never to Python. The aggregator therefore
+logs the streams that it rejects, but not the handshakes. The rejected party explains a failed handshake (`net.probe`).
+"""
 
 from __future__ import annotations
 
@@ -12,67 +16,80 @@ import grpc
 from grpc import aio
 
 from kcagc.errors import KcagcError, PeerError
-from kcagc.net.address import split_address
-from kcagc.net.frames import AnyFrame, Frame, decode_frame, encode_frame
-from kcagc.net.grpc_options import METHOD, REASON_KEY, SERVER, SERVICE
-from kcagc.net.stream import ConnectionLost, Reason, Rejected
-from kcagc.net.tls import Credentials, digest_of, names_in
+from kcagc.net.frames import (
+    AnyFrame,
+    ConnectionLost,
+    Frame,
+    Rejected,
+    RejectionReason,
+    decode_frame,
+    encode_frame,
+)
+from kcagc.net.grpc_client import KEEPALIVE_MS, METHOD, OPTIONS, REASON_KEY, SERVICE
+from kcagc.net.tls import Credentials, digest_of, names_in, split_address
 
 logger = logging.getLogger(__name__)
 
+_SERVER_OPTIONS: list[tuple[str, int]] = [
+    *OPTIONS,
+    ("grpc.so_reuseport", 0),  # otherwise two aggregators could share a port, and its connections, unnoticed
+    ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
+    ("grpc.max_concurrent_streams", 64),
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.max_connection_idle_ms", 60_000),  # of a connection without a stream
+]
 _CODES = {
-    Reason.IDENTITY: grpc.StatusCode.PERMISSION_DENIED,
-    Reason.AGREEMENT: grpc.StatusCode.FAILED_PRECONDITION,
-    Reason.SESSION: grpc.StatusCode.ABORTED,
-    Reason.MISBEHAVIOUR: grpc.StatusCode.INVALID_ARGUMENT,
-    Reason.LATER: grpc.StatusCode.UNAVAILABLE,
+    RejectionReason.IDENTITY: grpc.StatusCode.PERMISSION_DENIED,
+    RejectionReason.AGREEMENT: grpc.StatusCode.FAILED_PRECONDITION,
+    RejectionReason.SESSION: grpc.StatusCode.ABORTED,
+    RejectionReason.MISBEHAVIOUR: grpc.StatusCode.INVALID_ARGUMENT,
+    RejectionReason.RETRY: grpc.StatusCode.UNAVAILABLE,
 }
+_STREAM_ERRORS = (aio.AioRpcError, aio.UsageError, asyncio.InvalidStateError)
 
 
-class ServerWire:
-    """A stream that a party opened; `names` are those in its certificate, `certificate` is the digest of it."""
+class ServerStream:
+    """A stream that a party opened; `names` are the DNS names of its certificate, `certificate` is its digest."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
         self.address = unquote(str(context.peer())).removeprefix("ipv4:").removeprefix("ipv6:")
         proven: dict[str, Any] = context.auth_context()
-        self.tls_version = _first(proven, "ssl_tls_version")
+        self.tls_version = _first(proven, "ssl_tls_version").decode("utf-8", "replace")
         certificate = _first(proven, "x509_pem_cert")
-        self.names = names_in(certificate.encode()) if certificate else set()
-        self.certificate = digest_of(certificate.encode())
-        self.heard = False  # whether anything has come that gRPC let through
+        self.names, self.certificate = names_in(certificate), digest_of(certificate)
+        self.received_frame = False
 
     async def send(self, frame: Frame) -> None:
         """Send a frame."""
         try:
             await self._context.write(encode_frame(frame))
-        except (aio.AioRpcError, aio.UsageError, asyncio.InvalidStateError) as error:
+        except _STREAM_ERRORS as error:
             raise ConnectionLost(str(error)) from error
 
     async def receive(self) -> AnyFrame:
-        """Give the next frame; an end of the stream says nothing about why it ended."""
+        """Return the next frame."""
         try:
             payload = await self._context.read()
-        except (aio.AioRpcError, aio.UsageError, asyncio.InvalidStateError) as error:
+        except _STREAM_ERRORS as error:
             raise ConnectionLost(str(error)) from error
         if payload is aio.EOF:
-            raise ConnectionLost("the stream has ended")
-        self.heard = True
+            raise ConnectionLost("the party ended the stream")
+        self.received_frame = True
         return decode_frame(payload, self.address)
 
 
-Handler = Callable[[ServerWire], Awaitable[None]]
-
-
 class Server:
-    """Listens until it is stopped."""
+    """Accepts streams until it is stopped."""
 
-    def __init__(self, address: str, credentials: Credentials, handler: Handler) -> None:
+    def __init__(
+        self, address: str, credentials: Credentials, handler: Callable[[ServerStream], Awaitable[None]]
+    ) -> None:
         split_address(address, "listen", any_port=True)
         self._handler, self._stopping = handler, False
-        self._server = aio.server(options=SERVER)
-        stream = grpc.stream_stream_rpc_method_handler(self._serve)
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: stream}),))
+        self._server = aio.server(options=_SERVER_OPTIONS)
+        method = grpc.stream_stream_rpc_method_handler(self._serve)
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: method}),))
         secure = grpc.ssl_server_credentials(
             [(credentials.key, credentials.certificate)], credentials.ca, require_client_auth=True
         )
@@ -80,47 +97,47 @@ class Server:
             self.port = self._server.add_secure_port(address, secure)
         except RuntimeError as error:
             raise KcagcError(
-                f"cannot listen on {address}: the port is in use already, or the address is not this machine's"
+                f"cannot listen on {address}: the port is in use, or the address does not belong to this machine. "
+                "Choose another address or port"
             ) from error
 
     async def start(self) -> None:
-        """Begin to listen."""
+        """Accept streams from now on."""
         await self._server.start()
 
     async def stop(self, grace: float) -> None:
-        """Stop; streams have this many seconds to end by themselves."""
+        """Stop; open streams may end by themselves within `grace` seconds."""
         self._stopping = True
         await self._server.stop(grace)
 
     async def _serve(self, _: Any, context: Any) -> None:
-        wire = ServerWire(context)
+        stream = ServerStream(context)
         try:
-            # gRPC cannot be told to refuse TLS 1.2; here the version is known.
-            if wire.tls_version != "TLSv1.3":
-                raise Rejected(Reason.IDENTITY, f"speaks {wire.tls_version or 'no TLS'}; TLS 1.3 is required")
-            await self._handler(wire)
-        except Rejected as refusal:
-            if refusal.reason is not Reason.LATER:
-                logger.warning("refused a stream from %s: %s", wire.address, refusal.words)
-            metadata = ((REASON_KEY, refusal.reason.value),)
-            await context.abort(_CODES[refusal.reason], _plain(refusal.words), metadata)
+            # gRPC has no option that excludes TLS 1.2, so the version is checked here.
+            if stream.tls_version != "TLSv1.3":
+                version = stream.tls_version or "no TLS"
+                raise Rejected(RejectionReason.IDENTITY, f"the connection uses {version}; TLS 1.3 is required")
+            await self._handler(stream)
+        except Rejected as rejection:
+            if rejection.reason is not RejectionReason.RETRY:
+                logger.warning("rejected a stream from %s: %s", stream.address, rejection.message)
+            await _abort(context, rejection.reason, rejection.message)
         except PeerError as error:
-            logger.warning("refused a stream from %s: %s", wire.address, str(error).removeprefix(f"{wire.address}: "))
-            metadata = ((REASON_KEY, Reason.MISBEHAVIOUR.value),)
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, _plain(str(error)), metadata)
+            shown = error.args[0] if error.peer == stream.address else error
+            logger.warning("rejected a stream from %s: %s", stream.address, shown)
+            await _abort(context, RejectionReason.MISBEHAVIOUR, str(error))
         except (ConnectionLost, asyncio.CancelledError) as end:
-            # A frame that is too long for gRPC ends a stream so, and a party that speaks another version.
-            if not wire.heard and not self._stopping:
-                logger.warning("a stream from %s ended without a word that could be read", wire.address)
+            # The end of a stream with a frame that is too long, or of a party with another version.
+            if not stream.received_frame and not self._stopping:
+                logger.warning("a stream from %s ended before a valid frame arrived", stream.address)
             if isinstance(end, asyncio.CancelledError):
                 raise
 
 
-def _first(proven: dict[str, Any], key: str) -> str:
-    values = proven.get(key) or [b""]
-    return bytes(values[0]).decode("utf-8", "replace")
+async def _abort(context: Any, reason: RejectionReason, message: str) -> None:
+    status = message.encode("ascii", "replace").decode()[:2000]  # a status line holds no more
+    await context.abort(_CODES[reason], status, ((REASON_KEY, reason.value),))
 
 
-def _plain(words: str) -> str:
-    """Keep to what fits into a status line."""
-    return words.encode("ascii", "replace").decode()[:2000]
+def _first(proven: dict[str, Any], key: str) -> bytes:
+    return bytes((proven.get(key) or [b""])[0])

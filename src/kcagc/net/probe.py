@@ -1,11 +1,11 @@
-"""Why a connection does not come about, in words: gRPC tells most causes by the same "socket closed".
+"""Find out why a connection to an aggregator fails: gRPC reports most causes with the same "socket closed".
 
-One TLS handshake with Python's own means, as far as the first frame of HTTP/2. It blocks; call it from a thread.
+`probe` performs one TLS handshake with Python's own `ssl` and reads the first HTTP/2 frame. It blocks; call it from a
+thread.
 """
 
 from __future__ import annotations
 
-import re
 import socket
 import ssl
 import time
@@ -13,143 +13,182 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kcagc.errors import ParameterError
-from kcagc.net.address import split_address
-from kcagc.net.tls import Credentials
+from kcagc.net.tls import Credentials, split_address
 
-# What a client of HTTP/2 says first: the preface and a SETTINGS frame that sets nothing.
-_FIRST_WORDS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+# The first bytes of an HTTP/2 client: the preface and an empty SETTINGS frame.
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _FRAME_HEADER = 9
-_LISTENING = 1.0  # seconds
 _SETTINGS = 4
+_LISTEN_FIRST = 1.0  # seconds
 
 
-class Kind(Enum):
-    """How far a connection came."""
+class ProbeOutcome(Enum):
+    """How far a connection got."""
 
     ACCEPTED = "accepted"
     MISCONFIGURED = "misconfigured"  # the address, the name or our own files
-    NAME_UNKNOWN = "name unknown"
-    REFUSED = "refused"  # nobody listens
-    UNREACHABLE = "unreachable"  # no way there, or none in time
-    SILENT = "silent"  # connected, and then nothing
-    CLOSED = "closed"  # connected, and closed before TLS was up
+    UNKNOWN_HOST = "unknown host"
+    NOT_LISTENING = "not listening"
+    UNREACHABLE = "unreachable"
+    NO_ANSWER = "no answer"  # connected, but no answer in time
+    CLOSED = "closed"  # connected, but closed before the TLS handshake was complete
     NOT_TLS = "not TLS"
     OLD_TLS = "old TLS"
     SERVER_UNTRUSTED = "server untrusted"
     SERVER_EXPIRED = "server expired"
     SERVER_MISNAMED = "server misnamed"
     NOT_GRPC = "not gRPC"
-    CERTIFICATE_REFUSED = "certificate refused"  # ours, by the server
+    CERTIFICATE_REJECTED = "certificate rejected"  # ours, by the server
 
 
-# OpenSSL's numbers for what can be wrong with a server's certificate; all others mean that it is not trusted.
-_DISTRUST = {
-    9: Kind.SERVER_EXPIRED,  # not yet valid
-    10: Kind.SERVER_EXPIRED,
-    62: Kind.SERVER_MISNAMED,
-    64: Kind.SERVER_MISNAMED,  # another IP address
+_TRANSIENT = {
+    ProbeOutcome.UNKNOWN_HOST,
+    ProbeOutcome.NOT_LISTENING,
+    ProbeOutcome.UNREACHABLE,
+    ProbeOutcome.NO_ANSWER,
+    ProbeOutcome.CLOSED,
 }
-
-_WORDS = {
-    Kind.ACCEPTED: "the aggregator accepts our certificate ({detail})",
-    Kind.MISCONFIGURED: "this is not tried: {detail}",
-    Kind.NAME_UNKNOWN: "no host of this name is known ({detail}): check its spelling, or see to DNS",
-    Kind.REFUSED: "nobody listens there: is the aggregator running, and is this its port?",
-    Kind.UNREACHABLE: "cannot be reached ({detail}): see to the network, and to firewalls here and there",
-    Kind.SILENT: "somebody listens but {detail} did not come in time: is this the aggregator's port, and is it busy?",
-    Kind.CLOSED: "the connection ends as soon as TLS begins ({detail}): another kind of server, or a proxy before none",
-    Kind.NOT_TLS: "what answers does not speak TLS ({detail}): is this the aggregator's port?",
-    Kind.OLD_TLS: "an old version of TLS ({detail}), not TLSv1.3 as from an aggregator: something between opens it",
-    Kind.SERVER_UNTRUSTED: "no authority in {mine.ca_file} vouches for the server's certificate ({detail}): "
-    "another server, another authority than agreed, or something between that opens the connection",
-    Kind.SERVER_EXPIRED: "the server's certificate, or its authority's, is out of its time ({detail}): "
-    "it must be renewed, unless the clock of this machine is wrong",
-    Kind.SERVER_MISNAMED: "the server's certificate is not for {name!r}: another server, or another name than agreed",
-    Kind.NOT_GRPC: "a TLS server, but none for gRPC ({detail}): is this the aggregator's port?",
-    # gRPC closes without a word, so what we came with is said as well
-    Kind.CERTIFICATE_REFUSED: "the aggregator does not accept our certificate {mine.certificate_file} ({detail}). "
-    "It is for {names} until {mine.expires:%Y-%m-%d}: ask whether the `ca` of the aggregator has its authority",
+# `SSLCertVerificationError.verify_code`; every other code means that the server is not trusted.
+_VERIFY_CODES = {
+    9: ProbeOutcome.SERVER_EXPIRED,  # X509_V_ERR_CERT_NOT_YET_VALID
+    10: ProbeOutcome.SERVER_EXPIRED,  # X509_V_ERR_CERT_HAS_EXPIRED
+    62: ProbeOutcome.SERVER_MISNAMED,  # X509_V_ERR_HOSTNAME_MISMATCH
+    64: ProbeOutcome.SERVER_MISNAMED,  # X509_V_ERR_IP_ADDRESS_MISMATCH
+}
+# `SSLError.reason` of the alerts that a server sends.
+_ALERTS = {
+    "TLSV1_ALERT_PROTOCOL_VERSION": ProbeOutcome.OLD_TLS,
+    "UNSUPPORTED_PROTOCOL": ProbeOutcome.OLD_TLS,
+    "SSLV3_ALERT_BAD_CERTIFICATE": ProbeOutcome.CERTIFICATE_REJECTED,
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": ProbeOutcome.CERTIFICATE_REJECTED,
+    "SSLV3_ALERT_CERTIFICATE_REVOKED": ProbeOutcome.CERTIFICATE_REJECTED,
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": ProbeOutcome.CERTIFICATE_REJECTED,
+    "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": ProbeOutcome.CERTIFICATE_REJECTED,
+    "TLSV1_ALERT_ACCESS_DENIED": ProbeOutcome.CERTIFICATE_REJECTED,
+    "TLSV1_ALERT_UNKNOWN_CA": ProbeOutcome.CERTIFICATE_REJECTED,
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": ProbeOutcome.CERTIFICATE_REJECTED,
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": ProbeOutcome.CLOSED,
+    "SSLV3_ALERT_ILLEGAL_PARAMETER": ProbeOutcome.CLOSED,
+    "TLSV1_ALERT_DECODE_ERROR": ProbeOutcome.CLOSED,
+    "TLSV1_ALERT_INTERNAL_ERROR": ProbeOutcome.CLOSED,
+    "TLSV1_ALERT_USER_CANCELLED": ProbeOutcome.CLOSED,
+    "TLSV1_UNRECOGNIZED_NAME": ProbeOutcome.CLOSED,
+}
+_MESSAGES = {
+    ProbeOutcome.ACCEPTED: "the aggregator accepts our certificate ({detail})",
+    ProbeOutcome.MISCONFIGURED: "no connection was tried: {detail}",
+    ProbeOutcome.UNKNOWN_HOST: "the host name cannot be resolved ({detail}): check its spelling and DNS",
+    ProbeOutcome.NOT_LISTENING: "no server listens there: start the aggregator, or correct the port",
+    ProbeOutcome.UNREACHABLE: "the host cannot be reached ({detail}): check the network and the firewalls at both ends",
+    ProbeOutcome.NO_ANSWER: "a server listens, but {detail} did not arrive in time: check that this is the "
+    "aggregator's port",
+    ProbeOutcome.CLOSED: "the server closes the connection during the TLS handshake ({detail}): it may be another "
+    "kind of server, or a proxy without an aggregator behind it",
+    ProbeOutcome.NOT_TLS: "the server does not use TLS ({detail}): check that this is the aggregator's port",
+    ProbeOutcome.OLD_TLS: "the connection uses {detail}, but an aggregator uses TLSv1.3: a device in between "
+    "decrypts the connection",
+    ProbeOutcome.SERVER_UNTRUSTED: "the server's certificate is not signed by an authority in {own.ca_file} "
+    "({detail}): it is another server, it uses another authority than agreed, or a device in between decrypts the "
+    "connection",
+    ProbeOutcome.SERVER_EXPIRED: "the server's certificate or its authority's is not valid now ({detail}): ask for "
+    "its renewal, or correct the clock of this machine",
+    ProbeOutcome.SERVER_MISNAMED: "the server's certificate is not for {name!r}: it is another server, or uses another "
+    "name than agreed",
+    ProbeOutcome.NOT_GRPC: "the server uses TLS, but not gRPC ({detail}): check that this is the aggregator's port",
+    # gRPC closes without an alert, so the message also states what we presented.
+    ProbeOutcome.CERTIFICATE_REJECTED: "the aggregator does not accept our certificate {own.certificate_file} "
+    "({detail}). It is for {names} until {own.expires:%Y-%m-%d}: ask whether the aggregator's `ca` contains its "
+    "authority",
 }
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What came of it, in one word for programs and in a sentence for people."""
+    """The result: `outcome` for programs, `message` for people."""
 
-    kind: Kind
-    words: str
-    tls_version: str | None = None  # "TLSv1.3", once agreed
+    outcome: ProbeOutcome
+    message: str
+    tls_version: str | None = None  # "TLSv1.3", after a complete handshake
 
     @property
     def accepted(self) -> bool:
-        """Whether a gRPC server speaks with us."""
-        return self.kind is Kind.ACCEPTED
+        """Whether a gRPC server accepts our certificate."""
+        return self.outcome is ProbeOutcome.ACCEPTED
+
+    @property
+    def transient(self) -> bool:
+        """Whether a later attempt may succeed without a change of settings."""
+        return self.outcome in _TRANSIENT
 
 
 def probe(address: str, credentials: Credentials, server_name: str, timeout: float = 5.0) -> Probe:
-    """Connect to `host:port` as a party would, and say what happens; nothing is raised.
+    """Connect to `host:port` as a party does, and return what happens; raise nothing.
 
-    The server must show a certificate for `server_name`. All steps together take at most `timeout` seconds, but for the
-    search for the host's name, which takes as long as the system lets it.
+    The server must present a certificate for `server_name`. All steps together take at most `timeout` seconds, except
+    for the name lookup, whose time the system limits.
     """
-    kind, detail, version = _attempt(address, credentials, server_name, _Clock(timeout))
+    outcome, detail, version = _attempt(address, credentials, server_name, _Clock(timeout))
     names = ", ".join(sorted(credentials.names))
-    words = _WORDS[kind].format(detail=detail, mine=credentials, name=server_name, names=names)
-    return Probe(kind, f"{address}: {words}", version)
+    message = _MESSAGES[outcome].format(detail=detail, own=credentials, name=server_name, names=names)
+    return Probe(outcome, f"{address}: {message}", version)
 
 
-def _attempt(address: str, credentials: Credentials, server_name: str, clock: _Clock) -> tuple[Kind, str, str | None]:
+def _attempt(
+    address: str, credentials: Credentials, server_name: str, clock: _Clock
+) -> tuple[ProbeOutcome, str, str | None]:
     try:
         host, port = split_address(address)
         context = _context(credentials, server_name)
     except ParameterError as error:
-        return Kind.MISCONFIGURED, str(error), None
+        return ProbeOutcome.MISCONFIGURED, str(error), None
     try:
-        raw = _connected(host, port, clock)
+        raw = _connect(host, port, clock)
     except (OSError, ValueError) as error:
-        return *_no_connection(error), None
+        return *_connection_failure(error), None
     with raw:
         try:
             raw.settimeout(clock.left())
             tls = context.wrap_socket(raw, server_hostname=server_name)
         except OSError as error:
-            return *_no_handshake(error), None
+            return *_handshake_failure(error), None
     with tls:
-        version = tls.version()  # which is forgotten when the other side closes
+        version = tls.version()  # not available after the other side has closed
         return *_first_frame(tls, clock), version
 
 
 class _Clock:
-    """What is left of the time allowed."""
+    """The rest of the allowed time."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
 
     def left(self) -> float:
-        return max(self._end - time.monotonic(), 0.001)  # zero would mean: do not wait for anything, ever
+        return max(self._end - time.monotonic(), 0.001)  # zero would make the socket non-blocking
 
 
 def _context(credentials: Credentials, server_name: str) -> ssl.SSLContext:
-    """Trust as gRPC does: only what is in `ca`, an authority between included, and without the rules of the web."""
+    """Return a context that trusts what gRPC trusts: every certificate in `ca`, intermediate authorities included."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     context.load_verify_locations(cadata=credentials.ca.decode())
     context.set_alpn_protocols(["h2"])
     certificate, key = credentials.certificate_file, credentials.key_file
     try:
-        # with a password at hand, OpenSSL does not ask for one on the terminal
+        # With a given password, OpenSSL does not ask for one on the terminal.
         context.load_cert_chain(certificate, key, password="")
-    except OSError as error:  # they were in order when they were loaded
-        raise ParameterError(f"{certificate} and {key} have changed and cannot be used ({_reason(error)})") from error
+    except OSError as error:  # they were valid when `Credentials` read them
+        raise ParameterError(
+            f"{certificate} or {key} changed since the start and cannot be used ({_reason(error)})"
+        ) from error
     try:
-        # without a socket, because not every kind of wrong name would close it again
+        # Without a socket: for some invalid names `wrap_socket` would leave the socket open.
         context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname=server_name)
     except (ValueError, TypeError) as error:
-        raise ParameterError(f"{server_name!r} is not a name that a server can have") from error
+        raise ParameterError(f"{server_name!r} is not a valid name of a server") from error
     return context
 
 
-def _connected(host: str, port: int, clock: _Clock) -> socket.socket:
+def _connect(host: str, port: int, clock: _Clock) -> socket.socket:
     """Try all addresses of the host in turn, each with its share of the time."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     failure = OSError("no address")
@@ -161,86 +200,70 @@ def _connected(host: str, port: int, clock: _Clock) -> socket.socket:
     raise failure
 
 
-def _no_connection(error: Exception) -> tuple[Kind, str]:
+def _connection_failure(error: Exception) -> tuple[ProbeOutcome, str]:
     match error:
-        case socket.gaierror() | ValueError():  # a ValueError where it cannot even be asked for
-            return Kind.NAME_UNKNOWN, _reason(error)
+        case socket.gaierror() | ValueError():  # ValueError: the name cannot be encoded for DNS
+            return ProbeOutcome.UNKNOWN_HOST, _reason(error)
         case ConnectionRefusedError():
-            return Kind.REFUSED, ""
+            return ProbeOutcome.NOT_LISTENING, ""
         case TimeoutError():
-            return Kind.UNREACHABLE, "no answer in time"
-    return Kind.UNREACHABLE, _reason(error)
+            return ProbeOutcome.UNREACHABLE, "no answer in time"
+    return ProbeOutcome.UNREACHABLE, _reason(error)
 
 
-def _no_handshake(error: OSError) -> tuple[Kind, str]:
-    kind = Kind.UNREACHABLE
+def _handshake_failure(error: OSError) -> tuple[ProbeOutcome, str]:
     match error:
         case ssl.SSLCertVerificationError():
-            return _DISTRUST.get(error.verify_code, Kind.SERVER_UNTRUSTED), error.verify_message
+            return _VERIFY_CODES.get(error.verify_code, ProbeOutcome.SERVER_UNTRUSTED), error.verify_message
         case TimeoutError():
-            return Kind.SILENT, "a TLS handshake"
+            return ProbeOutcome.NO_ANSWER, "a TLS handshake"
         case ssl.SSLEOFError() | ConnectionError():
-            kind = Kind.CLOSED
-        case ssl.SSLError() if alert := _alert(error):
-            return _kind_of_alert(alert), f"it says {alert!r}"
+            return ProbeOutcome.CLOSED, _reason(error)
         case ssl.SSLError():
-            kind = Kind.OLD_TLS if error.reason == "UNSUPPORTED_PROTOCOL" else Kind.NOT_TLS
-    return kind, _reason(error)
+            return _ALERTS.get(error.reason or "", ProbeOutcome.NOT_TLS), _reason(error)
+    return ProbeOutcome.UNREACHABLE, _reason(error)
 
 
-def _kind_of_alert(alert: str) -> Kind:
-    if "certificate" in alert or alert in {"unknown ca", "access denied"}:
-        return Kind.CERTIFICATE_REFUSED
-    return Kind.OLD_TLS if alert == "protocol version" else Kind.CLOSED
-
-
-def _first_frame(tls: ssl.SSLSocket, clock: _Clock) -> tuple[Kind, str]:
-    """See whether the server speaks with us: in TLS 1.3 it looks at our certificate when our side is done already."""
+def _first_frame(tls: ssl.SSLSocket, clock: _Clock) -> tuple[ProbeOutcome, str]:
+    """Read the first frame: in TLS 1.3 the server checks our certificate after our side of the handshake is done."""
     if tls.selected_alpn_protocol() != "h2":
-        return Kind.NOT_GRPC, "no HTTP/2"
+        return ProbeOutcome.NOT_GRPC, "no HTTP/2"
     try:
-        received = _exchanged(tls, clock)
+        received = _exchange(tls, clock)
     except TimeoutError:
-        return Kind.SILENT, "an answer over gRPC"
+        return ProbeOutcome.NO_ANSWER, "an answer over gRPC"
     except OSError as error:
-        alert = _alert(error)
-        return Kind.CERTIFICATE_REFUSED, f"it says {alert!r}" if alert else _reason(error)
+        return ProbeOutcome.CERTIFICATE_REJECTED, _reason(error)
     if len(received) < _FRAME_HEADER:
-        return Kind.CERTIFICATE_REFUSED, "it closes without a word"
+        return ProbeOutcome.CERTIFICATE_REJECTED, "it closes the connection without an alert"
     if received[3] != _SETTINGS or any(received[5:]):
-        return Kind.NOT_GRPC, "it does not begin as HTTP/2 does"
+        return ProbeOutcome.NOT_GRPC, "its first frame is not HTTP/2 SETTINGS"
     version = str(tls.version())
-    return Kind.ACCEPTED if version == "TLSv1.3" else Kind.OLD_TLS, version
+    return ProbeOutcome.ACCEPTED if version == "TLSv1.3" else ProbeOutcome.OLD_TLS, version
 
 
-def _exchanged(tls: ssl.SSLSocket, clock: _Clock) -> bytes:
-    """Give the header of the first frame, or less where the server closes.
+def _exchange(tls: ssl.SSLSocket, clock: _Clock) -> bytes:
+    """Return the header of the first frame, or fewer bytes if the server closes.
 
-    gRPC speaks first, so we listen first: what is sent to a server that has closed already makes the system throw away
-    its last words, an alert among them. A server that waits for ours gets them after a while.
+    gRPC servers send first, so this function listens first: sending to a server that has closed already makes the
+    system discard the server's last bytes, among them an alert. A server that waits for the client gets the preface.
     """
-    received, spoken = b"", False
+    received, sent = b"", False
     while len(received) < _FRAME_HEADER:
-        tls.settimeout(clock.left() if spoken else min(_LISTENING, clock.left() / 2))
+        tls.settimeout(clock.left() if sent else min(_LISTEN_FIRST, clock.left() / 2))
         try:
             part = tls.recv(_FRAME_HEADER - len(received))
         except TimeoutError:
-            if spoken:
+            if sent:
                 raise
             tls.settimeout(clock.left())
-            tls.sendall(_FIRST_WORDS)
-            spoken = True
+            tls.sendall(_PREFACE)
+            sent = True
             continue
         if not part:
             break
         received += part
     return received
-
-
-def _alert(error: OSError) -> str:
-    """Give the words of an alert from the other side, as "unknown ca"; none where the error is of another kind."""
-    found = re.search(r"ALERT_(\w+)", getattr(error, "reason", None) or "")
-    return found[1].replace("_", " ").lower() if found else ""
 
 
 def _reason(error: Exception) -> str:

@@ -1,13 +1,14 @@
-"""Certificates say who may connect: the files an organisation brings, and the names in a peer's.
+"""Addresses and TLS files of a role, read strictly, and the names in the certificate of a peer.
 
-Whatever is wrong with a file is said here and by name, because gRPC does not say it: where a key does not match, it
-"failed to bind"; where a certificate ran out, there is a "socket closed".
+gRPC reports most mistakes in these badly: a key that does not match its certificate as "failed to bind", an expired
+certificate as "socket closed", and a missing port not at all. `Credentials.load` names the file and the remedy.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,28 +29,43 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from kcagc.errors import ParameterError
 
-# All that the library raises for a certificate that is not quite one.
-_UNREADABLE = (ValueError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension)
-_ADVICE = "use ECDSA on P-256 or P-384, or RSA with 2048 bits or more"
+_ADDRESS = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+(?:%\w+)?)\]|(?P<host>[^\s:/\[\]\0]+)):(?P<port>[0-9]{1,5})")
+# Everything that the library raises for an invalid certificate.
+_INVALID = (ValueError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension)
+_KEY_ADVICE = "use ECDSA on P-256 or P-384, or RSA with 2048 bits or more"
+
+
+def split_address(address: str, parameter: str = "address", *, any_port: bool = False) -> tuple[str, int]:
+    """Return host and port of `host:port` or `[::1]:port`; `any_port` also allows port 0, which the system replaces.
+
+    gRPC would replace a missing port by 443 and wrap a port above 65535.
+    """
+    found = _ADDRESS.fullmatch(address)
+    if not found or not (0 if any_port else 1) <= int(found["port"]) < 1 << 16:
+        raise ParameterError(
+            f"{parameter}: invalid address {address!r}: write host:port, for example aggregator.example.org:7443 or "
+            "[2001:db8::1]:7443"
+        )
+    return found["six"] or found["host"], int(found["port"])
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """What an organisation shows and whom it trusts, read and checked; the bytes are PEM as gRPC takes them."""
+    """The checked TLS files of a role; the bytes are PEM for gRPC."""
 
     ca_file: Path
     certificate_file: Path
     key_file: Path
     ca: bytes = field(repr=False)
-    certificate: bytes = field(repr=False)  # with the certificates between it and the authority
+    certificate: bytes = field(repr=False)  # followed by the intermediate certificates
     key: bytes = field(repr=False)
     names: frozenset[str]
-    expires: datetime  # of the first to run out, from the certificate up to the authority
+    expires: datetime  # the earliest date on the path from the certificate to the authority
     warnings: tuple[str, ...] = ()
 
     @property
     def days_left(self) -> int:
-        """Whole days until it runs out; below zero when it has."""
+        """Whole days until the first certificate of the path expires; negative after that."""
         return (self.expires - datetime.now(UTC)).days
 
     @classmethod
@@ -59,28 +75,28 @@ class Credentials:
         certificate: str | Path,
         key: str | Path,
         *,
-        who: str,
+        owner: str,
         server: bool = False,
         client: bool = False,
     ) -> Credentials:
-        """Read the three files, or say which of them cannot be used and why; `who` is whose they are, for the message.
+        """Read the three files of `owner`; raise `ParameterError` with the file, the cause and the remedy.
 
         With `server` or `client` the certificate must allow that use.
         """
-        files = _Files(who, Path(ca), Path(certificate), Path(key))
+        files = _Files(owner, Path(ca), Path(certificate), Path(key))
         authorities = files.authorities()
-        own, *between = files.certificates(files.certificate)
-        private = files.private_key([own, *between])
+        own, *intermediates = files.certificates(files.certificate)
+        private = files.private_key([own, *intermediates])
         names = files.names(own)
         files.require_uses(own, server=server, client=client)
-        path = files.path_to_authority(own, between, authorities)
+        path = files.path_to_authority(own, intermediates, authorities)
         return cls(
             files.ca,
             files.certificate,
             files.key,
-            # written anew: what else a file has in it (a text, another key) is nobody's business
+            # Encoded again, without any other content of the files (texts, keys).
             ca=b"".join(each.public_bytes(Encoding.PEM) for each in authorities),
-            certificate=b"".join(each.public_bytes(Encoding.PEM) for each in [own, *between]),
+            certificate=b"".join(each.public_bytes(Encoding.PEM) for each in [own, *intermediates]),
             key=key_pem(private),
             names=frozenset(names),
             expires=min(each.not_valid_after_utc for each in path),
@@ -90,49 +106,47 @@ class Credentials:
 
 @dataclass(frozen=True)
 class _Files:
-    """The checks, each of which raises an error that begins with the file's name."""
+    """The checks of the three files; every error names the owner and the file."""
 
-    who: str
+    owner: str
     ca: Path
     certificate: Path
     key: Path
 
-    def wrong(self, file: Path, what: str) -> ParameterError:
-        return ParameterError(f"{self.who}: {file}: {what}")
+    def error(self, file: Path, message: str) -> ParameterError:
+        return ParameterError(f"{self.owner}: {file}: {message}")
 
     def read(self, file: Path) -> bytes:
         try:
             return file.read_bytes()
         except OSError as error:
-            raise self.wrong(
-                file, f"cannot be read ({error.strerror}): name a file that is there and readable"
-            ) from error
+            raise self.error(file, f"cannot be read ({error.strerror}): check the path and its permissions") from error
 
     def certificates(self, file: Path) -> list[x509.Certificate]:
         content = self.read(file)
         if b"-----BEGIN CERTIFICATE-----" not in content:
             instead = "a private key, which belongs under `key`" if b"PRIVATE KEY-----" in content else "something else"
-            raise self.wrong(file, f"holds no certificate as PEM (-----BEGIN CERTIFICATE-----) but {instead}")
+            raise self.error(file, f"contains no PEM certificate (-----BEGIN CERTIFICATE-----) but {instead}")
         try:
             found = x509.load_pem_x509_certificates(content)
             for each in found:
-                _ = (each.subject, each.issuer, each.extensions)  # which are read only when asked for
-        except _UNREADABLE as error:
-            raise self.wrong(file, "holds a certificate that is damaged: copy the file again") from error
+                _ = (each.subject, each.issuer, each.extensions)  # the library parses these on access
+        except _INVALID as error:
+            raise self.error(file, "contains a damaged certificate: copy the file again") from error
         return found
 
     def authorities(self) -> list[x509.Certificate]:
-        """Let nothing but authorities be trusted: gRPC takes whatever stands in this file for one.
+        """Read `ca`; reject certificates that are not those of authorities, because gRPC trusts every one in the file.
 
-        With a party's own certificate in it, that party could make certificates for the names of all others.
+        A party whose own certificate were in the file could issue certificates for the names of all other roles.
         """
         found = self.certificates(self.ca)
         for each in found:
             if not _is_authority(each):
-                raise self.wrong(
+                raise self.error(
                     self.ca,
-                    f"{_called(each)} is not the certificate of an authority: leave it out, "
-                    "or its owner could make certificates for everybody's name",
+                    f"{_label(each)} is not the certificate of an authority: remove it, "
+                    "or its owner could issue certificates for every role",
                 )
         return found
 
@@ -140,141 +154,144 @@ class _Files:
         content = self.read(self.key)
         try:
             private = load_pem_private_key(content, password=None)
-        except TypeError as error:  # the library's word for a missing password
-            raise self.wrong(
+        except TypeError as error:  # the library raises it for a missing password
+            raise self.error(
                 self.key,
-                "is encrypted, and nobody is there to type a password: decrypt it first (openssl pkey -in … -out …)",
+                "is encrypted, and kcagc cannot ask for a password: decrypt it first (openssl pkey -in … -out …)",
             ) from error
         except (ValueError, UnsupportedAlgorithm) as error:
-            raise self.wrong(self.key, "holds no private key as PEM (-----BEGIN PRIVATE KEY-----)") from error
+            raise self.error(self.key, "contains no PEM private key (-----BEGIN PRIVATE KEY-----)") from error
         public = private.public_key()
         if public != _key_of(chain[0]):
             later = any(public == _key_of(each) for each in chain[1:])
-            advice = "put the certificate of this key first, and those between it and the authority after it"
-            raise self.wrong(
+            advice = "put the certificate of this key first, and intermediate certificates after it"
+            raise self.error(
                 self.key,
                 f"does not belong to the {'first ' * later}certificate in {self.certificate}: "
-                + (advice if later else "take both from the same request"),
+                + (advice if later else "use the key and the certificate of the same request"),
             )
         return private
 
     def names(self, own: x509.Certificate) -> set[str]:
         names = _dns_names(own)
         if not names:
-            raise self.wrong(
+            raise self.error(
                 self.certificate,
-                "has no DNS name under subjectAltName, which is how others check who it is for (a common name is not "
-                "enough): have it issued with one",
+                "has no DNS name under subjectAltName, by which other roles identify it (a common name is not "
+                "enough): request a certificate with a DNS name",
             )
         return names
 
     def require_uses(self, own: x509.Certificate, *, server: bool, client: bool) -> None:
         if _is_authority(own):
-            raise self.wrong(
+            raise self.error(
                 self.certificate,
-                "is the certificate of an authority, whose key can speak for everybody: have it issue one for you",
+                "is the certificate of an authority, whose key can issue certificates for every role: let the "
+                "authority issue a certificate for this role",
             )
         if not _usable(_key_of(own)):
-            raise self.wrong(self.certificate, f"its key is too weak or of a kind that gRPC cannot use: {_ADVICE}")
+            raise self.error(self.certificate, f"has a key that is weak or that gRPC cannot use: {_KEY_ADVICE}")
         try:
             allowed = own.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-        except x509.ExtensionNotFound:  # then it is good for every use
+        except x509.ExtensionNotFound:  # without the extension every use is allowed
             return
         for wanted, use, name in (
             (server, ExtendedKeyUsageOID.SERVER_AUTH, "serverAuth"),
             (client, ExtendedKeyUsageOID.CLIENT_AUTH, "clientAuth"),
         ):
             if wanted and use not in allowed:
-                raise self.wrong(
-                    self.certificate, f"is not for this use: have it issued with {name} under extendedKeyUsage"
+                raise self.error(
+                    self.certificate, f"does not allow this use: request one with {name} under extendedKeyUsage"
                 )
 
     def path_to_authority(
-        self, own: x509.Certificate, between: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate]
+        self, own: x509.Certificate, intermediates: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate]
     ) -> list[x509.Certificate]:
-        """Follow the signatures up to somebody in `ca`, by hand.
+        """Return the certificates from `own` up to an authority in `ca`, each signed by the next.
 
-        The library's own verification keeps to the rules of the public web, and refuses the roots that
-        `openssl req -x509` makes. Nothing rests on this path: peers walk their own.
+        `cryptography.x509.verification` does not replace this walk, even with `ExtensionPolicy.permit_all()`: it
+        rejects authorities with Ed25519 keys, which gRPC accepts, and its errors name the failing certificate and the
+        cause only in their text. Security does not depend on this path: every peer verifies the certificate itself.
         """
         path = [own]
         self.require_sound(self.certificate, own)
         while not (top := [each for each in authorities if _signed(path, each)]):
-            step = [each for each in between if each not in path and _signed(path, each)]
+            step = [each for each in intermediates if each not in path and _signed(path, each)]
             if not step:
-                raise self.wrong(
+                raise self.error(
                     self.certificate,
-                    f"{_called(path[-1])} is not signed by an authority in {self.ca} but by "
-                    f"{path[-1].issuer.rfc4514_string()!r}: add that authority there or, where it stands between, here",
+                    f"{_label(path[-1])} is not signed by an authority in {self.ca} but by "
+                    f"{path[-1].issuer.rfc4514_string()!r}: add that authority there or, if it is intermediate, here",
                 )
             path.append(step[0])
             self.require_sound(self.certificate, step[0])
-        # an authority that was renewed under the same key may stand there twice
+        # A file can contain an authority twice, before and after its renewal with the same key.
         path.append(max(top, key=lambda each: each.not_valid_after_utc))
         self.require_sound(self.ca, path[-1])
         return path
 
     def require_sound(self, file: Path, certificate: x509.Certificate) -> None:
         self.require_in_time(file, certificate)
-        # the signature of an authority in `ca` on itself is for nobody to look at
+        # TLS does not verify the signature of an authority in `ca` on itself.
         if _weak(_key_of(certificate)) or (file != self.ca and _signed_weakly(certificate)):
-            raise self.wrong(
-                file, f"{_called(certificate)} has a weak key or signature: {_ADVICE}, signed with SHA-256"
+            raise self.error(
+                file, f"{_label(certificate)} has a weak key or signature: {_KEY_ADVICE}, signed with SHA-256"
             )
 
     def require_in_time(self, file: Path, certificate: x509.Certificate) -> None:
         now, start, end = datetime.now(UTC), certificate.not_valid_before_utc, certificate.not_valid_after_utc
         if now > end:
-            raise self.wrong(
-                file, f"{_called(certificate)} ran out on {day(end)} (valid from {day(start)}): have it renewed"
+            raise self.error(
+                file, f"{_label(certificate)} expired on {time_text(end)} (valid from {time_text(start)}): renew it"
             )
         if now < start:
-            raise self.wrong(
+            raise self.error(
                 file,
-                f"{_called(certificate)} is not valid before {day(start)} (until {day(end)}): wait, or set the clock "
-                f"of this machine, which says {day(now)}",
+                f"{_label(certificate)} is not valid before {time_text(start)} (until {time_text(end)}): wait, or "
+                f"correct the clock of this machine, which shows {time_text(now)}",
             )
 
     def warnings(self) -> tuple[str, ...]:
         mode = self.key.stat().st_mode & 0o777
-        if os.name != "posix" or not mode & 0o077:  # other systems keep such rights elsewhere
+        if os.name != "posix" or not mode & 0o077:  # other systems store permissions elsewhere
             return ()
         return (
-            f"{self.who}: {self.key}: others on this machine may read this key (mode {mode:o}): chmod 600 {self.key}",
+            f"{self.owner}: {self.key}: other users of this machine can read this key (mode {mode:o}): "
+            f"chmod 600 {self.key}",
         )
 
 
-# ---- the certificate of a peer
+# Certificates of peers.
 
 
 def digest_of(certificate_pem: bytes) -> bytes:
-    """Give the SHA-256 of the first certificate in a PEM text, or nothing where there is none."""
+    """Return the SHA-256 of the first certificate in a PEM text; empty bytes if there is none."""
     try:
         return x509.load_pem_x509_certificate(certificate_pem).fingerprint(hashes.SHA256())
-    except _UNREADABLE:
+    except _INVALID:
         return b""
 
 
 def names_in(certificate_pem: bytes) -> set[str]:
-    """Give the names a peer may go by: the DNS names, in lower case, of the certificate it connected with.
+    """Return the DNS names, in lower case, of a peer's certificate; none for an invalid one.
 
-    The common name does not count. What cannot be read names nobody.
+    The common name does not count.
     """
     try:
         return _dns_names(x509.load_pem_x509_certificate(certificate_pem))
-    except _UNREADABLE:
+    except _INVALID:
         return set()
 
 
 def _dns_names(certificate: x509.Certificate) -> set[str]:
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, *_UNREADABLE):
+    except (x509.ExtensionNotFound, *_INVALID):
         return set()
     return {name.lower() for name in found.get_values_for_type(x509.DNSName)}
 
 
-# ---- single facts
+# Properties of certificates and keys.
 
 
 def _is_authority(certificate: x509.Certificate) -> bool:
@@ -282,10 +299,10 @@ def _is_authority(certificate: x509.Certificate) -> bool:
 
 
 def _path_length(certificate: x509.Certificate) -> float:
-    """How many authorities may stand below this one, and -1 where it is none."""
+    """Return how many authorities may follow below this one; -1 if it is not an authority."""
     try:
         basic = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
-    except (x509.ExtensionNotFound, *_UNREADABLE):
+    except (x509.ExtensionNotFound, *_INVALID):
         return -1
     if not basic.ca:
         return -1
@@ -293,12 +310,12 @@ def _path_length(certificate: x509.Certificate) -> float:
 
 
 def _signed(path: Sequence[x509.Certificate], issuer: x509.Certificate) -> bool:
-    """Say whether the issuer signed the last of the path, and may."""
+    """Return whether `issuer` signed the last certificate of the path and is allowed to."""
     if _path_length(issuer) < len(path) - 1:
         return False
     try:
         path[-1].verify_directly_issued_by(issuer)
-    except (InvalidSignature, TypeError, *_UNREADABLE):
+    except (InvalidSignature, TypeError, *_INVALID):
         return False
     return True
 
@@ -306,12 +323,12 @@ def _signed(path: Sequence[x509.Certificate], issuer: x509.Certificate) -> bool:
 def _key_of(certificate: x509.Certificate) -> object:
     try:
         return certificate.public_key()
-    except _UNREADABLE:  # of a kind that the library does not know
+    except _INVALID:  # a kind of key that the library does not know
         return None
 
 
 def _usable(key: object) -> bool:
-    """Say whether gRPC can work with it: with Ed25519 or P-521 it starts too, and then fails every handshake."""
+    """Return whether gRPC can use a key; with Ed25519 or P-521 keys it starts, and then fails every handshake."""
     return not _weak(key) and (
         isinstance(key, rsa.RSAPublicKey)
         or (isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1 | ec.SECP384R1))
@@ -327,12 +344,12 @@ def _weak(key: object) -> bool:
 def _signed_weakly(certificate: x509.Certificate) -> bool:
     try:
         return isinstance(certificate.signature_hash_algorithm, hashes.MD5 | hashes.SHA1)
-    except UnsupportedAlgorithm:  # then no signature will be found either
+    except UnsupportedAlgorithm:  # the search for an issuer then fails as well
         return False
 
 
 def is_ip(name: str) -> bool:
-    """Say whether a name is a number of the network instead."""
+    """Return whether a name is an IP address."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -340,15 +357,15 @@ def is_ip(name: str) -> bool:
     return True
 
 
-def _called(certificate: x509.Certificate) -> str:
+def _label(certificate: x509.Certificate) -> str:
     return repr(certificate.subject.rfc4514_string() or ", ".join(sorted(_dns_names(certificate))))
 
 
-def day(moment: datetime) -> str:
-    """Write a moment for people."""
+def time_text(moment: datetime) -> str:
+    """Return a point in time for messages."""
     return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def key_pem(key: PrivateKeyTypes) -> bytes:
-    """Write an unencrypted private key as gRPC takes it."""
+    """Return an unencrypted private key as PEM for gRPC."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

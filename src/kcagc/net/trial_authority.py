@@ -1,4 +1,4 @@
-"""An authority for trials, which signs a certificate for every role and is then forgotten."""
+"""A certificate authority for trials: it signs a certificate for every role, and its key is never stored."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kcagc.errors import ParameterError
-from kcagc.net.tls import day, is_ip, key_pem
+from kcagc.net.tls import is_ip, key_pem, time_text
 
 CERTIFICATE_DAYS = 365
-# Longer than a certificate, so that what runs out first is what names an organisation; no longer than that, because the
-# authority's key is thrown away and nothing could be renewed with it.
+# Longer than a certificate, so that the certificate of an organisation expires first. No longer than that, because the
+# authority's key is not stored and cannot renew anything.
 AUTHORITY_DAYS = 2 * CERTIFICATE_DAYS
 
-_SLOW_CLOCKS = timedelta(hours=1)
-_LONGEST_NAME = 64  # of the common name, which repeats it for people who read certificates
+_CLOCK_SKEW = timedelta(hours=1)
+_MAX_NAME = 64  # characters of the common name, which repeats the DNS name for people
 _LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)", re.IGNORECASE)
 
 
 def trial_authority(name: str) -> Authority:
-    """Make a fresh authority for a trial. Whoever holds it can speak for everybody: let go of it once all are served.
+    """Create an authority for a trial; discard it after it has issued all certificates.
 
-    Its key is never written anywhere. Real use takes certificates from an authority that the organisations agreed on.
+    Its key can issue a certificate for every role and is never written to a file. In production, use certificates of
+    an authority that the organisations agreed on.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _subject("authority", name)
@@ -41,14 +42,14 @@ def trial_authority(name: str) -> Authority:
 
 @dataclass(frozen=True, eq=False)
 class Authority:
-    """A certificate that everybody trusts, and the key that signs for it."""
+    """The certificate of an authority and its private key."""
 
     certificate: x509.Certificate
     _key: ec.EllipticCurvePrivateKey = field(repr=False)
 
     @property
     def certificate_pem(self) -> bytes:
-        """What every organisation puts into its `ca` file."""
+        """The certificate as PEM, for the `ca` file of every organisation."""
         return self.certificate.public_bytes(Encoding.PEM)
 
     def issue(
@@ -60,22 +61,23 @@ class Authority:
         days: float = CERTIFICATE_DAYS,
         start: datetime | None = None,
     ) -> tuple[bytes, bytes]:
-        """Give a new key and its certificate for this name, as PEM: the certificate, then the key.
+        """Return a new certificate for this DNS name, and its private key, as PEM.
 
-        `server` is for who listens, `client` for who connects. It is valid for `days` from `start`, which is now.
+        `server` allows its use by the role that listens, `client` by a role that connects. It is valid for `days` from
+        `start` (default: now).
         """
         if not (server or client):
-            raise ParameterError(f"{tls_name}: a certificate is for a server, a client or both: set one of them")
+            raise ParameterError(f"{tls_name}: a certificate needs a use: set server, client or both")
         labels = tls_name.split(".")
-        if len(tls_name) > _LONGEST_NAME or is_ip(tls_name) or not all(_LABEL.fullmatch(label) for label in labels):
+        if len(tls_name) > _MAX_NAME or is_ip(tls_name) or not all(_LABEL.fullmatch(label) for label in labels):
             raise ParameterError(
-                f"tls_name: {tls_name!r} is not a host name: use letters, digits, '-' and '.', at most {_LONGEST_NAME}"
+                f"tls_name: invalid host name {tls_name!r}: use letters, digits, '-' and '.', at most {_MAX_NAME}"
             )
         start = start or datetime.now(UTC)
         end = start + timedelta(days=days)
         if days <= 0 or end > self.certificate.not_valid_after_utc:
             raise ParameterError(
-                f"days: must be above 0 and end by {day(self.certificate.not_valid_after_utc)}, not {days}"
+                f"days: must be above 0 and end by {time_text(self.certificate.not_valid_after_utc)}, not {days}"
             )
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _certificate(_subject("tls_name", tls_name), self.certificate.subject, key.public_key(), start, end)
@@ -93,13 +95,13 @@ def _certificate(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, start: datetime, end: datetime
 ) -> x509.CertificateBuilder:
     builder = x509.CertificateBuilder(issuer, subject, key, x509.random_serial_number())
-    builder = builder.not_valid_before(start - _SLOW_CLOCKS).not_valid_after(end)
+    builder = builder.not_valid_before(start - _CLOCK_SKEW).not_valid_after(end)
     return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
 
 
 def _subject(parameter: str, name: str) -> x509.Name:
-    if not 0 < len(name) <= _LONGEST_NAME:
-        raise ParameterError(f"{parameter}: the name must have 1 to {_LONGEST_NAME} characters, not {len(name)}")
+    if not 0 < len(name) <= _MAX_NAME:
+        raise ParameterError(f"{parameter}: the name must have 1 to {_MAX_NAME} characters, not {len(name)}")
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 

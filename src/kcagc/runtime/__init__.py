@@ -1,1 +1,1 @@
-"""Running roles: `station` carries out what one role asks, `in_process` lets several run against each other."""
+"""Running roles: in one process (`in_process`), or on the network (`client`, `server`) with a durable journal."""

@@ -1,132 +1,168 @@
-"""The role that connects: it keeps one stream to the aggregator open, and runs sessions until one ends well."""
+"""The role that connects: it keeps one stream to the aggregator open and runs sessions until one succeeds."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
+import time
 
-from kcagc.errors import RejectedError
-from kcagc.net.grpc_client import ClientWire
-from kcagc.net.probe import Kind, probe
-from kcagc.net.stream import ConnectionLost, Reason, Rejected
-from kcagc.runtime.stage import MOST_NEW_STARTS, Play, Stage, pause_before
-from kcagc.runtime.stream_handshake import challenged, introduce, refused
-from kcagc.runtime.worker import Worker
+import msgspec
+
+from kcagc.disclosure import Entry
+from kcagc.errors import KcagcError, RejectedError
+from kcagc.net.frames import ConnectionLost, Rejected, RejectionReason
+from kcagc.net.grpc_client import ClientStream
+from kcagc.net.tls import Credentials
+from kcagc.runtime.connection import Endpoint, answer_challenge, receive_challenge, rejection_error
+from kcagc.runtime.driver import Worker
+from kcagc.runtime.durable import PeerQueue
+from kcagc.runtime.journal import Journal, SessionEnd, SessionPosition
+from kcagc.runtime.session import MAX_RESTARTS, RoleSpec, SessionRun, pause_before_restart
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_PAUSE = 3.0  # seconds between two attempts to connect
-_PROBES = 3  # attempts that must end so before a party gives up
-# What waiting does not mend: whatever listens there will not speak with us.
-_HOPELESS = {
-    Kind.CERTIFICATE_REFUSED,
-    Kind.MISCONFIGURED,
-    Kind.NOT_GRPC,
-    Kind.NOT_TLS,
-    Kind.OLD_TLS,
-    Kind.SERVER_EXPIRED,
-    Kind.SERVER_MISNAMED,
-    Kind.SERVER_UNTRUSTED,
-}
+_MAX_PAUSE = 3.0  # seconds between two attempts to connect
+_MAX_FAILURES = 3  # attempts with a cause that does not pass, before the party gives up
+_CLOSED = "closed"  # fact of a finished session: the aggregator knows that this party has finished
 
 
 class RoleClient:
     """The role that connects."""
 
-    def __init__(self, play: Play, address: str) -> None:
-        self._play, self._address = play, address
-        self._told = ""
+    def __init__(self, spec: RoleSpec, address: str) -> None:
+        self._spec, self._address = spec, address
+        self._logged = ""
 
-    async def run(self) -> bool:
-        """Run sessions until one ends well; give whether the aggregator knows that all has arrived here."""
+    async def run(self) -> None:
+        """Run sessions until one succeeds."""
         worker, starts = Worker(), 0
         while True:
             starts += 1
-            self._told = ""
-            stage = await Stage.begin(self._play, worker)
-            keeping = asyncio.create_task(self._keep_connected(stage))
-            running = asyncio.create_task(stage.run(again=starts <= MOST_NEW_STARTS))
+            self._logged = ""
+            run = await SessionRun.start(self._spec, worker)
+            connecting = asyncio.create_task(self._keep_connected(run))
+            running = asyncio.create_task(run.run(may_restart=starts <= MAX_RESTARTS))
             try:
-                await asyncio.wait({keeping, running}, return_when=asyncio.FIRST_COMPLETED)
-                failing = stage.role.finished and stage.role.error is not None  # which then is what there is to say
+                await asyncio.wait({connecting, running}, return_when=asyncio.FIRST_COMPLETED)
+                failing = run.role.finished and run.role.error is not None  # then `running` raises the cause
                 if not running.done() and not failing:
-                    await keeping  # it ends before the run only with an error
+                    await connecting  # ends before the run only with an error
                 if not await running:
-                    # Whatever befalls the connection now, the results are there.
-                    leaving = asyncio.ensure_future(stage.runner.say_goodbye())
-                    await asyncio.wait({keeping, leaving}, return_when=asyncio.FIRST_COMPLETED)
-                    leaving.cancel()
-                    return stage.runner.released
+                    # The results are written; errors of the connection do not matter any more.
+                    closing = asyncio.ensure_future(run.close())
+                    await asyncio.wait({connecting, closing}, return_when=asyncio.FIRST_COMPLETED)
+                    closing.cancel()
+                    if run.all_closed:
+                        await worker.call(_note_closed, run.session.journal)
+                    return
             finally:
-                for task in (keeping, running):
+                for task in (connecting, running):
                     task.cancel()
-                await asyncio.wait({keeping, running})  # which raises nothing of theirs, and forgets nothing of ours
-                for task in (keeping, running):
+                await asyncio.wait({connecting, running})
+                for task in (connecting, running):
                     if not task.cancelled():
-                        task.exception()  # has been raised above, or is of no interest any more
-            await asyncio.sleep(pause_before(starts))
+                        task.exception()  # marks it as retrieved: it was raised above, or does not matter
+            await asyncio.sleep(pause_before_restart(starts))
 
-    async def _keep_connected(self, stage: Stage) -> None:
+    async def _keep_connected(self, run: SessionRun) -> None:
         pause, failures = 0.05, 0
+        aggregator = self._spec.aggregator
         while True:
-            reached = False
-            # A role in the middle of its clustering would keep the aggregator waiting for our first word.
-            await stage.runner.have_done(lambda: None)
-            wire = await ClientWire.connect(
-                self._address, self._server_name, self._play.credentials, self._play.aggregator
-            )
+            connected = False
+            # A role in the middle of its clustering would keep the aggregator waiting for the opening.
+            await run.act(lambda: None)
+            stream = await ClientStream.connect(self._address, self._server_name, self._spec.credentials, aggregator)
             try:
-                reached = await self._converse(stage, wire)
-            except Rejected as refusal:
-                if refusal.reason is not Reason.LATER:
-                    raise refused(refusal, self._play.aggregator) from refusal
+                connected = await self._serve(run, stream)
+            except Rejected as rejection:
+                if rejection.reason is not RejectionReason.RETRY:
+                    raise rejection_error(rejection, aggregator) from rejection
             except (ConnectionLost, TimeoutError):
-                failures = await self._explain(failures)
+                failures = await self._diagnose(failures)
             finally:
-                await wire.close()
-            if reached:
+                await stream.close()
+            if connected:
                 pause, failures = 0.05, 0
-                if not stage.runner.ended:
-                    self._say(f"the connection to {self._play.aggregator} was lost; connecting again")
-            # Not all parties at the same moment.
-            await asyncio.sleep(pause * random.uniform(0.7, 1.3))  # noqa: S311 - a pause is no secret
-            pause = min(pause * 1.7, _LONGEST_PAUSE)
+                if not run.ended:
+                    self._log(f"the connection to {aggregator} was lost; connecting again")
+            # A random factor, so that the parties do not connect at the same moment.
+            await asyncio.sleep(pause * random.uniform(0.7, 1.3))  # noqa: S311 - not a secret
+            pause = min(pause * 1.7, _MAX_PAUSE)
 
-    async def _converse(self, stage: Stage, wire: ClientWire) -> bool:
-        """Introduce oneself and serve the stream to its end."""
-        aggregator, runner = self._play.aggregator, stage.runner
-        letters = runner.letters[aggregator]
-        challenge = await challenged(wire, self._play.card, aggregator)
-        await stage.record_link(aggregator, "link/opening")
-        # An aggregator that is a party may be clustering before it can let anybody in.
-        patience = self._play.waiting.missing
-        answer = await introduce(wire, self._play.card, challenge, stage.session.place, letters, patience)
-        await stage.bind(aggregator, answer.attempt)
-        letters.note_acknowledged(answer.safe)
-        self._say(f"connected to {aggregator} at {self._address}")
-        link = runner.admit(aggregator, wire, answer.arrived)
-        async with runner.serving(aggregator, link):
-            await link.run()
+    async def _serve(self, run: SessionRun, stream: ClientStream) -> bool:
+        """Perform the handshake and serve the stream to its end."""
+        aggregator, endpoint = self._spec.aggregator, self._spec.endpoint
+        queue = run.queues[aggregator]
+        challenge = await receive_challenge(stream, endpoint, aggregator)
+        await run.record_connection(aggregator, "link/opening")
+        # An aggregator that is also a party may be clustering before it can answer.
+        timeout = self._spec.limits.peer_timeout
+        answer = await answer_challenge(stream, endpoint, challenge, run.session.position, queue, timeout)
+        await run.bind(aggregator, answer.attempt)
+        queue.acknowledge(answer.safe)
+        self._log(f"connected to {aggregator} at {self._address}")
+        connection = run.connect(aggregator, stream, answer.arrived)
+        async with run.serving(aggregator, connection):
+            await connection.run()
         return True
 
     @property
     def _server_name(self) -> str:
-        return self._play.card.tls_names[self._play.aggregator]
+        return self._spec.endpoint.tls_names[self._spec.aggregator]
 
-    async def _explain(self, failures: int) -> int:
-        """Find out why nobody answers: wait for who is not there yet, give up on who will never let us in."""
-        found = await asyncio.to_thread(probe, self._address, self._play.credentials, self._server_name, 5.0)
+    async def _diagnose(self, failures: int) -> int:
+        """Find out why the connection fails; return the number of failures with a cause that does not pass."""
+        from kcagc.net.probe import probe  # noqa: PLC0415 - only after a failure
+
+        found = await asyncio.to_thread(probe, self._address, self._spec.credentials, self._server_name, 5.0)
         if found.accepted:
             return 0
-        if found.kind not in _HOPELESS:
-            self._say(f"cannot reach {self._play.aggregator} yet: {found.words}")
+        if found.transient:
+            self._log(f"cannot reach {self._spec.aggregator} yet: {found.message}")
             return 0
-        if failures + 1 >= _PROBES:
-            raise RejectedError(f"{found.words}", peer=self._play.aggregator)
+        if failures + 1 >= _MAX_FAILURES:
+            raise RejectedError(found.message, peer=self._spec.aggregator)
         return failures + 1
 
-    def _say(self, words: str) -> None:
-        if words != self._told:
-            self._told = words
-            logger.info(words)
+    def _log(self, message: str) -> None:
+        """Log a message, unless it is the same as the last one."""
+        if message != self._logged:
+            self._logged = message
+            logger.info(message)
+
+
+def _note_closed(journal: Journal) -> None:
+    journal.set_fact(_CLOSED, b"yes")
+    journal.commit()
+
+
+async def close_finished_session(
+    endpoint: Endpoint, credentials: Credentials, address: str, journal: Journal, seconds: float
+) -> None:
+    """Inform the aggregator that this party has finished, unless it knows: it may still wait for this party."""
+    aggregator = endpoint.agreement.aggregator
+    end = msgspec.msgpack.decode(journal.fact("end") or b"", type=SessionEnd)
+    position, queue = SessionPosition(end.attempt, {aggregator: end.bound}), PeerQueue(aggregator)
+    queue.arrived = queue.safe = end.arrived
+    queue.sent = queue.acknowledged = end.sent
+    known, deadline = journal.fact(_CLOSED) is not None, time.monotonic() + seconds
+    while not known and time.monotonic() < deadline:
+        stream = await ClientStream.connect(address, endpoint.tls_names[aggregator], credentials, aggregator)
+        try:
+            async with asyncio.timeout(seconds):
+                challenge = await receive_challenge(stream, endpoint, aggregator)
+                journal.record_connection(Entry(endpoint.name, aggregator, "link/opening", "connection", (), 0))
+                await answer_challenge(stream, endpoint, challenge, position, queue, seconds)
+            known = True
+        except Rejected as rejection:
+            known = rejection.reason is not RejectionReason.RETRY  # for other reasons it is past this session
+            await asyncio.sleep(0 if known else 0.2)
+        except (ConnectionLost, TimeoutError):
+            await asyncio.sleep(0.2)
+        except KcagcError:
+            known = True
+        finally:
+            await stream.close()
+        if known:
+            _note_closed(journal)

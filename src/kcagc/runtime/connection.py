@@ -1,52 +1,262 @@
-"""One live stream of a role: sends what is in its outbox, takes in what comes, says what is safe."""
+"""The connection between two roles: the handshake that opens a stream, and the exchange of messages on it.
+
+The handshake has three frames: the aggregator's challenge, the party's opening, the aggregator's welcome. Both sides
+sign with their pinned identity keys. The aggregator accepts a party whose certificate has the expected name, whose
+signature covers that certificate, and which has the same inputs, the same session and the newest journal.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kcagc.errors import PeerError
-from kcagc.net.frames import Ack, Assembly, Leave, Missing, Part, Ping, Pong, parts
-from kcagc.net.stream import ConnectionLost, Wire
-from kcagc.runtime.peer_queue import PeerQueue
+import msgspec
 
-_QUEUED = 4  # complete messages that wait for the role before reading stops
+from kcagc.errors import AgreementError, PeerError, RejectedError, SessionError
+from kcagc.net.frames import (
+    STREAM_PROTOCOL,
+    Ack,
+    AnyFrame,
+    Assembly,
+    Challenge,
+    Close,
+    ConnectionLost,
+    MessagePart,
+    Open,
+    Ping,
+    Pong,
+    Rejected,
+    RejectionReason,
+    Stream,
+    WaitingFor,
+    Welcome,
+    encode_frame,
+    split,
+)
+from kcagc.protocol.agreement import Agreement, compare_agreements, read_inputs
+from kcagc.runtime.durable import PeerQueue
+from kcagc.runtime.journal import SessionPosition
+from kcagc.secagg.keys import Identity, opening_statement, random_token, verify, welcome_statement
+from kcagc.text import printable
+
+if TYPE_CHECKING:  # only an aggregator imports the server
+    from kcagc.net.grpc_server import ServerStream
+
+_HANDSHAKE_TIMEOUT = 20.0  # seconds for a challenge, and for an opening
+_MAX_PENDING = 4  # complete messages that wait for the role before the connection stops reading
+_NEW_SESSION = "Start all roles with --new-session"
 
 
-class Link:
-    """Lives from a welcome to the end of the stream."""
+@dataclass(frozen=True, eq=False)
+class Endpoint:
+    """What a role presents in a handshake, and the TLS names that it expects of the other roles."""
+
+    name: str
+    identity: Identity
+    agreement: Agreement
+    tls_names: Mapping[str, str]
+    certificate: bytes  # digest of its own certificate
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A party whose opening the aggregator has verified."""
+
+    name: str
+    opened: Open
+    signed: bytes
+
+
+# The aggregator's side of the handshake.
+
+
+async def identify(stream: ServerStream, endpoint: Endpoint) -> Caller:
+    """Challenge a new stream and verify the opening; raise `Rejected` if it is not from an expected party."""
+    nonce = random_token()
+    await stream.send(Challenge(STREAM_PROTOCOL, endpoint.name, nonce))
+    try:
+        frame = await _next_frame(stream)
+    except TimeoutError:
+        raise Rejected(RejectionReason.MISBEHAVIOUR, "no opening arrived in time") from None
+    if not isinstance(frame, Open):
+        raise PeerError("sent another frame instead of an opening", peer=stream.address)
+    name, expected = frame.name, endpoint.name
+    if frame.protocol != STREAM_PROTOCOL:
+        message = f"{expected} uses {STREAM_PROTOCOL}, the other end {frame.protocol!r}: install the same version"
+        raise Rejected(RejectionReason.AGREEMENT, message)
+    if name not in endpoint.agreement.parties or name == expected:
+        raise Rejected(RejectionReason.IDENTITY, f"{name!r} is not a party that {expected} expects")
+    if endpoint.tls_names[name] not in stream.names:
+        shown = ", ".join(sorted(stream.names)) or "no name"
+        message = f"the certificate is for {shown}, but the one of {name} must be for {endpoint.tls_names[name]}"
+        raise Rejected(RejectionReason.IDENTITY, message)
+    signed = opening_statement(expected, nonce, _unsigned(frame))
+    if not verify(endpoint.agreement.participant(name).identity, signed, frame.signature):
+        message = f"the opening is not signed by the identity key that {expected} has pinned for {name}"
+        raise Rejected(RejectionReason.IDENTITY, message)
+    if frame.certificate != stream.certificate:
+        message = f"{name} signed another certificate than the one presented: a device in between decrypts connections"
+        raise Rejected(RejectionReason.IDENTITY, message)
+    try:
+        compare_agreements(expected, endpoint.agreement, name, read_inputs(frame.inputs, name))
+    except AgreementError as error:
+        raise Rejected(RejectionReason.AGREEMENT, str(error)) from error
+    return Caller(name, frame, signed)
+
+
+def check_position(caller: Caller, aggregator: str, position: SessionPosition, queue: PeerQueue) -> None:
+    """Reject a party that is in another session, or whose journal is older than this session."""
+    opened, name = caller.opened, caller.name
+    known = position.bound.get(name)
+    same, received = known == opened.attempt, max(opened.safe, opened.arrived)
+    message = ""
+    if opened.bound not in (b"", position.attempt):
+        message = f"that session is over: {aggregator} has started another one"
+    elif known is not None and not same and queue.arrived:
+        message = f"{aggregator} is in an earlier session with {name}: resume that one, or restart it everywhere"
+    elif same and queue.arrived > opened.sent:
+        message = f"{aggregator} has received {queue.arrived} messages of {name}, whose journal contains {opened.sent}"
+        message += ": it is an old copy, and resuming it could reveal hidden data"
+    elif same and opened.safe < queue.acknowledged:
+        message = f"{name} has acknowledged {queue.acknowledged} messages of {aggregator}, but its journal contains "
+        message += f"{opened.safe}: it is an old copy"
+    elif received > queue.sent:
+        message = f"{name} has received {received} messages of {aggregator}, whose journal contains {queue.sent}: it "
+        message += "is an old copy"
+    if message:
+        raise Rejected(RejectionReason.SESSION, f"{message}. {_NEW_SESSION}")
+
+
+async def welcome(
+    stream: Stream, endpoint: Endpoint, position: SessionPosition, queue: PeerQueue, caller: Caller
+) -> None:
+    """Accept a party."""
+    answer = Welcome(position.attempt, queue.safe, queue.arrived, queue.sent, b"")
+    signature = endpoint.identity.sign(welcome_statement(endpoint.name, caller.signed, _unsigned(answer)))
+    await stream.send(msgspec.structs.replace(answer, signature=signature))
+
+
+# A party's side of the handshake.
+
+
+async def receive_challenge(stream: Stream, endpoint: Endpoint, aggregator: str) -> Challenge:
+    """Receive the first frame; the party has sent nothing so far."""
+    challenge = await _next_frame(stream)
+    if not isinstance(challenge, Challenge):
+        raise PeerError("sent another frame instead of a challenge", peer=aggregator)
+    if challenge.protocol != STREAM_PROTOCOL:
+        message = f"{aggregator} uses {challenge.protocol!r}, {endpoint.name} {STREAM_PROTOCOL}"
+        raise AgreementError(f"{message}: install the same version of kcagc", peer=aggregator)
+    if challenge.name != aggregator:
+        raise RejectedError(f"{challenge.name!r} listens at its address: correct the address", peer=aggregator)
+    return challenge
+
+
+async def answer_challenge(
+    stream: Stream,
+    endpoint: Endpoint,
+    challenge: Challenge,
+    position: SessionPosition,
+    queue: PeerQueue,
+    timeout: float,
+) -> Welcome:
+    """Send the opening and return the aggregator's welcome after checking its signature and position."""
+    aggregator = queue.peer
+    bound = position.bound.get(aggregator, b"")
+    unsigned = Open(
+        protocol=STREAM_PROTOCOL,
+        name=endpoint.name,
+        nonce=random_token(),
+        certificate=endpoint.certificate,
+        attempt=position.attempt,
+        bound=bound,
+        safe=queue.safe,
+        arrived=queue.arrived,
+        sent=queue.sent,
+        inputs=endpoint.agreement.inputs(),
+        signature=b"",
+    )
+    signed = opening_statement(aggregator, challenge.nonce, _unsigned(unsigned))
+    await stream.send(msgspec.structs.replace(unsigned, signature=endpoint.identity.sign(signed)))
+    answer = await _next_frame(stream, max(timeout, _HANDSHAKE_TIMEOUT))
+    if not isinstance(answer, Welcome):
+        raise PeerError("sent another frame instead of a welcome", peer=aggregator)
+    expected = welcome_statement(aggregator, signed, _unsigned(answer))
+    if not verify(endpoint.agreement.participant(aggregator).identity, expected, answer.signature):
+        message = f"the server at its address does not have the identity key that {endpoint.name} has pinned"
+        raise RejectedError(message, peer=aggregator)
+    if bound not in (b"", answer.attempt):
+        raise SessionError(f"that session is over: {aggregator} has started another one. {_NEW_SESSION}")
+    older = max(answer.safe, answer.arrived) > queue.sent or answer.safe < queue.acknowledged
+    if older or max(queue.safe, queue.arrived) > answer.sent:
+        raise SessionError(
+            f"the journals of {endpoint.name} and {aggregator} do not match: one is an old copy. {_NEW_SESSION}"
+        )
+    return answer
+
+
+def rejection_error(rejection: Rejected, aggregator: str) -> Exception:
+    """Return the error that a rejected party raises."""
+    message = printable(rejection.message)
+    match rejection.reason:
+        case RejectionReason.IDENTITY:
+            return RejectedError(f"rejects this role: {message}", peer=aggregator)
+        case RejectionReason.AGREEMENT:
+            return AgreementError(f"{aggregator} rejects this role: {message}", peer=aggregator)
+        case RejectionReason.SESSION:
+            return SessionError(f"{aggregator} rejects this role: {message}")
+    return PeerError(f"rejects this role: {message}", peer=aggregator)
+
+
+async def _next_frame(stream: Stream, seconds: float | None = None) -> AnyFrame:
+    # Not `wait_for`: before Python 3.12 it can lose a cancellation.
+    async with asyncio.timeout(seconds or _HANDSHAKE_TIMEOUT):
+        return await stream.receive()
+
+
+def _unsigned(frame: Open | Welcome) -> bytes:
+    return encode_frame(msgspec.structs.replace(frame, signature=b""))
+
+
+# After the handshake.
+
+
+class Connection:
+    """One stream after its handshake: sends the outbox, receives messages, acknowledges committed ones."""
 
     def __init__(
         self,
-        wire: Wire,
-        letters: PeerQueue,
+        stream: Stream,
+        queue: PeerQueue,
         *,
         arrived: int,
-        longest: int,
-        take_in: Callable[[int, bytes], Awaitable[None]],
-        acknowledged: Callable[[], None],
-        told_missing: Callable[[tuple[str, ...]], None],
+        max_message_bytes: int,
+        receive: Callable[[int, bytes], Awaitable[None]],
+        on_ack: Callable[[], None],
+        on_waiting_for: Callable[[tuple[str, ...]], None],
     ) -> None:
-        self._wire, self._letters = wire, letters
-        self._take_in, self._acknowledged, self._told_missing = take_in, acknowledged, told_missing
-        self._next = arrived + 1  # the next message to send: what the peer has not got yet
-        self._assembly = Assembly(letters.peer, longest)
-        self._messages: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(_QUEUED)
-        self._wake, self._heard, self._answered = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._said_safe = -1
-        self._missing: tuple[str, ...] = ()
-        self._told: tuple[str, ...] = ()
+        self._stream, self._queue = stream, queue
+        self._receive, self._on_ack, self._on_waiting_for = receive, on_ack, on_waiting_for
+        self._next = arrived + 1  # the next message to send: the first that the peer does not have
+        self._assembly = Assembly(queue.peer, max_message_bytes)
+        self._messages: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(_MAX_PENDING)
+        self._wake, self._frame_arrived, self._pong_arrived = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._acknowledged = -1
+        self._waiting_for: tuple[str, ...] = ()
+        self._waiting_for_sent: tuple[str, ...] = ()
         self._pings = self._pongs = 0
-        self._leaving = self._left = self._ended = False
-        self.peer_left = asyncio.Event()
+        self._closing = self._close_sent = self._ended = False
+        self.peer_closed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def run(self) -> None:
-        """Work until the stream ends; raise what ended it, unless that was nobody's fault."""
-        if self._ended:  # before it began: another stream of the same peer was let in
+        """Work until the stream ends; raise the error that ended it, except for a lost connection."""
+        if self._ended:  # stopped before its start, in favour of another stream of the same peer
             return
-        self._tasks = [asyncio.create_task(one()) for one in (self._read, self._hand_over, self._write)]
+        self._tasks = [asyncio.create_task(one()) for one in (self._read, self._process, self._write)]
         try:
             done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -56,12 +266,12 @@ class Link:
             return
         finally:
             self._ended = True
-            for sign in (self._heard, self._answered):
-                sign.set()
+            for event in (self._frame_arrived, self._pong_arrived):
+                event.set()
             await self.stop()
 
     async def stop(self) -> None:
-        """End the work; the stream is closed by whoever opened it."""
+        """End the work; the opener of the stream closes it."""
         self._ended = True
         for task in self._tasks:
             task.cancel()
@@ -69,89 +279,89 @@ class Link:
             await asyncio.wait(self._tasks)
 
     def wake(self) -> None:
-        """Look again at what there is to send."""
+        """Check again whether there is something to send."""
         self._wake.set()
 
-    def tell_missing(self, names: tuple[str, ...]) -> None:
-        """Let the peer know who else is being waited for."""
-        self._missing = names
-        if names != self._told:
+    def announce_waiting_for(self, names: tuple[str, ...]) -> None:
+        """Send the peer the names of the roles that this one waits for."""
+        self._waiting_for = names
+        if names != self._waiting_for_sent:
             self._wake.set()
 
-    def leave(self) -> None:
-        """Say, once, that all is done here."""
-        if not self._left:
-            self._leaving = self._left = True
+    def close(self) -> None:
+        """Send, once, that this role has finished."""
+        if not self._close_sent:
+            self._closing = self._close_sent = True
             self._wake.set()
 
     async def alive(self, seconds: float) -> bool:
-        """Ask whether the other end is still there: it answers, or is in the middle of a long message.
+        """Return whether the peer answers a ping or is in the middle of a long message.
 
-        What had come before a connection was lost may still wait to be read. It is no sign of life, and is read in
-        half of the time.
+        Frames that arrived before a connection was lost can still wait to be read. They are read in the first half of
+        the time and do not count.
         """
         self._pings += 1
         self._wake.set()
-        for sign in (self._answered, self._heard):
-            sign.clear()
+        for event in (self._pong_arrived, self._frame_arrived):
+            event.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds / 2):
-                    await sign.wait()
-            if sign.is_set():
+                    await event.wait()
+            if event.is_set():
                 return not self._ended
         return False
 
     async def _read(self) -> None:
         while True:
-            frame = await self._wire.receive()
-            self._heard.set()
-            if isinstance(frame, Part):
+            frame = await self._stream.receive()
+            self._frame_arrived.set()
+            if isinstance(frame, MessagePart):
                 message = self._assembly.add(frame)
                 if message is not None:
                     await self._messages.put(message)
             elif isinstance(frame, Ack):
-                self._letters.note_acknowledged(frame.number)
-                self._acknowledged()
+                self._queue.acknowledge(frame.number)
+                self._on_ack()
             elif isinstance(frame, Ping):
                 self._pongs += 1
                 self._wake.set()
-            elif isinstance(frame, Missing):
-                self._told_missing(frame.names)
-            elif isinstance(frame, Leave):
-                self.peer_left.set()
+            elif isinstance(frame, WaitingFor):
+                self._on_waiting_for(frame.names)
+            elif isinstance(frame, Close):
+                self.peer_closed.set()
             elif isinstance(frame, Pong):
-                self._answered.set()
+                self._pong_arrived.set()
             else:
-                raise PeerError("sent an opening frame in the middle of a stream", peer=self._letters.peer)
+                raise PeerError("sent a frame of the handshake in the middle of a stream", peer=self._queue.peer)
 
-    async def _hand_over(self) -> None:
+    async def _process(self) -> None:
         while True:
             number, payload = await self._messages.get()
-            await self._take_in(number, payload)
+            await self._receive(number, payload)
             self._wake.set()
 
     async def _write(self) -> None:
         while True:
             self._wake.clear()
-            safe = self._letters.safe
-            if safe > self._said_safe:
-                self._said_safe = safe
-                await self._wire.send(Ack(safe))
-            while self._next <= self._letters.sent:
-                payload = self._letters.outbox.get(self._next)
+            safe = self._queue.safe
+            if safe > self._acknowledged:
+                self._acknowledged = safe
+                await self._stream.send(Ack(safe))
+            while self._next <= self._queue.sent:
+                payload = self._queue.outbox.get(self._next)
                 if payload is not None:
-                    for part in parts(self._next, payload):
-                        await self._wire.send(part)
+                    for part in split(self._next, payload):
+                        await self._stream.send(part)
                 self._next += 1
             for _ in range(self._pings):
-                await self._wire.send(Ping())
+                await self._stream.send(Ping())
             for _ in range(self._pongs):
-                await self._wire.send(Pong())
+                await self._stream.send(Pong())
             self._pings = self._pongs = 0
-            if self._missing != self._told:
-                self._told = self._missing
-                await self._wire.send(Missing(self._told))
-            if self._leaving:
-                self._leaving = False
-                await self._wire.send(Leave())
+            if self._waiting_for != self._waiting_for_sent:
+                self._waiting_for_sent = self._waiting_for
+                await self._stream.send(WaitingFor(self._waiting_for_sent))
+            if self._closing:
+                self._closing = False
+                await self._stream.send(Close())
             await self._wake.wait()

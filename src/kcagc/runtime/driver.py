@@ -1,32 +1,57 @@
-"""One role and what is around it: its store, its ledger, who watches. It carries out effects, and nothing else does."""
+"""Driver: runs the coroutine of one role and carries out its effects. Also its store, its status, and its thread."""
 
 from __future__ import annotations
 
+import asyncio
+import queue
+import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from kcagc.disclosure import Entry, Ledger
 from kcagc.errors import AbortedError, KcagcError, MaskReuseError, PeerError
 from kcagc.protocol.effects import CommitMask, Disclose, Flush, LoadResult, Progress, Role, Send, StoreResult, Wait
 from kcagc.protocol.messages import MAX_TEXT, Abort, encode
 
+T = TypeVar("T")
 Watcher = Callable[[str, Progress], None]
+Sent = list[tuple[str, bytes]]  # (receiver, payload)
+
+
+@dataclass(frozen=True)
+class RoleStatus:
+    """What a running role waits for, and its traffic.
+
+    `waiting_for` are the peers whose message it needs (none while it computes), `disconnected` the peers without a
+    connection. The bytes are those of messages that this process sent and received.
+    """
+
+    waiting_for: tuple[str, ...]
+    disconnected: tuple[str, ...]
+    bytes_sent: int
+    bytes_received: int
 
 
 class Store(Protocol):
-    """Where a role keeps what must outlive it. A store belongs to one session and one role, as do the secrets.
+    """The results and mask labels of one role in one session.
 
-    Whoever makes a store durable must keep the session's secrets as durably, and before the role starts.
+    A durable store needs the secrets of the session stored as durably, before the role starts.
     """
 
-    def once(self, name: str, compute: Callable[[], bytes]) -> bytes:
-        """Give what is stored under a name; if nothing is, compute and store it first."""
+    def store_result(self, name: str, compute: Callable[[], bytes]) -> bytes:
+        """Return the result stored under a name; compute and store it if there is none."""
 
-    def recall(self, name: str) -> bytes | None:
-        """Give what is stored under a name, or None."""
+    def load_result(self, name: str) -> bytes | None:
+        """Return the result stored under a name, or None."""
 
-    def use(self, label: bytes, digest: bytes) -> None:
-        """Commit that a label hides a content with this digest, or raise `MaskReuseError`."""
+    def commit_mask(self, label: bytes, digest: bytes) -> None:
+        """Store that a mask label hides the content with this digest; raise `MaskReuseError` for a second digest."""
+
+
+def mask_reuse() -> MaskReuseError:
+    """Return the error for a second content under one mask label."""
+    return MaskReuseError("refusing to reuse a mask for different data; nothing was sent")
 
 
 class MemoryStore:
@@ -36,24 +61,24 @@ class MemoryStore:
         self.results: dict[str, bytes] = {}
         self.labels: dict[bytes, bytes] = {}
 
-    def once(self, name: str, compute: Callable[[], bytes]) -> bytes:
-        """Compute what is not there yet."""
+    def store_result(self, name: str, compute: Callable[[], bytes]) -> bytes:
+        """Compute and store a result on its first use."""
         if name not in self.results:
             self.results[name] = compute()
         return self.results[name]
 
-    def recall(self, name: str) -> bytes | None:
-        """Give what was computed, if it was."""
+    def load_result(self, name: str) -> bytes | None:
+        """Return a stored result, or None."""
         return self.results.get(name)
 
-    def use(self, label: bytes, digest: bytes) -> None:
-        """Remember a label's content, and refuse another."""
+    def commit_mask(self, label: bytes, digest: bytes) -> None:
+        """Store the content of a label; refuse another one."""
         if self.labels.setdefault(label, digest) != digest:
-            raise MaskReuseError("a label that hides one content was about to hide another; nothing was sent")
+            raise mask_reuse()
 
 
 class Driver:
-    """Steps one role from message to message."""
+    """Runs one role from message to message."""
 
     def __init__(
         self,
@@ -68,10 +93,10 @@ class Driver:
     ) -> None:
         self.name, self.peers = name, peers
         self.ledger = Ledger() if ledger is None else ledger
-        self._common = common  # of all roles in this process, each disclosure once
+        self._common = common  # a ledger of all roles in this process, with each disclosure once
         self.waiting_for: frozenset[str] = frozenset()
-        self.releases = False  # whether a step may stop for what was said to leave
-        self.stopped = False  # in the middle of a step, where what was said is to leave: see `go_on`
+        self.flushes = False  # whether a `Flush` effect interrupts a step
+        self.interrupted = False  # a step was interrupted by `Flush`: call `go_on`
         self.finished = False
         self.result: Any = None
         self.error: Exception | None = None
@@ -79,30 +104,30 @@ class Driver:
         self._store = MemoryStore() if store is None else store
         self._watcher = watcher
 
-    def start(self) -> list[tuple[str, bytes]]:
-        """Run until the role waits; give what it sent, as (receiver, payload)."""
+    def start(self) -> Sent:
+        """Run until the role waits; return the messages that it sent."""
         return self._advance(None)
 
-    def deliver(self, sender: str, payload: bytes) -> list[tuple[str, bytes]]:
-        """Hand the role a message it waits for; give what it sent in turn."""
+    def deliver(self, sender: str, payload: bytes) -> Sent:
+        """Pass a message to the role, which waits for it; return the messages that it sent."""
         if sender not in self.waiting_for:
-            raise KcagcError(f"{self.name}: was handed a message of {sender}, which it does not wait for")
+            raise KcagcError(f"{self.name}: received a message of {sender}, but does not wait for one")
         return self._advance((sender, payload))
 
-    def go_on(self) -> list[tuple[str, bytes]]:
-        """Go on with a step that stopped; give what it sent since."""
-        self.stopped = False
+    def go_on(self) -> Sent:
+        """Continue an interrupted step; return the messages that it sent since."""
+        self.interrupted = False
         return self._advance(None)
 
-    def fail(self, error: Exception) -> list[tuple[str, bytes]]:
-        """End the role from outside (a lost connection, a time limit); give what its peers are told."""
+    def fail(self, error: Exception) -> Sent:
+        """End the role with an error from outside, for example a timeout; return the messages to its peers."""
         if self.finished:
             return []
         self.finished, self.error, self.waiting_for = True, error, frozenset()
-        return self._farewell(error)
+        return self._abort(error)
 
-    def _advance(self, value: Any) -> list[tuple[str, bytes]]:
-        sent: list[tuple[str, bytes]] = []
+    def _advance(self, value: Any) -> Sent:
+        sent: Sent = []
         self.waiting_for = frozenset()
         try:
             while True:
@@ -112,8 +137,8 @@ class Driver:
                     self.waiting_for = effect.senders
                     return sent
                 if isinstance(effect, Flush):
-                    if self.releases and sent:
-                        self.stopped = True
+                    if self.flushes and sent:
+                        self.interrupted = True
                         return sent
                 elif isinstance(effect, Send):
                     self._record(effect.entry)
@@ -121,11 +146,11 @@ class Driver:
                 elif isinstance(effect, Disclose):
                     self._record(effect.entry)
                 elif isinstance(effect, StoreResult):
-                    value = self._store.once(effect.name, effect.compute)
+                    value = self._store.store_result(effect.name, effect.compute)
                 elif isinstance(effect, LoadResult):
-                    value = self._store.recall(effect.name)
+                    value = self._store.load_result(effect.name)
                 elif isinstance(effect, CommitMask):
-                    self._store.use(effect.label, effect.digest)
+                    self._store.commit_mask(effect.label, effect.digest)
                 elif self._watcher is not None:
                     self._watcher(self.name, effect)
         except StopIteration as end:
@@ -139,17 +164,58 @@ class Driver:
         if self._common is not None and self.name in (entry.sender, entry.receiver):
             self._common.record(entry)
 
-    def _farewell(self, error: Exception) -> list[tuple[str, bytes]]:
-        """Tell the peers which role ended the run and why, in words that say nothing about data."""
+    def _abort(self, error: Exception) -> Sent:
+        """Return messages that name the role that ended the run and its public reason, without anything about data."""
         self._role.close()
         origin, reason = self.name, error.public_message if isinstance(error, KcagcError) else KcagcError.public_message
+        informed = ""  # a peer that knows of the end already
         if isinstance(error, PeerError) and error.recoverable and error.peer in self.peers:
             origin, reason = error.peer, f"it broke the rules, says {self.name}"
-        if isinstance(error, AbortedError):
-            origin, reason = error.peer, error.reason
+        elif isinstance(error, AbortedError):
+            origin, reason, informed = error.peer, error.reason, error.peer
         payload = encode(Abort(origin[:MAX_TEXT], reason[:MAX_TEXT]))
-        heard = error.peer if isinstance(error, AbortedError) else ""  # who said so need not hear it again
-        told = [peer for peer in self.peers if peer != heard]
-        for peer in told:
+        receivers = [peer for peer in self.peers if peer != informed]
+        for peer in receivers:
             self._record(Entry(self.name, peer, "message/abort", "abort", (), len(payload)))
-        return [(peer, payload) for peer in told]
+        return [(peer, payload) for peer in receivers]
+
+
+class Worker:
+    """A thread that runs the steps of a role one after the other, so that the network is served meanwhile.
+
+    It is a daemon: the process can end in the middle of a step, and the journal then holds nothing of that step.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Callable[[], Any]]]
+        self._tasks = queue.SimpleQueue()
+        threading.Thread(target=self._work, daemon=True, name="role").start()
+
+    async def call(self, function: Callable[..., T], *values: Any) -> T:
+        """Run a function in the thread and return its result."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._tasks.put((loop, future, lambda: function(*values)))
+        return await asyncio.shield(future)  # a step runs to its end even if the caller is cancelled
+
+    def _work(self) -> None:
+        while True:
+            loop, future, act = self._tasks.get()
+            result, error = None, None
+            try:
+                result = act()
+            except BaseException as problem:
+                error = problem
+            try:
+                loop.call_soon_threadsafe(_settle, future, result, error)
+            except RuntimeError:  # the event loop is closed
+                return
+
+
+def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)

@@ -1,262 +1,351 @@
-"""A role that can be killed at any moment and go on: its station, its journal and its numbered correspondence, joined.
+"""A role that survives crashes: its driver, its journal, and numbered queues of messages for each peer.
 
-Nothing here waits or connects. Whoever runs it hands in what arrives, and sends what is in the outboxes.
+Nothing here waits or connects. `SessionRun` passes in the messages that arrive, and sends those in the outboxes.
+
+Each direction between two roles counts its messages from 1. The sender keeps a message until the receiver has committed
+it; after a lost connection it sends the remaining ones again with the same bytes. The receiver drops repeated messages.
+Different bytes under a used number are equivocation and end the run.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from kcagc.disclosure import Entry, Ledger
 from kcagc.errors import AbortedError, EquivocationError, KcagcError, PeerError, SessionError
 from kcagc.protocol.effects import Role
 from kcagc.protocol.messages import Abort, decode, expect, is_early, tag_of
-from kcagc.runtime.driver import Driver, Watcher
-from kcagc.runtime.journal import MADE_AGAIN, Journal
-from kcagc.runtime.peer_queue import Letter, PeerQueue
+from kcagc.runtime.driver import Driver, Sent, Watcher
+from kcagc.runtime.journal import RECOMPUTED, Journal
 from kcagc.text import printable
+
+MAX_WAITING = 32  # messages of one peer that the role has not asked for yet
+
+
+@dataclass(frozen=True)
+class ReceivedMessage:
+    """A message of a peer that waits for the role."""
+
+    number: int
+    digest: bytes
+    payload: bytes
+
+
+class PeerQueue:
+    """The messages between a role and one peer."""
+
+    def __init__(self, peer: str, *, max_waiting_bytes: int = 1 << 40) -> None:
+        self.peer = peer
+        self.outbox: dict[int, bytes] = {}  # messages that the peer has not committed yet, by number
+        self.sent = 0  # the last number that may leave
+        self.acknowledged = 0  # the last number that the peer has committed
+        self.arrived = 0  # the last number that has arrived
+        self.safe = 0  # the last number of the peer that is committed here
+        self.bytes_sent = self.bytes_arrived = 0  # of messages, in this process
+        self._inbox: deque[ReceivedMessage] = deque()
+        self._waiting_bytes, self._max_waiting_bytes = 0, max_waiting_bytes
+        self._digests: dict[int, bytes] = {}
+
+    def restore_arrived(self, number: int, digest: bytes) -> None:
+        """Restore from a journal that this message has arrived and is committed."""
+        self.arrived = self.safe = number
+        self._digests[number] = digest
+
+    def post(self, number: int, payload: bytes) -> None:
+        """Let a committed message leave."""
+        self.outbox[number] = payload
+        self.sent = number
+        self.bytes_sent += len(payload)
+
+    def acknowledge(self, number: int) -> None:
+        """Drop the messages that the peer has committed."""
+        if number > self.sent:
+            raise self._error(f"acknowledged message {number}, but only {self.sent} were sent")
+        for done in range(self.acknowledged + 1, number + 1):
+            self.outbox.pop(done, None)
+        self.acknowledged = max(self.acknowledged, number)
+
+    def receive(self, number: int, payload: bytes) -> bool:
+        """Return whether a message is new; refuse a gap, and different bytes under a used number."""
+        digest = hashlib.sha256(payload).digest()
+        if 0 < number <= self.arrived:
+            if self._digests.get(number) != digest:
+                error = EquivocationError(f"sent two different messages under number {number}", peer=self.peer)
+                raise error.with_public_message(f"{self.peer} sent two different messages under one number")
+            return False
+        if number != self.arrived + 1:
+            raise self._error(f"sent message {number} instead of {self.arrived + 1}")
+        waiting = self._waiting_bytes + len(payload)
+        if len(self._inbox) >= MAX_WAITING or (self._inbox and waiting > self._max_waiting_bytes):
+            raise self._error("sent more messages than the protocol asks for")
+        self.arrived, self._waiting_bytes = number, waiting
+        self.bytes_arrived += len(payload)
+        self._digests[number] = digest
+        self._inbox.append(ReceivedMessage(number, digest, payload))
+        return True
+
+    @property
+    def has_message(self) -> bool:
+        """Whether a message waits for the role."""
+        return bool(self._inbox)
+
+    def next_message(self) -> ReceivedMessage:
+        """Return the oldest waiting message and remove it."""
+        message = self._inbox.popleft()
+        self._waiting_bytes -= len(message.payload)
+        return message
+
+    @property
+    def settled(self) -> bool:
+        """Whether the peer has committed everything."""
+        return self.acknowledged == self.sent
+
+    def _error(self, message: str) -> PeerError:
+        return PeerError(message, peer=self.peer)
 
 
 class DurableLedger(Ledger):
-    """A ledger whose entries are safe in the journal before what they speak of leaves."""
+    """A ledger that the journal stores before the disclosed message leaves."""
 
     def __init__(self, journal: Journal) -> None:
         super().__init__()
         self._journal = journal
 
     def record(self, entry: Entry) -> None:
-        """Add one, here and in the journal."""
+        """Add a disclosure here and in the journal."""
         super().record(entry)
         self._journal.record(entry)
 
 
 class DurableRole:
-    """Steps a role, a transaction a step. `aggregator` is for the aggregator, which keeps masked vectors in memory."""
+    """Steps a role, one transaction a step. `aggregator`: this role aggregates and keeps masked vectors in memory."""
 
     def __init__(
         self,
         name: str,
         role: Role[Any],
-        letters: Mapping[str, PeerQueue],
+        queues: Mapping[str, PeerQueue],
         journal: Journal,
         *,
         aggregator: bool,
         watcher: Watcher | None = None,
     ) -> None:
-        self.letters, self._is_aggregator, self._journal, self._watcher = letters, aggregator, journal, watcher
-        self.on_release: Callable[[], None] = lambda: None  # called when messages can leave in the middle of a step
-        self._live = self._complete = self._broken = False
-        self._sent_later = False  # whether this role has sent anything that follows local clusters
-        self._later: set[str] = set()  # who has sent anything that follows local clusters
-        self._numbers = dict.fromkeys(letters, 0)
-        self._forgotten = dict.fromkeys(letters, 0)
-        self._unsettled: dict[str, list[Letter]] = {peer: [] for peer in letters}
-        self._station = Driver(
-            name, role, tuple(letters), store=journal, ledger=DurableLedger(journal), watcher=self._watch
+        self.queues, self._is_aggregator, self._journal, self._watcher = queues, aggregator, journal, watcher
+        self.on_flush: Callable[[], None] = lambda: None  # called when messages can leave in the middle of a step
+        self._live = self._complete = self._journal_failed = False
+        self._past_local_labels: set[str] = set()  # roles that sent anything after their local labels
+        self._numbers = dict.fromkeys(queues, 0)
+        self._dropped = dict.fromkeys(queues, 0)
+        self._unstored: dict[str, list[ReceivedMessage]] = {peer: [] for peer in queues}
+        self._driver = Driver(
+            name, role, tuple(queues), store=journal, ledger=DurableLedger(journal), watcher=self._watch
         )
 
     @property
     def finished(self) -> bool:
-        """Whether the role has ended, well or not, and its last words are safe and in the outboxes.
+        """Whether the role has ended, with or without error, and its last messages are committed and in the outboxes.
 
-        Asked from another thread than the one that steps the role, which may be in the middle of its last step.
+        Other threads than the one that steps the role may read it, during the last step too.
         """
         return self._complete
 
     @property
     def error(self) -> Exception | None:
-        """Why it ended, if not well."""
-        return self._station.error
+        """The error that ended the role, or None."""
+        return self._driver.error
 
     @property
     def result(self) -> Any:
-        """What it ended with."""
-        return self._station.result
+        """The result of the role."""
+        return self._driver.result
 
     @property
     def waiting_for(self) -> frozenset[str]:
-        """Whose message it needs to go on."""
-        return self._station.waiting_for
+        """The peers whose message the role needs."""
+        return self._driver.waiting_for
 
     @property
     def ledger(self) -> Ledger:
-        """Everything that left this role or opened to it."""
-        return self._station.ledger
+        """The disclosures of this role."""
+        return self._driver.ledger
 
-    def early(self, besides: str = "") -> bool:
-        """Say whether all, besides one, have said nothing yet that beginning anew would not say again alike."""
-        # Proposed starts are far apart in a party's features, and another session would propose others.
-        return self._later <= {besides} and not self._sent_later and not self.ledger.of("inside/confirmation.starts")
+    def can_start_over(self, besides: str = "") -> bool:
+        """Return whether a new session would only repeat what all roles, except one, have sent so far."""
+        # A new session would propose other starting nodes, which depend on the features of a party.
+        return self._past_local_labels <= {besides} and not self.ledger.of("inside/confirmation.starts")
 
     def resume(self) -> None:
-        """Begin, or replay the journal: the same messages in give the same messages out, or nothing is sent."""
-        kept, sent = self._journal.incoming(), self._journal.outgoing()
-        inbox: dict[str, deque[bytes]] = {peer: deque() for peer in self.letters}
-        for message in kept:
-            self.letters[message.peer].restore_arrived(message.number, message.digest)
+        """Start, or replay the journal: the same messages in must give the same messages out, or nothing is sent."""
+        received, sent = self._journal.incoming(), self._journal.outgoing()
+        inbox: dict[str, deque[bytes]] = {peer: deque() for peer in self.queues}
+        for message in received:
+            self.queues[message.peer].restore_arrived(message.number, message.digest)
             if message.payload is None or not is_early(message.payload, message.peer):
-                self._later.add(message.peer)
+                self._past_local_labels.add(message.peer)
             if message.payload is not None:
                 inbox[message.peer].append(message.payload)
-        staged = self._staged(self._station.start())
+        staged = self._numbered(self._driver.start())
         while ready := [peer for peer in sorted(self.waiting_for) if inbox[peer]]:
-            staged += self._staged(self._station.deliver(ready[0], inbox[ready[0]].popleft()))
-        if self._station.error is not None and (kept or sent):
-            raise self._replay_failed(self._station.error)
+            staged += self._numbered(self._driver.deliver(ready[0], inbox[ready[0]].popleft()))
+        if self._driver.error is not None and (received or sent):
+            raise self._replay_failed(self._driver.error)
         if any(inbox.values()) or any(self._numbers[one.peer] < one.number for one in sent):
-            raise self._replay_failed(KcagcError("it asks for other messages than before"))
+            raise self._replay_failed(KcagcError("the role asks for other messages than before"))
         self._journal.commit()
         stored = {(one.peer, one.number) for one in sent}
-        made = {(peer, number): payload for peer, number, payload in staged}
+        computed = {(peer, number): payload for peer, number, payload in staged}
         for one in sent:
-            again = one.payload == MADE_AGAIN
-            self._restore_sent(one.peer, one.number, made[one.peer, one.number] if again else one.payload)
+            if one.payload is None:  # the peer has committed it already
+                self.queues[one.peer].sent = self.queues[one.peer].acknowledged = one.number
+            else:
+                payload = computed[one.peer, one.number] if one.payload == RECOMPUTED else one.payload
+                self.queues[one.peer].post(one.number, payload)
         self._post([(peer, number, payload) for peer, number, payload in staged if (peer, number) not in stored])
-        self._live, self._complete = True, self._station.finished
-        # Not while replaying: what left in the middle of a step is told apart by its number.
-        self._station.releases = True
+        self._live, self._complete = True, self._driver.finished
+        # Not during the replay: the numbers tell which messages of an interrupted step have left.
+        self._driver.flushes = True
 
-    def take_in(self, sender: str, number: int, payload: bytes) -> None:
-        """Take in a message, and do all that it allows; afterwards outboxes and `safe` numbers have moved on.
+    def receive(self, sender: str, number: int, payload: bytes) -> None:
+        """Accept a message and take all steps that it allows.
 
-        A number that cannot come next is a `PeerError`: the message is not taken, and the role goes on. Other bytes
-        under a number that was used end the run.
+        A number that cannot be the next raises `PeerError`; the message is dropped, and the role continues.
         """
         with self._steps():
-            self._take_in(sender, number, payload)
+            self._receive(sender, number, payload)
 
     def fail(self, error: Exception) -> None:
-        """End the role from outside; its peers are told."""
+        """End the role from outside; its peers receive an abort message."""
         with self._steps():
             self._end(error)
 
-    def keep_acknowledged(self) -> None:
-        """Make safe what peers have said is safe with them: after the last step no other will do it."""
+    def store_acknowledged(self) -> None:
+        """Commit which messages the peers have committed; after the last step no other step does it."""
         with self._steps():
-            self._forget_acknowledged()
+            self._drop_acknowledged()
             self._journal.commit()
 
     @contextlib.contextmanager
     def _steps(self) -> Iterator[None]:
-        """When the journal fails, nothing of the step at hand leaves, and no other is begun."""
-        if self._broken:
-            raise SessionError(f"{self._journal.path}: the journal has failed, and nothing is done without it")
+        """After an error of the journal, undo the current step and refuse all others."""
+        if self._journal_failed:
+            raise SessionError(f"{self._journal.path}: the journal has failed, so this run cannot continue")
         try:
             yield
         except SessionError:
-            self._broken = True
+            self._journal_failed = True
             self._journal.roll_back()
             raise
 
-    def _take_in(self, sender: str, number: int, payload: bytes) -> None:
-        letters = self.letters[sender]
+    def _receive(self, sender: str, number: int, payload: bytes) -> None:
+        queue = self.queues[sender]
         try:
-            if not letters.take_in(number, payload):
+            if not queue.receive(number, payload):
                 return
         except EquivocationError as error:
             self._end(error)
             return
-        if self._station.finished:
-            letters.safe = number  # it changes nothing any more, and its sender need not wait
+        if self._driver.finished:
+            queue.safe = number  # it changes nothing any more, and its sender need not wait
             return
         try:
-            ends = tag_of(payload, sender) == "abort"
+            is_abort = tag_of(payload, sender) == "abort"
             if not is_early(payload, sender):
-                self._later.add(sender)
+                self._past_local_labels.add(sender)
         except PeerError as error:
             self._end(error)
             return
-        if ends:  # need not wait until somebody asks for this sender's message
+        if is_abort:  # ends the run even if the role does not wait for this sender
             self._end(self._aborted(sender, payload))
-            letters.safe = number  # its sender has been heard, and may leave
+            queue.safe = number
             return
-        while not self._station.finished and (
-            ready := [one for one in sorted(self.waiting_for) if self.letters[one].has_letter]
+        while not self._driver.finished and (
+            ready := [one for one in sorted(self.waiting_for) if self.queues[one].has_message]
         ):
             self._deliver(ready[0])
-            while self._station.stopped:
-                self.on_release()
-                self._finish_step(self._station.go_on())
+            while self._driver.interrupted:
+                self.on_flush()
+                self._finish_step(self._driver.go_on())
 
     def _end(self, error: Exception) -> None:
-        self._finish_step(self._station.fail(error))
+        self._finish_step(self._driver.fail(error))
 
     def _deliver(self, sender: str) -> None:
-        letter = self.letters[sender].next_letter()
-        if self._is_aggregator and tag_of(letter.payload, sender) == "masked":
-            self._unsettled[sender].append(letter)
-            self._finish_step(self._station.deliver(sender, letter.payload))
+        message = self.queues[sender].next_message()
+        if self._is_aggregator and tag_of(message.payload, sender) == "masked":
+            self._unstored[sender].append(message)
+            self._finish_step(self._driver.deliver(sender, message.payload))
             return
-        self._settle(sender)
-        self._journal.keep_incoming(sender, letter.number, letter.digest, letter.payload)
-        self._finish_step(self._station.deliver(sender, letter.payload), sender, letter.number)
+        self._store_digests(sender)
+        self._journal.store_incoming(sender, message.number, message.digest, message.payload)
+        self._finish_step(self._driver.deliver(sender, message.payload), sender, message.number)
 
-    def _settle(self, peer: str) -> int:
-        """Keep the digests of vectors that an answer to their sender, or its next message, has made superfluous."""
+    def _store_digests(self, peer: str) -> int:
+        """Store the digests of masked vectors that a replay no longer needs; return the number of the last one.
+
+        An answer to their sender, or its next message, shows that their sum is complete.
+        """
         last = 0
-        for letter in self._unsettled[peer]:
-            self._journal.keep_incoming(peer, letter.number, letter.digest, None)
-            last = letter.number
-        self._unsettled[peer].clear()
+        for message in self._unstored[peer]:
+            self._journal.store_incoming(peer, message.number, message.digest, None)
+            last = message.number
+        self._unstored[peer].clear()
         return last
 
-    def _finish_step(self, sent: list[tuple[str, bytes]], sender: str = "", kept: int = 0) -> None:
-        """Make a step safe and let its messages leave; `kept` is the number of the sender's message that led to it."""
-        if isinstance(self._station.error, SessionError):
-            raise self._station.error
-        if not sent and not kept:  # a vector whose sum is not complete: it stays in memory
-            self._complete = self._station.finished
+    def _finish_step(self, sent: Sent, sender: str = "", stored: int = 0) -> None:
+        """Commit a step and let its messages leave; `stored` is the number of the sender's message that led to it."""
+        if isinstance(self._driver.error, SessionError):
+            raise self._driver.error
+        if not sent and not stored:  # a vector of an incomplete sum stays in memory
+            self._complete = self._driver.finished
             return
-        if self._station.error is not None:
-            self._journal.note_failing(str(self._station.error))
-        staged = self._staged(sent)
-        safe = {peer: self._settle(peer) for peer in {peer for peer, _ in sent}}
-        if kept:
-            safe[sender] = max(safe.get(sender, 0), kept)
-        self._forget_acknowledged()
+        if self._driver.error is not None:
+            self._journal.note_failure(str(self._driver.error))
+        staged = self._numbered(sent)
+        safe = {peer: self._store_digests(peer) for peer in {peer for peer, _ in sent}}
+        if stored:
+            safe[sender] = max(safe.get(sender, 0), stored)
+        self._drop_acknowledged()
         self._journal.commit()
         for peer, number in safe.items():
-            self.letters[peer].safe = max(self.letters[peer].safe, number)
+            self.queues[peer].safe = max(self.queues[peer].safe, number)
         self._post(staged)
-        self._complete = self._station.finished
+        self._complete = self._driver.finished
 
-    def _forget_acknowledged(self) -> None:
-        for peer, letters in self.letters.items():
-            if letters.acknowledged > self._forgotten[peer]:
-                self._forgotten[peer] = letters.acknowledged
-                self._journal.forget_outgoing(peer, self._forgotten[peer])
+    def _drop_acknowledged(self) -> None:
+        for peer, queue in self.queues.items():
+            if queue.acknowledged > self._dropped[peer]:
+                self._dropped[peer] = queue.acknowledged
+                self._journal.drop_outgoing(peer, self._dropped[peer])
 
-    def _staged(self, sent: list[tuple[str, bytes]]) -> list[tuple[str, int, bytes]]:
+    def _numbered(self, sent: Sent) -> list[tuple[str, int, bytes]]:
+        """Assign numbers to messages and store them; they may leave after the commit."""
         staged = []
         for peer, payload in sent:
             self._numbers[peer] += 1
-            # A masked vector may be many megabytes, in every round.
+            if not is_early(payload, peer):
+                self._past_local_labels.add(self._driver.name)
+            # A masked vector may have many megabytes in every round, and a replay computes it again.
             whole = self._is_aggregator or tag_of(payload, peer) != "masked"
-            self._sent_later = self._sent_later or not is_early(payload, peer)
-            self._journal.keep_outgoing(peer, self._numbers[peer], payload, whole=whole)
+            self._journal.store_outgoing(peer, self._numbers[peer], payload, whole=whole)
             staged.append((peer, self._numbers[peer], payload))
         return staged
 
     def _post(self, staged: list[tuple[str, int, bytes]]) -> None:
         for peer, number, payload in staged:
-            self.letters[peer].post(number, payload)
+            self.queues[peer].post(number, payload)
 
-    def _restore_sent(self, peer: str, number: int, payload: bytes | None) -> None:
-        if payload is not None:
-            self.letters[peer].post(number, payload)
-        else:  # safe at the peer already
-            self.letters[peer].sent = self.letters[peer].acknowledged = number
-
-    def _replay_failed(self, why: Exception) -> SessionError:
+    def _replay_failed(self, cause: Exception) -> SessionError:
         self._journal.roll_back()
-        if isinstance(why, SessionError):
-            return why
+        if isinstance(cause, SessionError):
+            return cause
         return SessionError(
-            f"{self._journal.path}: the run cannot be replayed from its journal ({why}); nothing was sent. Start all "
-            "roles with --new-session"
+            f"{self._journal.path}: the journal cannot be replayed ({cause}); nothing was sent. Start all roles with "
+            "--new-session"
         )
 
     def _aborted(self, sender: str, payload: bytes) -> KcagcError:
@@ -264,7 +353,7 @@ class DurableRole:
             message = expect(decode(payload, sender), Abort, sender)
         except PeerError as error:
             return error
-        # Who hears everybody takes nobody's word for who ended the run.
+        # The aggregator receives the aborts of all parties themselves, and does not believe one about another.
         origin = sender if self._is_aggregator else printable(message.origin)
         return AbortedError(printable(message.reason), peer=origin)
 

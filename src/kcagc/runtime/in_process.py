@@ -1,55 +1,74 @@
-"""Several roles in one process, in one thread: for the estimator, for simulations, and for every test of a protocol."""
+"""Several roles in one process and one thread: for the estimator, for simulations and for tests of the protocol."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from kcagc.errors import AbortedError, KcagcError
-from kcagc.net.memory import MemoryNetwork
-from kcagc.runtime.driver import Driver
+from kcagc.runtime.driver import Driver, Sent
 
 Chooser = Callable[[Sequence[tuple[str, str]]], int]
 
 
-def run_together(stations: Sequence[Driver], choose: Chooser | None = None) -> dict[str, Any]:
-    """Run all roles to their end and give their results; `choose` picks which of the messages at hand arrives next.
+class MemoryNetwork:
+    """A queue of messages for each pair of roles; messages of different pairs have no order."""
 
-    If a role fails, the others are told, end too, and its error is raised here.
+    def __init__(self) -> None:
+        self._queues: dict[tuple[str, str], deque[bytes]] = {}
+
+    def post(self, sender: str, receiver: str, payload: bytes) -> None:
+        """Add a message."""
+        self._queues.setdefault((sender, receiver), deque()).append(payload)
+
+    def has(self, sender: str, receiver: str) -> bool:
+        """Return whether a message of this sender waits."""
+        return bool(self._queues.get((sender, receiver)))
+
+    def take(self, sender: str, receiver: str) -> bytes:
+        """Return the oldest message and remove it."""
+        return self._queues[sender, receiver].popleft()
+
+
+def run_together(drivers: Sequence[Driver], choose: Chooser | None = None) -> dict[str, Any]:
+    """Run all roles to their end and return their results; `choose` picks the waiting message that arrives next.
+
+    If a role fails, the other roles receive its abort message and end too; its error is raised here.
     """
     network = MemoryNetwork()
-    by_name = {station.name: station for station in stations}
-    for station in stations:
-        _post(network, station, station.start(), by_name)
+    by_name = {driver.name: driver for driver in drivers}
+    for driver in drivers:
+        _post(network, driver, driver.start(), by_name)
     while True:
         ready = [
-            (sender, station.name)
-            for station in stations
-            for sender in sorted(station.waiting_for)
-            if network.has(sender, station.name)
+            (sender, driver.name)
+            for driver in drivers
+            for sender in sorted(driver.waiting_for)
+            if network.has(sender, driver.name)
         ]
         if not ready:
             break
         sender, receiver = ready[choose(ready) if choose else 0]
-        station = by_name[receiver]
-        _post(network, station, station.deliver(sender, network.take(sender, receiver)), by_name)
-    _raise_first_error(stations)
-    stuck = [station for station in stations if not station.finished]
+        driver = by_name[receiver]
+        _post(network, driver, driver.deliver(sender, network.take(sender, receiver)), by_name)
+    _raise_first_error(drivers)
+    stuck = [driver for driver in drivers if not driver.finished]
     if stuck:
         listed = "; ".join(f"{one.name} waits for {', '.join(sorted(one.waiting_for))}" for one in stuck)
-        raise KcagcError(f"nobody can go on: {listed}")
-    return {station.name: station.result for station in stations}
+        raise KcagcError(f"deadlock: no role can continue: {listed}")
+    return {driver.name: driver.result for driver in drivers}
 
 
-def _post(network: MemoryNetwork, station: Driver, sent: list[tuple[str, bytes]], known: dict[str, Driver]) -> None:
+def _post(network: MemoryNetwork, driver: Driver, sent: Sent, known: dict[str, Driver]) -> None:
     for receiver, payload in sent:
         if receiver not in known:
-            raise KcagcError(f"{station.name}: sent a message to {receiver}, whom nobody knows")
-        network.post(station.name, receiver, payload)
+            raise KcagcError(f"{driver.name}: sent a message to the unknown role {receiver}")
+        network.post(driver.name, receiver, payload)
 
 
-def _raise_first_error(stations: Sequence[Driver]) -> None:
-    errors = [station.error for station in stations if station.error is not None]
+def _raise_first_error(drivers: Sequence[Driver]) -> None:
+    errors = [driver.error for driver in drivers if driver.error is not None]
     own = [error for error in errors if not isinstance(error, AbortedError)]
     if errors:
         raise (own or errors)[0]

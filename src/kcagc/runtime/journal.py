@@ -1,8 +1,8 @@
-"""A role's memory that outlives its process: one SQLite file, readable by its owner only, locked while it is used.
+"""Journal: the durable state of a role in one SQLite file, readable by its owner only and locked while in use.
 
-What one step of the role did (the message it took in, what it computed once, the labels it used, what it sends) is one
-transaction, and nothing leaves before it is committed. A process that was killed at any moment therefore finds either
-all of a step or nothing of it. The file holds the session's secrets until the session ends.
+One step of a role (the message it received, the results it computed, the mask labels it committed, the messages it
+sends) is one transaction, and no message leaves before the commit. After a crash at any moment the journal therefore
+holds a step completely or not at all. It holds the secrets of the session until the session ends.
 """
 
 from __future__ import annotations
@@ -14,17 +14,21 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kcagc.disclosure import Entry
-from kcagc.errors import MaskReuseError, PeerError, SessionError
+import msgspec
 
-FORMAT = "1"
-LARGEST = 900_000_000  # bytes of one message: SQLite takes no more than a thousand million in one place
-MADE_AGAIN = b""  # in place of a message's bytes: a replay makes them anew
+from kcagc.disclosure import Entry
+from kcagc.errors import PeerError, SessionError
+from kcagc.runtime.driver import mask_reuse
+from kcagc.secagg.keys import Secrets, random_token
+
+FORMAT = "2"
+MAX_STORED_BYTES = 900_000_000  # of one message; SQLite stores at most 1,000,000,000 bytes in one value
+RECOMPUTED = b""  # stored in place of a message that a replay computes again
 Status = Literal["new", "running", "finished", "failed"]
 
 _TABLES = """
@@ -39,11 +43,13 @@ CREATE TABLE IF NOT EXISTS incoming (
 CREATE TABLE IF NOT EXISTS ledger (position INTEGER UNIQUE, at REAL NOT NULL, entry TEXT NOT NULL);
 """
 _PRIVATE = ("results", "labels", "incoming", "outgoing")
+_BOUND = "bound "
+_FINGERPRINT = "fingerprint "
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A message as the journal has it; the payload is None where only its digest was worth keeping."""
+class StoredMessage:
+    """A message in the journal; the payload is None if only its digest is needed."""
 
     peer: str
     number: int
@@ -51,27 +57,27 @@ class Kept:
     payload: bytes | None
 
 
-class DamagedError(SessionError):
-    """A file that is no journal, or not one of this version."""
+class InvalidJournalError(SessionError):
+    """The file is not a journal, or another version of kcagc wrote it."""
 
 
 def remove(path: Path) -> None:
-    """Take away a journal and what SQLite keeps beside it; for one that cannot be emptied."""
-    for end in ("", "-wal", "-shm"):
-        path.with_name(path.name + end).unlink(missing_ok=True)
+    """Delete a journal and the files that SQLite keeps with it."""
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 class Journal:
-    """An open journal; a second process that opens it is refused."""
+    """An open journal; a second process cannot open it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._entries = 0  # of the ledger, recorded by this process
-        self._lock, self._closed = threading.RLock(), False  # an interrupted process closes it while its role works
+        self._recorded = 0  # disclosures that this process recorded
+        self._lock, self._closed = threading.RLock(), False  # `close` may come from another thread than the steps
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Made here with its mode, so that it is never readable by others, not even for a moment. One that is there
-            # is not opened beside SQLite: closing it would give up the locks that this process has on it.
+            # Created with its mode, so that other users can never read it. An existing file is not opened here:
+            # closing it would release the locks of this process.
             with contextlib.suppress(FileExistsError):
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             path.chmod(0o600)
@@ -85,8 +91,8 @@ class Journal:
             raise
 
     def _prepare(self) -> None:
-        with self._saying("cannot be read"):
-            # The lock is the operating system's: it goes with the process, however that ends.
+        with self._errors("cannot be read"):
+            # The operating system releases the lock when the process ends, even after a crash.
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
@@ -96,115 +102,118 @@ class Journal:
                 self._db.execute(statement)
             self._db.execute("INSERT OR IGNORE INTO facts VALUES ('format', ?)", (FORMAT.encode(),))
             self._db.execute("COMMIT")
-        if self.fact("format") != FORMAT.encode():
-            raise DamagedError(f"{self.path}: was written by another version of kcagc; start with --new-session")
+        found = (self.fact("format") or b"").decode("utf-8", "replace")
+        if found != FORMAT:
+            raise InvalidJournalError(
+                f"{self.path}: another version of kcagc wrote this journal (format {found}; this version uses "
+                f"{FORMAT}). Finish the run with that version, or start all roles with --new-session"
+            )
 
-    # Facts: what holds for the whole session.
+    # Facts: values of the whole session.
 
     def fact(self, name: str) -> bytes | None:
-        """Give a fact, or None."""
+        """Return a fact, or None."""
         return self._value("SELECT value FROM facts WHERE name = ?", (name,))
 
     def facts(self, prefix: str) -> dict[str, bytes]:
-        """Give all facts whose name begins so, without the beginning."""
+        """Return all facts whose name has a prefix, by the rest of the name."""
         rows = self._rows("SELECT name, value FROM facts WHERE substr(name, 1, ?) = ?", (len(prefix), prefix))
         return {str(name)[len(prefix) :]: bytes(value) for name, value in rows}
 
     def set_fact(self, name: str, value: bytes) -> None:
-        """Write a fact into the step at hand."""
+        """Write a fact as part of the current step."""
         self._write("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
     @property
     def status(self) -> Status:
-        """How far the session is."""
-        if self.fact("failing") is not None:  # its process was killed before it could end the session
+        """The status of the session."""
+        if self.fact("failing") is not None:  # the process was killed before it could end the session
             return "failed"
         found = self.fact("status")
         return "new" if found is None else found.decode()  # type: ignore[return-value]
 
     @property
-    def why(self) -> str:
+    def failure(self) -> str:
         """Why the session failed."""
-        return (self.fact("why") or self.fact("failing") or b"").decode()
+        return (self.fact("failure") or self.fact("failing") or b"").decode()
 
-    # The store that a station uses.
+    # The store of a driver.
 
-    def once(self, name: str, compute: Callable[[], bytes]) -> bytes:
-        """Give what is stored under a name; if nothing is, compute it and store it in the step at hand."""
-        found = self.recall(name)
+    def store_result(self, name: str, compute: Callable[[], bytes]) -> bytes:
+        """Return the result stored under a name; compute and store it in the current step if there is none."""
+        found = self.load_result(name)
         if found is None:
             found = compute()
             self._write("INSERT INTO results VALUES (?, ?)", (name, found))
         return found
 
-    def recall(self, name: str) -> bytes | None:
-        """Give what is stored under a name, or None."""
+    def load_result(self, name: str) -> bytes | None:
+        """Return the result stored under a name, or None."""
         return self._value("SELECT value FROM results WHERE name = ?", (name,))
 
-    def use(self, label: bytes, digest: bytes) -> None:
-        """Note that a label hides this content; the note is safe before anything of the step leaves."""
+    def commit_mask(self, label: bytes, digest: bytes) -> None:
+        """Store the content that a mask label hides, in the current step; refuse a second content."""
         found = self._value("SELECT digest FROM labels WHERE label = ?", (label,))
         if found is None:
             self._write("INSERT INTO labels VALUES (?, ?)", (label, digest))
         elif found != digest:
-            raise MaskReuseError("a label that hides one content was about to hide another; nothing was sent")
+            raise mask_reuse()
 
     # Messages.
 
-    def keep_incoming(self, peer: str, number: int, digest: bytes, payload: bytes | None) -> None:
-        """Keep a message that was taken in."""
-        if payload is not None and len(payload) > LARGEST:
-            raise PeerError(f"sent a message of {len(payload):,} bytes, which is too long to be kept", peer=peer)
+    def store_incoming(self, peer: str, number: int, digest: bytes, payload: bytes | None) -> None:
+        """Store a received message."""
+        if payload is not None and len(payload) > MAX_STORED_BYTES:
+            raise PeerError(f"sent a message of {len(payload):,} bytes, which is too long for the journal", peer=peer)
         row = (peer, number, digest, payload)
         self._write("INSERT INTO incoming (peer, number, digest, payload) VALUES (?, ?, ?, ?)", row)
 
-    def keep_outgoing(self, peer: str, number: int, payload: bytes, *, whole: bool = True) -> None:
-        """Keep a message that is about to leave; on a replay, make sure that it is the one that left.
+    def store_outgoing(self, peer: str, number: int, payload: bytes, *, whole: bool = True) -> None:
+        """Store a message before it leaves; in a replay, require that it equals the stored one.
 
-        Of what is long and comes out the same when it is made again, not the `whole` is kept: its digest will do.
+        If `whole` is false, only the digest is stored, because a replay computes the same message again.
         """
-        if len(payload) > LARGEST:
+        if len(payload) > MAX_STORED_BYTES:
             raise SessionError(
-                f"{self.path}: a message of {len(payload):,} bytes is longer than can be sent; cluster fewer rows at "
-                'once: method = "cells" instead of "basic", fewer starts or fewer local clusters'
+                f"{self.path}: a message of {len(payload):,} bytes is too long to send. Reduce its size: "
+                'method = "cells" instead of "basic", fewer restarts or fewer local clusters'
             )
         digest = hashlib.sha256(payload).digest()
         found = self._value("SELECT digest FROM outgoing WHERE peer = ? AND number = ?", (peer, number))
         if found is None:
-            row = (peer, number, digest, payload if whole else MADE_AGAIN)
+            row = (peer, number, digest, payload if whole else RECOMPUTED)
             self._write("INSERT INTO outgoing VALUES (?, ?, ?, ?)", row)
         elif found != digest:
             raise SessionError(
-                f"{self.path}: message {number} to {peer} comes out different from the one that was sent before the "
-                "interruption; nothing was sent. Start all roles with --new-session"
+                f"{self.path}: message {number} to {peer} differs from the one that was sent before the interruption; "
+                "nothing was sent. Start all roles with --new-session"
             )
 
-    def forget_outgoing(self, peer: str, up_to: int) -> None:
-        """Drop the bytes of what is safe at the peer, in the step at hand; digests stay."""
+    def drop_outgoing(self, peer: str, up_to: int) -> None:
+        """Delete the bytes of messages that the peer has committed, in the current step; digests stay."""
         self._write(
             "UPDATE outgoing SET payload = NULL WHERE peer = ? AND number <= ? AND payload IS NOT NULL", (peer, up_to)
         )
 
-    def incoming(self) -> list[Kept]:
-        """Give what was taken in, in its order."""
-        return [
-            Kept(*row) for row in self._rows("SELECT peer, number, digest, payload FROM incoming ORDER BY position")
-        ]
+    def incoming(self) -> list[StoredMessage]:
+        """Return the received messages in their order."""
+        rows = self._rows("SELECT peer, number, digest, payload FROM incoming ORDER BY position")
+        return [StoredMessage(*row) for row in rows]
 
-    def outgoing(self) -> list[Kept]:
-        """Give what left or was about to."""
-        found = self._rows("SELECT peer, number, digest, payload FROM outgoing ORDER BY peer, number")
-        return [Kept(*row) for row in found]
+    def outgoing(self) -> list[StoredMessage]:
+        """Return the sent messages."""
+        rows = self._rows("SELECT peer, number, digest, payload FROM outgoing ORDER BY peer, number")
+        return [StoredMessage(*row) for row in rows]
 
-    # The ledger.
+    # The disclosure ledger.
 
     def record(self, entry: Entry) -> None:
-        """Keep an entry of the ledger; a replay makes the same entries in the same order, and none is kept twice."""
-        self._record(self._entries, entry)
-        self._entries += 1
+        """Store a disclosure; a replay records the same ones in the same order, and each is stored once."""
+        self._record(self._recorded, entry)
+        self._recorded += 1
 
-    def record_link(self, entry: Entry) -> None:
-        """Keep what a stream's first words disclose; they are not the role's, and no replay says them again."""
+    def record_connection(self, entry: Entry) -> None:
+        """Store and commit what the first frames of a stream disclose; a replay does not repeat them."""
         self._record(None, entry)
         self.commit()
 
@@ -213,61 +222,61 @@ class Journal:
         self._write("INSERT OR IGNORE INTO ledger VALUES (?, ?, ?)", row)
 
     def ledger(self) -> list[tuple[float, Entry]]:
-        """Give everything that left this role so far, or opened to it, and when."""
+        """Return all disclosures with their times."""
         rows = self._rows("SELECT at, entry FROM ledger ORDER BY at, position")
         return [(at, Entry.of(json.loads(entry))) for at, entry in rows]
 
     # Steps and ends.
 
     def commit(self) -> None:
-        """Make the step at hand safe; if that fails, nothing of it may leave."""
-        with self._saying("cannot be written"):
+        """Commit the current step; if that fails, none of its messages may leave."""
+        with self._errors("cannot be written"):
             if self._db.in_transaction:
                 self._db.execute("COMMIT")
 
     def roll_back(self) -> None:
-        """Forget the step at hand."""
-        with self._saying("cannot be written"):
+        """Undo the current step."""
+        with self._errors("cannot be written"):
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
 
-    def end(self, status: Status, facts: dict[str, bytes]) -> None:
-        """End the session: erase secrets and messages, keep how it ended, what was disclosed, and the given facts."""
+    def end(self, status: Status, facts: Mapping[str, bytes]) -> None:
+        """End the session: erase secrets and messages; keep the status, the ledger and the given facts."""
         for table in _PRIVATE:
-            self._write(f"DELETE FROM {table}", ())  # noqa: S608 - names of our own
+            self._write(f"DELETE FROM {table}", ())  # noqa: S608 - constant names
         self._write("DELETE FROM facts WHERE name != 'format'", ())
         self.set_fact("status", status.encode())
         for name, value in facts.items():
             self.set_fact(name, value)
         self.commit()
-        with self._saying("cannot be written"):
-            # What was erased is overwritten in the file itself, and the log of past pages is emptied.
+        with self._errors("cannot be written"):
+            # Overwrites the erased pages in the file itself, and empties the log of past pages.
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def erase(self, *, ledger: bool = True) -> None:
-        """Forget everything, for a new session; what was disclosed before it can be kept."""
+        """Erase everything for a new session; with `ledger=False` keep the earlier disclosures."""
         self.end("new", {})
         self._write("DELETE FROM facts WHERE name = 'status'", ())
         self._write("DELETE FROM ledger" if ledger else "UPDATE ledger SET position = NULL", ())
         self.commit()
-        self._entries = 0
+        self._recorded = 0
 
-    def fail(self, why: str) -> None:
-        """End a session that failed."""
-        self.end("failed", {"why": why.encode()})
+    def fail(self, failure: str) -> None:
+        """End a failed session."""
+        self.end("failed", {"failure": failure.encode()})
 
-    def note_failing(self, why: str) -> None:
-        """Write into the step at hand that the session is about to end, so that it does even if the process dies."""
-        self.set_fact("failing", why.encode())
+    def note_failure(self, failure: str) -> None:
+        """Write into the current step that the session fails, so that it fails even if the process is killed."""
+        self.set_fact("failing", failure.encode())
 
     def close(self) -> None:
-        """Let go of the file; a step that is not committed is forgotten."""
+        """Close the file; an uncommitted step is undone."""
         with self._lock:
             self._closed = True
             self._db.close()
 
     def _rows(self, statement: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        with self._saying("cannot be read"):
+        with self._errors("cannot be read"):
             return self._db.execute(statement, values).fetchall()
 
     def _value(self, statement: str, values: tuple[Any, ...]) -> bytes | None:
@@ -275,25 +284,126 @@ class Journal:
         return bytes(found[0][0]) if found else None
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> None:
-        with self._saying("cannot be written"):
+        with self._errors("cannot be written"):
             if not self._db.in_transaction:
                 self._db.execute("BEGIN IMMEDIATE")
             self._db.execute(statement, values)
 
     @contextlib.contextmanager
-    def _saying(self, what: str) -> Iterator[None]:
+    def _errors(self, problem: str) -> Iterator[None]:
+        """Raise errors of SQLite as errors of the session."""
         try:
             with self._lock:
                 if self._closed:
                     raise SessionError(f"{self.path}: the journal is closed")
                 yield
-        except sqlite3.OperationalError as error:
-            if "locked" in str(error):
-                raise SessionError(
-                    f"{self.path}: another process is using this journal; a role runs once at a time"
-                ) from error
-            raise SessionError(f"{self.path}: the journal {what}: {error}") from error
-        except sqlite3.DatabaseError as error:
-            raise DamagedError(f"{self.path}: the journal {what}: {error}") from error
         except sqlite3.Error as error:
-            raise SessionError(f"{self.path}: the journal {what}: {error}") from error
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                raise SessionError(
+                    f"{self.path}: another process is using this journal. Run each role only once at a time"
+                ) from error
+            invalid = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+            kind = InvalidJournalError if invalid else SessionError
+            raise kind(f"{self.path}: the journal {problem}: {error}") from error
+
+
+# The session in a journal.
+
+
+@dataclass(frozen=True)
+class SessionPosition:
+    """The session that a role is in: its own random name of it, and the peers' names as far as they are known."""
+
+    attempt: bytes
+    bound: dict[str, bytes]
+
+
+class SessionRandomness(msgspec.Struct, frozen=True):
+    """Everything random that a role draws for a session and keeps until its end."""
+
+    nonce: bytes
+    private: bytes
+    shuffling: bytes
+    seed: int
+    aggregator_seed: int
+
+    @classmethod
+    def fresh(cls, seed: int, aggregator_seed: int) -> SessionRandomness:
+        """Draw fresh secrets; the seeds, which are not secret, are given."""
+        secrets = Secrets.fresh()
+        return cls(secrets.nonce, secrets.private, secrets.shuffling, seed, aggregator_seed)
+
+    @property
+    def secrets(self) -> Secrets:
+        """The secret part."""
+        return Secrets(self.nonce, self.private, self.shuffling)
+
+    def __repr__(self) -> str:
+        return "SessionRandomness(…)"
+
+
+class SessionEnd(msgspec.Struct, frozen=True):
+    """What the journal keeps of a finished session to close its stream later."""
+
+    attempt: bytes
+    bound: bytes
+    arrived: int
+    sent: int
+
+
+@dataclass(frozen=True, eq=False)
+class StoredSession:
+    """An open session of a role."""
+
+    journal: Journal
+    randomness: SessionRandomness
+    position: SessionPosition
+    resumed: bool
+
+    def bind(self, peer: str, attempt: bytes) -> None:
+        """Store the name of the session at a peer."""
+        if self.journal.fact("attempt") != self.position.attempt:
+            raise SessionError(f"{self.journal.path}: that session is over")
+        if self.position.bound.get(peer) != attempt:
+            self.journal.set_fact(_BOUND + peer, attempt)
+            self.journal.commit()
+            self.position.bound[peer] = attempt
+
+    def finish(self, facts: Mapping[str, bytes], end: SessionEnd) -> None:
+        """End the session well; keep the given facts and the fingerprints of its inputs."""
+        kept = {_FINGERPRINT + name: value for name, value in self.journal.facts(_FINGERPRINT).items()}
+        self.journal.end("finished", {**facts, **kept, "end": msgspec.msgpack.encode(end)})
+
+
+def open_session(journal: Journal, fingerprints: Mapping[str, bytes], seeds: tuple[int, int]) -> StoredSession:
+    """Start a session, or resume the one in the journal.
+
+    Changed data, settings or packages would send other bytes under the same masks. A session that is bound to a peer is
+    therefore not resumed with them; a session without a peer starts again.
+    """
+    if journal.status == "running":
+        changed, bound = changed_inputs(journal, fingerprints), journal.facts(_BOUND)
+        if not changed:
+            randomness = msgspec.msgpack.decode(journal.fact("randomness") or b"", type=SessionRandomness)
+            position = SessionPosition(journal.fact("attempt") or b"", bound)
+            return StoredSession(journal, randomness, position, resumed=bool(bound))
+        if bound:
+            raise SessionError(
+                f"{journal.path}: {' and '.join(changed)} changed since this session started; nothing was sent. Undo "
+                "the change to resume it, or start all roles with --new-session"
+            )
+    journal.erase(ledger=False)  # disclosures of a failed session stay in the ledger
+    randomness, attempt = SessionRandomness.fresh(*seeds), random_token()
+    journal.set_fact("status", b"running")
+    journal.set_fact("randomness", msgspec.msgpack.encode(randomness))
+    journal.set_fact("attempt", attempt)
+    for name, value in fingerprints.items():
+        journal.set_fact(_FINGERPRINT + name, value)
+    journal.commit()
+    return StoredSession(journal, randomness, SessionPosition(attempt, {}), resumed=False)
+
+
+def changed_inputs(journal: Journal, fingerprints: Mapping[str, bytes]) -> list[str]:
+    """Return the names of inputs whose fingerprints differ from those of the session in the journal."""
+    stored = journal.facts(_FINGERPRINT)
+    return [name for name in {**fingerprints, **stored} if fingerprints.get(name) != stored.get(name)]

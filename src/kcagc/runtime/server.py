@@ -1,4 +1,4 @@
-"""The role that listens: it lets the right parties in, each once, and runs sessions until one ends well."""
+"""The role that listens: it accepts each expected party once and runs sessions until one succeeds."""
 
 from __future__ import annotations
 
@@ -6,75 +6,76 @@ import asyncio
 import logging
 
 from kcagc.errors import AbortedError
-from kcagc.net.grpc_server import Server, ServerWire
-from kcagc.net.stream import Reason, Rejected
-from kcagc.runtime.stage import MOST_NEW_STARTS, Play, Stage, pause_before
-from kcagc.runtime.stream_handshake import check_place, identify, welcome
-from kcagc.runtime.worker import Worker
+from kcagc.net.frames import Rejected, RejectionReason
+from kcagc.net.grpc_server import Server, ServerStream
+from kcagc.runtime.connection import check_position, identify, welcome
+from kcagc.runtime.driver import Worker
+from kcagc.runtime.session import MAX_RESTARTS, RoleSpec, SessionRun, pause_before_restart
 
 logger = logging.getLogger(__name__)
 
-_ALIVE_WITHIN = 3.0  # seconds for a stream to prove that it is not a dead one
+_ALIVE_TIMEOUT = 3.0  # seconds for an earlier connection of a party to answer a ping
 
 
 class RoleServer:
     """The role that listens."""
 
-    def __init__(self, play: Play, listen: str) -> None:
-        self._play = play
-        self._stage: Stage | None = None
-        self._server = Server(listen, play.credentials, self._serve)
+    def __init__(self, spec: RoleSpec, listen: str) -> None:
+        self._spec = spec
+        self._run: SessionRun | None = None
+        self._server = Server(listen, spec.credentials, self._serve)
         self.port = self._server.port
 
     async def run(self) -> None:
-        """Run sessions until one ends well."""
+        """Run sessions until one succeeds."""
         worker = Worker()
-        self._stage = await Stage.begin(self._play, worker)  # before anybody is let in: it may not be able to
+        self._run = await SessionRun.start(self._spec, worker)  # before it accepts streams: it may fail
         await self._server.start()
         try:
             starts = 1
-            while await self._stage.run(again=starts <= MOST_NEW_STARTS):
-                await self._stage.runner.close()
-                await asyncio.sleep(pause_before(starts))
+            while await self._run.run(may_restart=starts <= MAX_RESTARTS):
+                await self._run.stop()
+                await asyncio.sleep(pause_before_restart(starts))
                 starts += 1
-                self._stage = await Stage.begin(self._play, worker)
-            await self._stage.runner.say_goodbye()
+                self._run = await SessionRun.start(self._spec, worker)
+            await self._run.close()
         finally:
             await self._server.stop(0.5)
 
-    async def _serve(self, wire: ServerWire) -> None:
-        play = self._play
-        caller = await identify(wire, play.card)
-        name, stage = caller.name, self._stage
-        if stage is None or stage.runner.ended:
-            raise Rejected(Reason.LATER, f"{play.card.name} is between two sessions")
-        runner, letters = stage.runner, stage.runner.letters[name]
-        while (before := runner.links.get(name)) is not None:
-            if await before.alive(_ALIVE_WITHIN):
-                told = f"another process of {name} is connected already: a role runs once at a time"
-                raise Rejected(Reason.SESSION, told)
-            await before.stop()
-            runner.dismiss(name, before)
-        known = stage.session.place.bound.get(name)
-        if stage.role.finished and stage.role.error is not None and known != caller.opened.attempt:
-            raise Rejected(Reason.LATER, f"{play.card.name} is between two sessions")
-        anew = known not in (None, caller.opened.attempt) and caller.opened.bound == b"" and letters.arrived > 0
-        if anew and stage.role.early():
-            await runner.fail(AbortedError("it began a new session", peer=name))
-            raise Rejected(Reason.LATER, f"{play.card.name} begins a new session too")
-        check_place(caller, play.card.name, stage.session.place, letters)
-        # Nothing was waited for since it was seen that there is no other: of two that come together one is let in.
-        link = runner.admit(name, wire, caller.opened.arrived)
-        async with runner.serving(name, link):
-            await stage.bind(name, caller.opened.attempt)
-            await stage.record_link(name, "link/welcome")
-            if self._stage is not stage or runner.failed:
-                raise Rejected(Reason.LATER, f"{play.card.name} is between two sessions")
-            letters.note_acknowledged(caller.opened.safe)
-            await welcome(wire, play.card, stage.session.place, letters, caller)
+    async def _serve(self, stream: ServerStream) -> None:
+        endpoint = self._spec.endpoint
+        caller = await identify(stream, endpoint)
+        name, opened, run = caller.name, caller.opened, self._run
+        between_sessions = Rejected(RejectionReason.RETRY, f"{endpoint.name} is between two sessions")
+        if run is None or run.ended:
+            raise between_sessions
+        queue = run.queues[name]
+        while (earlier := run.connections.get(name)) is not None:
+            if await earlier.alive(_ALIVE_TIMEOUT):
+                message = f"another process of {name} is connected already: run each role only once at a time"
+                raise Rejected(RejectionReason.SESSION, message)
+            await earlier.stop()
+            run.disconnect(name, earlier)
+        known = run.session.position.bound.get(name)
+        if run.role.finished and run.role.error is not None and known != opened.attempt:
+            raise between_sessions
+        new_session = known not in (None, opened.attempt) and opened.bound == b"" and queue.arrived > 0
+        if new_session and run.role.can_start_over():
+            await run.fail(AbortedError("it started a new session", peer=name))
+            raise Rejected(RejectionReason.RETRY, f"{endpoint.name} starts a new session too")
+        check_position(caller, endpoint.name, run.session.position, queue)
+        # Nothing was awaited since the check for an earlier connection: of two simultaneous streams one is accepted.
+        connection = run.connect(name, stream, opened.arrived)
+        async with run.serving(name, connection):
+            await run.bind(name, opened.attempt)
+            await run.record_connection(name, "link/welcome")
+            if self._run is not run or run.failed:
+                raise between_sessions
+            queue.acknowledge(opened.safe)
+            await welcome(stream, endpoint, run.session.position, queue, caller)
             logger.info("%s is connected", name)
             try:
-                await link.run()
+                await connection.run()
             finally:
-                if not runner.ended and not (stage.role.finished and letters.settled):
-                    logger.info("%s is gone", name)
+                if not run.ended and not (run.role.finished and queue.settled):
+                    logger.info("%s disconnected", name)

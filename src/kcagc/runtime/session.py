@@ -1,89 +1,402 @@
-"""A session on disk: begun with fresh secrets, or taken up where a process left it, if nothing else has changed."""
+"""One session of a role on the network, from its journal to its end.
+
+A `SessionRun` joins a role to its connections: it passes on messages in both directions and checks timeouts. When a
+connection is lost, another one continues where it ended. The aggregator accepts the streams that parties open; a party
+opens one stream itself.
+
+If a party ends a session before any role has sent more than its local labels, all other roles start a new session: the
+party can correct its mistake and come back, and their operators need not act.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-import msgspec
+from kcagc.disclosure import Entry
+from kcagc.errors import AbortedError, AgreementError, PeerError, PeerTimeoutError, SessionError
+from kcagc.net.frames import Stream
+from kcagc.net.tls import Credentials
+from kcagc.protocol.effects import Role
+from kcagc.runtime.connection import Connection, Endpoint
+from kcagc.runtime.driver import RoleStatus, Watcher, Worker
+from kcagc.runtime.durable import DurableRole, PeerQueue
+from kcagc.runtime.journal import SessionEnd, SessionRandomness, StoredSession
 
-from kcagc.errors import SessionError
-from kcagc.runtime.journal import Journal
-from kcagc.runtime.stream_handshake import Place
-from kcagc.secagg.keys import Secrets, random_token
+logger = logging.getLogger(__name__)
 
-_BOUND = "bound "
-_FINGERPRINT = "fingerprint "
+MAX_RESTARTS = 5  # new sessions without a new start of the process
+_TICK = 0.25
+_LINGER = 5.0  # seconds for peers to receive that a run has failed or finished
+_CLOSE_TIMEOUT = 20.0  # seconds for a finished party to reach an aggregator that is not connected
+_LOG_AFTER = 2.0
+_LOG_AGAIN = 60.0
 
 
-class Drawn(msgspec.Struct, frozen=True):
-    """What a role draws for a session and must keep as long as it lasts."""
+@dataclass(frozen=True)
+class Limits:
+    """Times to wait, in seconds, and the size of messages, in bytes."""
 
-    nonce: bytes
-    private: bytes
-    shuffling: bytes
-    seed: int
-    aggregator_seed: int
-
-    @classmethod
-    def fresh(cls, seed: int, aggregator_seed: int) -> Drawn:
-        """Draw secrets; the seeds, of all that is not secret, are given."""
-        secrets = Secrets.fresh()
-        return cls(secrets.nonce, secrets.private, secrets.shuffling, seed, aggregator_seed)
-
-    @property
-    def secrets(self) -> Secrets:
-        """The part that nobody else may know."""
-        return Secrets(self.nonce, self.private, self.shuffling)
-
-    def __repr__(self) -> str:
-        return "Drawn(…)"
+    peer_timeout: float = 600.0  # for a peer that is not connected
+    message_timeout: float = 3600.0  # for the next message of a connected peer
+    max_message_bytes: int = 1 << 28
 
 
 @dataclass(frozen=True, eq=False)
-class Session:
-    """An open session of a role."""
+class RoleSpec:
+    """A role and its environment: `finish` writes the results and returns the facts that the journal keeps."""
 
-    journal: Journal
-    drawn: Drawn
-    place: Place
-    resumed: bool
+    endpoint: Endpoint
+    make_role: Callable[[SessionRandomness], Role[Any]]
+    open_session: Callable[[], StoredSession]
+    finish: Callable[[Any], Mapping[str, bytes]]
+    credentials: Credentials
+    limits: Limits
+    watcher: Watcher | None = None
+    on_status: Callable[[RoleStatus], None] | None = None
 
-    def bind(self, peer: str, attempt: bytes) -> None:
-        """Keep which session a peer is in."""
-        if self.journal.fact("attempt") != self.place.attempt:
-            raise SessionError(f"{self.journal.path}: that session is over")
-        if self.place.bound.get(peer) != attempt:
-            self.journal.set_fact(_BOUND + peer, attempt)
-            self.journal.commit()
-            self.place.bound[peer] = attempt
+    @property
+    def aggregator(self) -> str:
+        """The role that listens."""
+        return self.endpoint.agreement.aggregator
 
 
-def open_session(journal: Journal, fingerprints: Mapping[str, bytes], seeds: tuple[int, int]) -> Session:
-    """Begin a session, or take up the one in the journal.
+class SessionRun:
+    """One session of a role, from its journal to its end."""
 
-    Data, configuration or packages that have changed since would give other bytes under the same masks, so that a
-    session which has spoken to anybody is not taken up with them. One that has not is begun anew.
-    """
-    if journal.status == "running":
-        kept = journal.facts(_FINGERPRINT)
-        changed = [name for name in {**fingerprints, **kept} if fingerprints.get(name) != kept.get(name)]
-        bound = journal.facts(_BOUND)
-        if not changed:
-            drawn = msgspec.msgpack.decode(journal.fact("drawn") or b"", type=Drawn)
-            attempt = journal.fact("attempt") or b""
-            return Session(journal, drawn, Place(attempt, bound), resumed=bool(bound))
-        if bound:
-            raise SessionError(
-                f"{journal.path}: {' and '.join(changed)} changed since this session began; nothing was sent. Undo "
-                "the change to go on, or start all roles with --new-session"
-            )
-    journal.erase(ledger=False)  # what a session that failed has disclosed stays on record
-    drawn, attempt = Drawn.fresh(*seeds), random_token()
-    journal.set_fact("status", b"running")
-    journal.set_fact("drawn", msgspec.msgpack.encode(drawn))
-    journal.set_fact("attempt", attempt)
-    for name, value in fingerprints.items():
-        journal.set_fact(_FINGERPRINT + name, value)
-    journal.commit()
-    return Session(journal, drawn, Place(attempt, {}), resumed=False)
+    def __init__(self, spec: RoleSpec, worker: Worker, session: StoredSession) -> None:
+        name, limits = spec.endpoint.name, spec.limits
+        self._spec, self._worker, self._limits, self.session = spec, worker, limits, session
+        self._is_aggregator = name == spec.aggregator
+        parties = [party for party in spec.endpoint.agreement.parties if party != name]
+        peers = parties if self._is_aggregator else [spec.aggregator]
+        queues = {peer: PeerQueue(peer, max_waiting_bytes=2 * limits.max_message_bytes) for peer in peers}
+        role = spec.make_role(session.randomness)
+        self.role = DurableRole(
+            name, role, queues, session.journal, aggregator=self._is_aggregator, watcher=spec.watcher
+        )
+        self.connections: dict[str, Connection] = {}
+        self.ended = False
+        self._fatal: BaseException | None = None
+        self._changed = asyncio.Event()
+        self._start_clocks()
+        self._awaited: dict[str, float] = {}  # since when the role waits for a peer
+        self._logged: dict[tuple[str, ...], float] = {}
+        self._awaited_by_aggregator: tuple[str, ...] = ()
+        self._settled: set[str] = set()  # peers that have everything, as committed here
+        self._closed: set[str] = set()  # peers that have closed their stream
+        self._excused: set[str] = set()  # peers whose last acknowledgement is not awaited any longer
+        self._acts: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    async def start(cls, spec: RoleSpec, worker: Worker) -> SessionRun:
+        """Open the session and replay its journal."""
+        session = await worker.call(spec.open_session)
+        run = cls(spec, worker, session)
+        if session.resumed:
+            logger.info("resuming the interrupted session")
+        await worker.call(run.role.resume)
+        return run
+
+    @property
+    def queues(self) -> Mapping[str, PeerQueue]:
+        """The queue of each peer."""
+        return self.role.queues
+
+    @property
+    def failed(self) -> bool:
+        """Whether an error that does not come from the protocol stops this process, for example of the journal."""
+        return self._fatal is not None
+
+    @property
+    def all_closed(self) -> bool:
+        """Whether every peer has closed its stream."""
+        return self._closed >= self.queues.keys()
+
+    def status(self) -> RoleStatus:
+        """Return the status of the role."""
+        waiting_for = tuple(sorted(peer for peer in self.role.waiting_for if not self.queues[peer].has_message))
+        queues = self.queues.values()
+        return RoleStatus(
+            waiting_for,
+            self._disconnected() or self._awaited_by_aggregator,
+            sum(queue.bytes_sent for queue in queues),
+            sum(queue.bytes_arrived for queue in queues),
+        )
+
+    async def run(self, *, may_restart: bool) -> bool:
+        """Run to the end; return whether a new session shall start because another party caused the end."""
+        try:
+            result = await self._run_role()
+        except Exception as error:
+            if self.role.error is not error or isinstance(error, SessionError):  # the same command resumes it
+                raise
+            culprit = error.peer if isinstance(error, PeerError) and error.recoverable else ""
+            restart = may_restart and self.role.can_start_over(besides=culprit) and self._caused_by_party(error)
+            await self._worker.call(self.session.journal.fail, str(error))
+            if restart:
+                logger.warning("%s; waiting for a new session", error)
+                return True
+            raise
+        await self._worker.call(self._finish, result)
+        return False
+
+    def _finish(self, result: Any) -> None:
+        aggregator, position = self._spec.aggregator, self.session.position
+        facts = self._spec.finish(result)
+        queue = self.queues.get(aggregator) or PeerQueue(aggregator)
+        end = SessionEnd(position.attempt, position.bound.get(aggregator, b""), queue.arrived, queue.sent)
+        self.session.finish(facts, end)
+
+    def _caused_by_party(self, error: Exception) -> bool:
+        """Return whether another party caused the end, and may come back after a correction."""
+        if not isinstance(error, AbortedError | AgreementError | PeerError):
+            return False
+        if isinstance(error, PeerError) and not error.recoverable:
+            return False
+        endpoint = self._spec.endpoint
+        return error.peer in endpoint.agreement.parties and error.peer not in (endpoint.name, self._spec.aggregator)
+
+    # Connections.
+
+    def connect(self, peer: str, stream: Stream, arrived: int) -> Connection:
+        """Make a stream the connection of its peer; `arrived` is the last message that the peer has."""
+        connection = Connection(
+            stream,
+            self.queues[peer],
+            arrived=arrived,
+            max_message_bytes=self._limits.max_message_bytes,
+            receive=lambda number, payload: self._receive(peer, number, payload),
+            on_ack=self._changed.set,
+            on_waiting_for=lambda names: self._waiting_for_received(peer, names),
+        )
+        self.connections[peer] = connection
+        self._awaited_by_aggregator = ()  # the new stream announces it again
+        return connection
+
+    @contextlib.asynccontextmanager
+    async def serving(self, peer: str, connection: Connection) -> AsyncIterator[None]:
+        """Forget a connection when the block ends."""
+        self._changed.set()
+        try:
+            yield
+        finally:
+            if connection.peer_closed.is_set():
+                self._closed.add(peer)
+            self.disconnect(peer, connection)
+
+    def disconnect(self, peer: str, connection: Connection) -> None:
+        """Forget a connection, if it is still the one of its peer."""
+        if self.connections.get(peer) is connection:
+            del self.connections[peer]
+            self._disconnected_since[peer] = time.monotonic()
+        self._changed.set()
+
+    async def bind(self, peer: str, attempt: bytes) -> None:
+        """Store the name of the session at a peer."""
+        await self.act(self.session.bind, peer, attempt)
+
+    async def record_connection(self, peer: str, kind: str) -> None:
+        """Record in the ledger what the first frames of a stream disclose to a peer."""
+        entry = Entry(self._spec.endpoint.name, peer, kind, "connection", (), 0)
+        await self.act(self.session.journal.record_connection, entry)
+
+    async def stop(self) -> None:
+        """End every connection; a party that connects again is rejected, because the session is over."""
+        for connection in list(self.connections.values()):
+            await connection.stop()
+
+    async def close(self) -> None:
+        """Close all streams, and wait until the peers have done the same.
+
+        The aggregator waits a moment for connected parties. A party connects again if the connection is lost: otherwise
+        the aggregator would wait for a party that has ended.
+        """
+        if self._is_aggregator:
+            for connection in self.connections.values():
+                connection.close()
+            await self._until(lambda: all(one.peer_closed.is_set() for one in self.connections.values()), _LINGER)
+            return
+        await self._until(self._close_all, _CLOSE_TIMEOUT)
+
+    def _close_all(self) -> bool:
+        for peer, connection in self.connections.items():
+            connection.close()
+            if connection.peer_closed.is_set():
+                self._closed.add(peer)
+        return self.all_closed
+
+    # The role.
+
+    async def fail(self, error: Exception) -> None:
+        """End the role from outside."""
+        await self.act(self.role.fail, error)
+
+    async def act(self, function: Callable[..., None], *values: Any) -> None:
+        """Run a function in the thread of the role; an error that no peer caused ends the run, and nothing is sent.
+
+        The function also completes if the caller is cancelled because its stream is lost.
+        """
+        task = asyncio.ensure_future(self._act(function, *values))
+        self._acts.add(task)
+        task.add_done_callback(self._acted)
+        await asyncio.shield(task)
+
+    def _acted(self, task: asyncio.Task[None]) -> None:
+        self._acts.discard(task)
+        if not task.cancelled():
+            task.exception()  # marks it as retrieved, as the caller may be gone
+
+    async def _act(self, function: Callable[..., None], *values: Any) -> None:
+        try:
+            await self._worker.call(function, *values)
+        except (asyncio.CancelledError, PeerError):  # an invalid message ends its stream, but not the run
+            raise
+        except BaseException as error:
+            self._fatal = error
+        self._wake()
+
+    async def _receive(self, peer: str, number: int, payload: bytes) -> None:
+        new = number > self.queues[peer].arrived  # a repeated message does not reset the timeout
+        await self.act(self.role.receive, peer, number, payload)
+        if new:
+            self._message_at[peer] = time.monotonic()
+
+    async def _run_role(self) -> Any:
+        """Run until the role has ended and its peers have its messages; return its result or raise its error."""
+        self._start_clocks()  # the time of a replay does not count
+        loop = asyncio.get_running_loop()
+        self.role.on_flush = lambda: _call_in(loop, self._wake)
+        while True:
+            if self._fatal is not None:
+                raise self._fatal
+            if self.role.finished and self.role.error is None:
+                await self._close_settled()
+            if self.role.finished and (self.role.error is not None or self._all_settled()):
+                break
+            await self._check_timeouts()
+            if self._spec.on_status is not None:
+                self._spec.on_status(self.status())
+            # Not `wait_for`: before Python 3.12 it can lose a cancellation.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TICK):
+                    await self._changed.wait()
+            self._changed.clear()
+        error = self.role.error
+        if error is not None and (self._is_aggregator or not isinstance(error, AbortedError)):
+            # The aggregator waits for the connected parties, a party for the aggregator.
+            peers = self.connections if self._is_aggregator else self.queues
+            await self._until(lambda: all(self.queues[peer].settled for peer in peers), _LINGER)
+        self.ended = True
+        if error is not None:
+            raise error
+        return self.role.result
+
+    async def _close_settled(self) -> None:
+        """Close, as the aggregator, the stream of every party that has everything, after committing that.
+
+        From then on the aggregator does not wait for this party, even after a crash.
+        """
+        if not self._is_aggregator:
+            return
+        settled = {peer for peer, queue in self.queues.items() if queue.settled}
+        if not settled <= self._settled:
+            await self.act(self.role.store_acknowledged)
+            self._settled = settled
+        for peer in settled:
+            if peer in self.connections:
+                self.connections[peer].close()
+
+    def _wake(self) -> None:
+        for connection in self.connections.values():
+            connection.wake()
+        self._changed.set()
+
+    def _all_settled(self) -> bool:
+        return all(queue.settled or peer in self._excused for peer, queue in self.queues.items())
+
+    async def _until(self, done: Callable[[], bool], seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not done() and time.monotonic() < end:
+            await asyncio.sleep(0.02)
+
+    # Timeouts.
+
+    def _start_clocks(self) -> None:
+        self._started = time.monotonic()
+        self._disconnected_since = dict.fromkeys(self.queues, self._started)
+        self._message_at = dict.fromkeys(self.queues, self._started)
+
+    async def _check_timeouts(self) -> None:
+        if self.role.finished and self.role.error is not None:
+            return
+        now, limit = time.monotonic(), self._limits.peer_timeout
+        disconnected = self._disconnected()
+        for peer in disconnected:
+            if now - self._disconnected_since[peer] > limit:
+                if self.role.finished:
+                    logger.warning("%s did not confirm within %.0f s that it has all results; ending", peer, limit)
+                    self._excused.add(peer)
+                    self._changed.set()
+                    continue
+                others = "".join(f", nor is {other}" for other in disconnected if other != peer)
+                await self._time_out(peer, f"not connected for {limit:.0f} s (limits.peer_timeout){others}")
+                return
+        # A party waits for all others through the aggregator, which times out first.
+        limit = self._limits.message_timeout + (0 if self._is_aggregator else self._limits.peer_timeout)
+        self._awaited = {peer: self._awaited.get(peer, now) for peer in self.role.waiting_for}
+        for peer, since in self._awaited.items():
+            if peer in self.connections and now - max(self._message_at[peer], since) > limit:
+                message = f"connected, but no message for {limit:.0f} s (limits.message_timeout)"
+                await self._time_out(peer, message)
+                return
+        if self._is_aggregator:
+            for peer, connection in self.connections.items():
+                connection.announce_waiting_for(tuple(name for name in disconnected if name != peer))
+        self._log_waiting(disconnected or self._awaited_by_aggregator, now)
+
+    async def _time_out(self, peer: str, message: str) -> None:
+        """End the run of all roles, as the aggregator; as a party end only this process, which can be resumed."""
+        advice = "Start all roles again" if self._is_aggregator else "Run the same command again to resume"
+        error = PeerTimeoutError(f"{message}. {advice}", peer=peer).with_public_message(f"{peer}: {message}")
+        if self._is_aggregator:
+            await self.fail(error)
+        else:
+            self._fatal = error
+
+    def _disconnected(self) -> tuple[str, ...]:
+        """Return the peers that are needed and not connected."""
+        return tuple(
+            peer
+            for peer, queue in self.queues.items()
+            if peer not in self.connections and peer not in self._excused and not (self.role.finished and queue.settled)
+        )
+
+    def _waiting_for_received(self, peer: str, names: tuple[str, ...]) -> None:
+        if self._is_aggregator:
+            raise PeerError("sent a frame that only an aggregator sends", peer=peer)
+        self._awaited_by_aggregator = names
+        self._changed.set()
+
+    def _log_waiting(self, names: tuple[str, ...], now: float) -> None:
+        """Log which roles are awaited: soon, and then once a minute."""
+        due = now - self._logged.get(names, -_LOG_AGAIN) >= _LOG_AGAIN
+        if names and due and now - self._started >= _LOG_AFTER:
+            self._logged[names] = now
+            logger.info("waiting for %s", ", ".join(names))
+
+
+def pause_before_restart(starts: int) -> float:
+    """Return the seconds before a new session, which double each time."""
+    return 0.2 * 2.0 ** (starts - 1)
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+    """Call a function in the loop of another thread, unless that loop is closed."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(function)
