@@ -22,6 +22,7 @@ _DAMAGE = (
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 
+_SHOWN = 200  # characters of an error of NumPy or SciPy
 _MANY = 1_000_000  # rows or columns that a sparse matrix may have without entries
 _PER_ENTRY = 1000  # rows or columns that it may have beyond these for each entry
 _LONGEST_LINE = 1 << 20  # bytes of a line of the header
@@ -36,7 +37,7 @@ def read_matrix(file: InputFile) -> Any:
         except _DAMAGE as error:
             if file.compressed and isinstance(error, EOFError | zlib.error):
                 raise  # the compression is damaged, not its content
-            raise file.error(f"not a matrix, or a damaged one ({error})") from error
+            raise file.error(f"not a matrix, or a damaged one ({str(error)[:_SHOWN]})") from error
     if sparse.issparse(matrix):
         _check_announced(file, matrix.shape, matrix.nnz)
     return numbers(matrix, f"{file.party}: {file.path}")

@@ -193,8 +193,9 @@ def _align(
     else:
         inside = np.sort(known.positions(NodeIds.of(nodes, where="nodes").values, where="nodes"))
     kept = known.take(inside)
-    cut = _each_once(ordered, lambda graph: graph.selected(inside, kept))
-    return cut, [table.selected(rows[inside], kept) for table, rows in zip(tables, found, strict=True)]
+    cut = {id(graph): graph.selected(inside, kept) for graph in {id(graph): graph for graph in ordered}.values()}
+    taking_part = [table.selected(rows[inside], kept) for table, rows in zip(tables, found, strict=True)]
+    return [cut[id(graph)] for graph in ordered], taking_part
 
 
 def _ids_of_tables(tables: list[_MemoryTable], n: int) -> tuple[NodeIds, bool]:
@@ -226,21 +227,15 @@ def _are_rows(ids: NodeIds, n: int) -> bool:
 def _ordered(graphs: Sequence[Graph], names: list[str], ids: NodeIds, *, named: bool) -> list[Graph]:
     """Bring all graphs into one order; a graph without ids is already in it."""
     first = next((name for name, graph in zip(names, graphs, strict=True) if graph.ids is ids), "")
-    owners = {id(graph): name for name, graph in reversed(list(zip(names, graphs, strict=True)))}
-
-    def ordered(graph: Graph) -> Graph:
+    made: dict[int, Graph] = {}  # a graph that several parties share is ordered once
+    for name, graph in zip(names, graphs, strict=True):
+        if id(graph) in made:
+            continue
         if graph.ids is None or graph.ids is ids:
-            return graph if named == (graph.ids is not None) else Graph(graph.adjacency, ids if named else None)
-        where = f"{first} and {owners[id(graph)]} do not have the same node ids: adjacency"
-        return graph.selected(ids.alignment(graph.ids, where=where), ids)
-
-    return _each_once(graphs, ordered)
-
-
-def _each_once(graphs: Sequence[Graph], change: Any) -> list[Graph]:
-    """Change each graph once, if several parties share it."""
-    made = {id(graph): graph for graph in graphs}
-    made = {key: change(graph) for key, graph in made.items()}
+            made[id(graph)] = graph if named == (graph.ids is not None) else Graph(graph.adjacency, ids)
+        else:
+            where = f"{first} and {name} do not have the same node ids: adjacency"
+            made[id(graph)] = graph.selected(ids.alignment(graph.ids, where=where), ids)
     return [made[id(graph)] for graph in graphs]
 
 
@@ -259,21 +254,15 @@ def _rows(table: _MemoryTable, known: NodeIds, *, complete: bool) -> IntArray:
 
 def _transformers_for(asked: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return for each party a transformer of its own that is not fitted, or None."""
+    from sklearn.base import clone  # noqa: PLC0415 - a prediction of a role needs no scikit-learn
+
     each = list(asked) if isinstance(asked, list | tuple) else [asked] * len(names)
     if len(each) != len(names):
         raise ParameterError(f"transformers: {len(each)} for {len(names)} parties; give one, or None, for each")
     for name, one in zip(names, each, strict=True):
         if one is not None and not (hasattr(one, "fit") and hasattr(one, "transform")):
-            raise ParameterError(
-                f"transformers: {name}: must have fit and transform, as scikit-learn's do, not {one!r}"
-            )
-    return {name: None if one is None else _cloned(one) for name, one in zip(names, each, strict=True)}
-
-
-def _cloned(transformer: Any) -> Any:
-    from sklearn.base import clone  # noqa: PLC0415 - a process without transformers starts without scikit-learn
-
-    return clone(transformer)
+            raise ParameterError(f"transformers: {name}: must have fit and transform, as in scikit-learn, not {one!r}")
+    return {name: None if one is None else clone(one) for name, one in zip(names, each, strict=True)}
 
 
 def _to_numbers(table: _MemoryTable, transformer: Any, *, fit: bool) -> tuple[Features, list[str]]:

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from kcagc._types import Features, FloatArray, IntArray
-from kcagc.data.files import (
-    read_table,
-)
+from kcagc.data.files import read_table
 from kcagc.data.preprocessing import FittedRules, TableRules
 from kcagc.data.table import (
     LISTS,
@@ -80,12 +78,8 @@ class PartyInput:
         """Return which nodes take part and how the columns changed, for the summary of a run."""
         found: dict[str, Any] = {"nodes": "all" if self.listed is None else "list"}
         if self.listed is not None:
-            found |= {
-                "listed": self.listed,
-                "rows_left_out": self.rows_left_out,
-                "rows_filled_in": self.rows_filled_in,
-                "edges_left_out": self.edges_left_out,
-            }
+            counts = ("listed", "rows_left_out", "rows_filled_in", "edges_left_out")
+            found |= {name: getattr(self, name) for name in counts}
         found |= {"columns_read": self.n_columns, "columns_made": len(self.columns)}
         return found if self.rules is None else {**found, "rules": self.rules.as_dict()}
 
@@ -173,7 +167,7 @@ def read_party(
             order = table.ids.sorted_rows()
             table = table.selected(order, table.ids.take(order))
         nodes = ExpectedNodes.of(table.n_rows if table.ids is None else table.ids)
-    found, edges_left_out = _read_edges(graph, nodes, party, source, target, weight, graph_ids)
+    found, edges_left_out = _read_edges(graph, party, nodes, (source, target, weight), graph_ids)
     preprocessing = asked.fit(table) if fitted is None else fitted
     return PartyInput(
         Graph(found.adjacency, table.ids),
@@ -288,9 +282,7 @@ def _listed_rows(ids: NodeIds, nodes: ExpectedNodes, file: InputFile) -> IntArra
         listed, own = (NodeIds(list(map(str, one.tolist())), where="ids") for one in (listed, own))
     rows = listed.alignment(own, where=f"{file.party}: {file.path}", whose=nodes.whose, missing=True, extra=True)
     if (rows < 0).all():
-        raise file.error(
-            f"none of its ids is in the node list (its ids are {kind_and_example(ids)}; {nodes.described})"
-        )
+        raise file.error(f"none of its ids is in the node list (they are {kind_and_example(ids)}; {nodes.described})")
     return rows
 
 
@@ -340,20 +332,15 @@ def read_graph(
     >>> read_graph("edges.csv", party="bank", nodes=3)
     Graph(3 nodes, 2 edges)
     """
-    graph, _ = _read_edges(path, ExpectedNodes.of(nodes), party, source, target, weight, ids)
+    graph, _ = _read_edges(path, party, ExpectedNodes.of(nodes), (source, target, weight), ids)
     return Graph(graph.adjacency, nodes if isinstance(nodes, NodeIds) else None)
 
 
 def _read_edges(
-    path: PathLike,
-    nodes: ExpectedNodes,
-    party: str,
-    source: str,
-    target: str,
-    weight: str | None,
-    ids: PathLike | None,
+    path: PathLike, party: str, nodes: ExpectedNodes, columns: tuple[str, str, str | None], ids: PathLike | None
 ) -> tuple[Graph, int]:
     """Read the edges between `nodes`, and count the edges that were left out."""
+    source, target, weight = columns
     file = InputFile.named(path, party, (*TABLES, *MATRICES))
     if file.kind in MATRICES:
         from kcagc.data.matrices import matrix_graph  # noqa: PLC0415 - few parties have matrices
@@ -362,25 +349,18 @@ def _read_edges(
     if ids is not None:
         raise ParameterError(f"ids: {path} is a list of edges, which name their nodes; ids are for a matrix")
     if source == target or weight in (source, target):
-        raise ParameterError(f"source, target, weight: must be different columns, not {[source, target, weight]}")
+        raise ParameterError(f"source, target, weight: must be different columns, not {list(columns)}")
     # A text file does not say whether 12 is a number or a string, so it is of the kind that the features have.
     wanted = Wanted((source, target), None if weight is None else Schema.only(weight), nodes.ids.are_text)
     table = read_table(path, wanted, party=party)
     ends = edge_ends(table, source, nodes), edge_ends(table, target, nodes)
     inside = (ends[0] >= 0) & (ends[1] >= 0)
-    weights = None
-    if weight is not None:
-        weights = table.numbers[:, 0]
-        negative = np.flatnonzero(weights < 0)
-        if negative.size:
-            row = int(negative[0])
-            raise table.error(row, weight, f"the weight is negative ({weights[row]:g}); weights must be 0 or more")
-    chosen = (ends[0][inside], ends[1][inside], None if weights is None else weights[inside])
+    weights = np.ones(table.n_rows) if weight is None else table.numbers[:, 0]
+    for row in np.flatnonzero(weights < 0)[:1].tolist():
+        raise table.error(row, str(weight), f"the weight is negative ({weights[row]:g}); weights must be 0 or more")
     try:
-        graph = Graph.from_edges(*chosen, n_nodes=len(nodes.ids))
+        graph = Graph.from_edges(ends[0][inside], ends[1][inside], weights[inside], n_nodes=len(nodes.ids))
     except DataError:
-        if weights is None:
-            raise
         raise _conflict(table, ends, weights) from None
     return graph, int(np.count_nonzero(~inside))
 
