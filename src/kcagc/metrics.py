@@ -18,6 +18,8 @@ from kcagc.errors import DataError
 from kcagc.graph.graph import Graph, as_graph
 from kcagc.graph.ids import membership
 
+__all__ = ["accuracy", "ari", "macro_f1", "matched_accuracy", "matching", "modularity", "nmi", "table"]
+
 NAMES = {
     "accuracy": "accuracy, best matching",
     "nmi": "normalised mutual information",

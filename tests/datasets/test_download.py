@@ -17,6 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from msgspec import structs
 from numpy.testing import assert_array_equal
 from scipy import io as scipy_io
 from scipy import sparse
@@ -76,7 +77,7 @@ def small(tmp_path):
         },
     )
     content = (folder / "small.mat").read_bytes()
-    described = replace(
+    described = structs.replace(
         entry("cora"),
         name="small",
         nodes=60,
@@ -91,7 +92,7 @@ def small(tmp_path):
 
 
 def addressed(described, *urls):
-    return replace(described, files=(replace(described.files[0], urls=urls),))
+    return structs.replace(described, files=(structs.replace(described.files[0], urls=urls),))
 
 
 @pytest.fixture(autouse=True)
@@ -159,7 +160,7 @@ def test_an_organisations_own_server_is_asked_instead(small, serve, tmp_path, mo
 
 def test_a_file_of_the_right_hash_but_other_counts_is_refused(small, serve, tmp_path):
     _, folder, described = small
-    described = replace(addressed(described, f"{serve(folder).url}/small.mat"), nodes=61)
+    described = structs.replace(addressed(described, f"{serve(folder).url}/small.mat"), nodes=61)
     with pytest.raises(DataError, match="not the small graph: it has 60 nodes, but small has 61"):
         fetch(described, tmp_path / "small.npz")
     assert not (tmp_path / "small.npz").exists()
@@ -268,7 +269,7 @@ def test_each_count_identifies_a_graph(small, counted):
     data, _, described = small
     described.check(data, where="here")
     with pytest.raises(DataError, match=f"here: not the small graph: it has .* {counted.replace('_', ' ')}"):
-        replace(described, **{counted: 1000}).check(data, where="here")
+        structs.replace(described, **{counted: 1000}).check(data, where="here")
 
 
 class Misbehaving:
@@ -487,7 +488,7 @@ def test_planetoid_files_are_joined_in_the_order_of_node_numbers(tmp_path):
     }
     for name, content in parts.items():
         (tmp_path / f"ind.small.{name}").write_bytes(content)
-    described = replace(
+    described = structs.replace(
         entry("pubmed"),
         name="small",
         nodes=8,

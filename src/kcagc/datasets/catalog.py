@@ -6,14 +6,13 @@ identify each graph.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from kcagc.datasets.dataset import Dataset, read
 from kcagc.errors import DataError
@@ -24,8 +23,7 @@ FOLDER = "KCAGC_DATA"
 CACHE = "KCAGC_CACHE"
 
 
-@dataclass(frozen=True)
-class SourceFile:
+class SourceFile(msgspec.Struct, frozen=True):
     """One original file: its public addresses in the order of preference, its size and its SHA-256."""
 
     name: str
@@ -34,8 +32,7 @@ class SourceFile:
     sha256: str
 
 
-@dataclass(frozen=True)
-class PaperFigures:
+class PaperFigures(msgspec.Struct, frozen=True):
     """The filter order of the paper for a graph, and the accuracy in per cent that it prints for its baselines."""
 
     psi: int
@@ -43,8 +40,7 @@ class PaperFigures:
     gcc: float
 
 
-@dataclass(frozen=True)
-class CatalogEntry:
+class CatalogEntry(msgspec.Struct, frozen=True):
     """A public graph, with the counts that identify it and the reason why the paper counts more edges."""
 
     name: str
@@ -81,13 +77,8 @@ class CatalogEntry:
 @cache
 def entries() -> dict[str, CatalogEntry]:
     """Return all public graphs by name, in the order of the paper."""
-    raw = json.loads(resources.files("kcagc.datasets").joinpath("catalog.json").read_text(encoding="utf-8"))
-    return {name: _entry(name, **facts) for name, facts in raw.items()}
-
-
-def _entry(name: str, *, files: list[dict[str, Any]], paper: dict[str, Any], **facts: Any) -> CatalogEntry:
-    sources = tuple(SourceFile(file["name"], tuple(file["urls"]), file["bytes"], file["sha256"]) for file in files)
-    return CatalogEntry(name, files=sources, paper=PaperFigures(**paper), **facts)
+    content = resources.files("kcagc.datasets").joinpath("catalog.json").read_bytes()
+    return {one.name: one for one in msgspec.json.decode(content, type=list[CatalogEntry])}
 
 
 def entry(name: str) -> CatalogEntry:
