@@ -147,7 +147,7 @@ class Outcome:
         """
         left = {entry.kind for entry in self.ledger if entry.sender != but}
         labels = {
-            "inside/labels"
+            "encrypted/labels"
             for sender, receiver, content in self.opened
             if isinstance(content, messages.PackedLabels) and but not in (sender, receiver)
         }

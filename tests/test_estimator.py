@@ -167,7 +167,7 @@ def test_a_table_with_few_distinct_rows_has_fewer_local_clusters_and_is_told_who
     with pytest.warns(UserWarning, match=r"^party-2: .*no more distinct rows than local clusters"):
         model.fit(tables, adjacency=DEMO.adjacency)
     assert model.cells_ <= 6 * 3
-    whole = model.ledger_.of("inside/labels.whole")
+    whole = model.ledger_.of("encrypted/labels.whole")
     assert [(entry.sender, entry.weaker) for entry in whole] == [("party-2", True)]
 
 
@@ -399,13 +399,13 @@ def test_a_partys_model_is_bytes_and_back():
 
 def test_the_ledger_reads_as_words_and_as_json_lines(tmp_path):
     model = fitted()
-    assert "local cluster of every node" in str(model.ledger_)
+    assert "local label of every node" in str(model.ledger_)
     model.ledger_.save(tmp_path / "ledger.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
     assert len(lines) == len(model.ledger_)
     assert all(line["learns"] for line in lines)
     to_coordinator = {line["kind"] for line in lines if line["receiver"] == "coordinator"}
-    assert "inside/labels" not in to_coordinator
+    assert "encrypted/labels" not in to_coordinator
     assert "output/labels" not in to_coordinator
 
 

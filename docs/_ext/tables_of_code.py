@@ -31,16 +31,16 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def ledger_lines() -> str:
     """List every kind of disclosure, and what its receiver learns."""
     titles = {
-        "LINKS": ("link", "When a connection opens"),
-        "MESSAGES": ("message", "Messages, as whoever relays sees them"),
-        "INSIDE_BOXES": ("inside", "Inside sealed boxes, from party to party"),
-        "OPENED": ("opened", "Sums that open to whoever sums"),
+        "CONNECTIONS": ("link", "Connections"),
+        "MESSAGES": ("message", "Messages"),
+        "ENCRYPTED": ("encrypted", "Content of encrypted messages, from party to party"),
+        "OPENED": ("opened", "Sums that the aggregator opens"),
         "OUTPUTS": ("output", "Results"),
     }
     parts = []
     for name, (prefix, title) in titles.items():
         rows = [
-            (f"`{prefix}/{kind}`" + (" ⚠" if line.weaker else ""), line.learns + ".", line.paper or "–")
+            (f"`{prefix}/{kind}`" + (" ⚠" if line.weaker else ""), line.learns, line.paper or "–")
             for kind, line in getattr(texts, name).items()
         ]
         parts.append(f"### {title}\n\n" + table(("kind", "what the receiver learns", "in the paper"), rows))
@@ -49,7 +49,7 @@ def ledger_lines() -> str:
 
 def risks() -> str:
     """List what must be accepted by name."""
-    return table(("name", "what it opens"), ((f"`{risk.name}`", risk.opens + ".") for risk in RISKS.values()))
+    return table(("name", "what it discloses"), ((f"`{risk.name}`", risk.discloses) for risk in RISKS.values()))
 
 
 def message_fields() -> str:

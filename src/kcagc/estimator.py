@@ -274,7 +274,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         if found < self.n_clusters:
             told = f"only {found} of {self.n_clusters} clusters have nodes: too many rows coincide"
             warnings.warn(told, stacklevel=3)
-        told_whole = sorted({entry.sender for entry in self.ledger_.of("inside/labels.whole")})
+        told_whole = sorted({entry.sender for entry in self.ledger_.of("encrypted/labels.whole")})
         if told_whole:
             warnings.warn(
                 f"{', '.join(told_whole)}: the table has no more distinct rows than local clusters, so the cluster "

@@ -15,7 +15,7 @@ from kcagc.data.files import PRIVATE, write_bytes
 from kcagc.data.preprocessing import FittedRules, TableRules
 from kcagc.data.table import PathLike
 from kcagc.data.transformer import TablePreprocessor
-from kcagc.disclosure import Entry, Ledger
+from kcagc.disclosure import Disclosure, Ledger
 from kcagc.errors import DataError, KcagcError, ParameterError
 from kcagc.graph.filters import Filter, StoredFilter
 from kcagc.graph.ids import NodeIds
@@ -133,7 +133,7 @@ def load_estimator(kind: type[T], path: PathLike) -> T:
         settings["filter"] = saved.asked_filter.restore()
     try:
         model: Any = kind(**settings)
-        model.ledger_ = Ledger(Entry.of(fields) for fields in saved.ledger)
+        model.ledger_ = Ledger(Disclosure.from_fields(fields) for fields in saved.ledger)
         model.labels_ = restore(saved.labels).astype(np.intp)
         for name in _FIGURES:
             setattr(model, name, saved.figures[name])

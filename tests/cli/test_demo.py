@@ -20,7 +20,7 @@ from kcagc.cli import terminal
 from kcagc.cli.main import cli
 from kcagc.datasets import load
 from kcagc.deploy.trial import Processes
-from kcagc.disclosure.texts import LINES
+from kcagc.disclosure.texts import TEXTS
 from kcagc.errors import KcagcError, ParameterError
 
 PATIENCE = 120.0  # seconds, on a machine that does many other things
@@ -86,9 +86,9 @@ def test_the_json_output_has_disclosures_and_paths(json_result):
     assert all(sent > 0 for sent in result["disclosed"]["bytes_sent"].values())
     learned = {(row["receivers"], row["text"]) for row in result["disclosed"]["learned"]}
     assert {receivers for receivers, _ in learned} == {"every party", "coordinator"}
-    for kind in ("output/labels", "inside/labels"):
-        assert ("every party", LINES[kind].learns) in learned
-    assert ("coordinator", LINES["opened/distances.shuffled"].learns) in learned
+    for kind in ("output/labels", "encrypted/labels"):
+        assert ("every party", TEXTS[kind].learns) in learned
+    assert ("coordinator", TEXTS["opened/distances.shuffled"].learns) in learned
 
 
 def test_the_text_output_has_the_same_results(json_result, text_result):

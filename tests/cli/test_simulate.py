@@ -33,7 +33,7 @@ def test_a_simulation_prints_results_and_disclosures():
     assert done.returncode == 0
     assert done.stderr == ""
     assert "demo: 3 parties, method cells, 10 local clusters, the coordinator aggregates" in done.stdout
-    assert "coordinator  how many rows there are and, in secret order" in done.stdout
+    assert "coordinator  The aggregator receives one row for each node or cell" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
     assert "weaker" not in done.stdout
 
@@ -70,7 +70,7 @@ def test_the_papers_configuration_and_its_ledger(tmp_path):
     done = kcagc("simulate", "--paper", "--parties", "2", "--ledger", str(tmp_path / "run.jsonl"))
     assert done.returncode == 0
     assert "the last party aggregates" in done.stdout
-    assert "weaker than the default" in done.stdout
+    assert "more than the default" in done.stdout
     lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
     assert any(line["kind"] == "opened/distances.two-party" and line["weaker"] for line in lines)
 
@@ -88,7 +88,7 @@ def test_a_risk_that_is_not_accepted_is_named_with_exit_code_4():
     [
         (["--n-local-clusters", "2x"], "n_local_clusters"),
         (["--n-local-clusters", "1"], "n_local_clusters"),
-        (["--accept", "everything"], "nothing is called 'everything'"),
+        (["--accept", "everything"], "there is no risk 'everything'"),
         (["--parties", "1"], "--parties"),
         (["--method", "magic"], "--method"),
     ],

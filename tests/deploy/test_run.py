@@ -10,10 +10,10 @@ from kcagc.cli.main import cli
 from kcagc.deploy.config import Config
 from kcagc.deploy.results import keep_earlier_results
 from kcagc.deploy.run import RoleRun, _open_journal
-from kcagc.disclosure import Entry
+from kcagc.disclosure import Disclosure
 from kcagc.runtime.journal import Journal
 
-LABELS = Entry("alice", "bob", "inside/labels", "labels 1.1", (), 99)
+LABELS = Disclosure("alice", "bob", "encrypted/labels", "labels 1.1", (), 99)
 PRIVATE = b"rows that are nobody's business"
 
 
@@ -40,7 +40,7 @@ def test_a_new_session_keeps_the_ledger_of_a_killed_one(interrupted):
     _open_journal(interrupted, new_session=True).close()
     keep_earlier_results(interrupted.files)
     (aside,) = (interrupted.files.folder / "earlier").iterdir()
-    assert kinds(aside) == ["inside/labels"]
+    assert kinds(aside) == ["encrypted/labels"]
     assert not interrupted.files.ledger.exists()
 
 
@@ -50,7 +50,7 @@ def test_forget_erases_private_data_and_keeps_the_ledger(interrupted):
     assert done.exit_code == 0
     assert f"erased {interrupted.journal}" in done.output
     assert list(interrupted.journal.parent.iterdir()) == []
-    assert kinds(interrupted.files.folder) == ["inside/labels"]
+    assert kinds(interrupted.files.folder) == ["encrypted/labels"]
     again = CliRunner().invoke(cli, ["forget", "--config", str(interrupted.config.path)])
     assert (again.exit_code, "there is no journal" in again.output) == (0, True)
 

@@ -79,10 +79,10 @@ def test_the_page_of_commands_has_every_command_and_option(site):
 
 def test_the_threat_model_has_every_line_of_the_ledger_and_every_risk(site):
     from kcagc.disclosure.policy import RISKS
-    from kcagc.disclosure.texts import LINES
+    from kcagc.disclosure.texts import TEXTS
 
     page = _text(site / "threat-model.html")
-    for kind, line in LINES.items():
+    for kind, line in TEXTS.items():
         assert kind in page
         assert _plain(line.learns) in _plain(page), kind
     assert all(name in page for name in RISKS)

@@ -133,7 +133,7 @@ def test_a_role_with_another_parameter_is_named_with_it(field, who):
     outcome = differing(field, who).run()
     ended_by(outcome, AgreementError, COORDINATOR, who if who != COORDINATOR else "party-1", f"{field}:")
     assert repr(OTHERWISE[field]) in str(outcome.raised)
-    assert not outcome.ledger.of("inside/")
+    assert not outcome.ledger.of("encrypted/")
 
 
 @pytest.mark.parametrize("field", sorted(set(OTHERWISE) - {"aggregator"}))
@@ -288,7 +288,7 @@ def test_the_basic_method_has_nothing_to_tell_before_data_were_compared():
     scenario = with_graph(Scenario(parameters(method="basic")), "party-2", another_graph())
     outcome = scenario.run()
     ended_by(outcome, AgreementError, "party-2", "graph")
-    assert not outcome.ledger.of("inside/labels")
+    assert not outcome.ledger.of("encrypted/labels")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -329,7 +329,7 @@ def test_a_changed_signature_is_refused(mode, position):
 
     outcome = fit(Changing(Hello, changed, sender="party-2"), aggregator=mode)
     ended_by(outcome, PeerError, "party-2", "not signed by the identity key")
-    assert not outcome.ledger.of("inside/")
+    assert not outcome.ledger.of("encrypted/")
 
 
 @pytest.mark.parametrize("field", ["nonce", "key"])

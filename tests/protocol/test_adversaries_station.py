@@ -19,8 +19,8 @@ from adversaries import (
     prediction,
     tables,
 )
-from kcagc.disclosure import RISKS, Entry, Ledger, Policy
-from kcagc.disclosure.texts import LINES
+from kcagc.disclosure import RISKS, Disclosure, Ledger, Policy
+from kcagc.disclosure.texts import TEXTS
 from kcagc.errors import AbortedError, DataError, KcagcError, MaskReuseError, ParameterError, PeerError, PolicyError
 from kcagc.protocol.effects import CommitMask, Disclose, Send, perform, wait
 from kcagc.protocol.local import PartyData
@@ -153,7 +153,7 @@ class Writing(MemoryStore):
 async def sends(*words, to="other", label=b"label"):
     for word in words:
         await perform(CommitMask(label, hashlib.sha256(word).digest()))
-        await perform(Send(to, word, Entry("one", to, "message/masked", "", (), len(word))))
+        await perform(Send(to, word, Disclosure("one", to, "message/masked", "", (), len(word))))
 
 
 def test_a_label_hides_one_content_only_and_the_second_does_not_leave():
@@ -211,7 +211,7 @@ def test_every_vector_and_every_box_is_committed_before_it_leaves():
     outcome = scenario.run()
     for name in scenario.parties:
         left = [entry for entry in outcome.ledger if entry.sender == name and entry.kind != "message/hello"]
-        counted = [one for one in left if one.kind == "message/masked" or one.kind.startswith("inside/")]
+        counted = [one for one in left if one.kind == "message/masked" or one.kind.startswith("encrypted/")]
         assert len(scenario.stores[name].used) == len(counted)
 
 
@@ -329,7 +329,7 @@ def test_a_station_records_before_it_lets_go():
             raise KcagcError("the disk is full")
 
     async def role():
-        await perform(Send("peer", b"x", Entry("one", "peer", "message/hello", "", (), 1)))
+        await perform(Send("peer", b"x", Disclosure("one", "peer", "message/hello", "", (), 1)))
 
     driver = Driver("one", role(), (), ledger=Full())
     assert driver.start() == []
@@ -342,10 +342,10 @@ def test_a_message_to_somebody_unknown_is_an_error():
 
 
 def test_what_opens_is_recorded_without_being_sent():
-    opened = next(kind for kind in LINES if kind.startswith("opened/"))
+    opened = next(kind for kind in TEXTS if kind.startswith("opened/"))
 
     async def role():
-        await perform(Disclose(Entry("a+b", "one", opened, "", (1,), 0)))
+        await perform(Disclose(Disclosure("a+b", "one", opened, "", (1,), 0)))
         return "done"
 
     driver = Driver("one", role(), ())

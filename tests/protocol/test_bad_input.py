@@ -34,7 +34,7 @@ def refused(kind, words, features, adjacency, **changes):
         clusterer.fit(features, adjacency=adjacency)
     assert type(caught.value) is kind
     left = {entry.kind for entry in getattr(clusterer, "ledger_", ())}
-    assert not left & {"message/masked", "message/plain", "inside/labels"}
+    assert not left & {"message/masked", "message/plain", "encrypted/labels"}
     assert not hasattr(clusterer, "labels_")
     return left
 
@@ -159,7 +159,7 @@ def test_a_parameter_that_means_nothing_is_named(name, wrong):
 @pytest.mark.parametrize("wrong", [("two-party",), ("labelled-sums", "x")])
 def test_names_to_accept_must_be_a_list_of_known_names(wrong):
     adjacency, features = given()
-    assert not refused(ParameterError, "^accept: nothing is called ", features, adjacency, accept=wrong)
+    assert not refused(ParameterError, "^accept: there is no risk ", features, adjacency, accept=wrong)
 
 
 @pytest.mark.parametrize("bare", ["two-party-sum", "labelled-sums", ""])

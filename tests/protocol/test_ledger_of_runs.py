@@ -9,8 +9,8 @@ from typing import get_args
 import pytest
 
 from adversaries import Scenario, fit, parameters, prediction, tables
-from kcagc.disclosure import Entry, Ledger
-from kcagc.disclosure.texts import INSIDE_BOXES, LINES, LINKS, MESSAGES, OPENED, OUTPUTS
+from kcagc.disclosure import Disclosure, Ledger
+from kcagc.disclosure.texts import CONNECTIONS, ENCRYPTED, MESSAGES, OPENED, OUTPUTS, TEXTS
 from kcagc.errors import KcagcError
 from kcagc.estimator import KCAGC
 from kcagc.protocol.messages import AnyMessage, EncryptedContent, Masked, decode, kind_of
@@ -53,11 +53,11 @@ def tags(union):
 
 def test_every_type_of_message_and_of_box_has_a_line():
     assert tags(AnyMessage) | {"plain"} == set(MESSAGES)  # a vector without masks has a line of its own
-    assert tags(EncryptedContent) == {line.partition(".")[0] for line in INSIDE_BOXES}
-    kinds = [*(f"message/{one}" for one in MESSAGES), *(f"inside/{one}" for one in INSIDE_BOXES)]
-    kinds += [f"link/{one}" for one in LINKS]
-    assert set(LINES) == {*kinds, *(f"opened/{one}" for one in OPENED), *(f"output/{one}" for one in OUTPUTS)}
-    assert all(line.learns for line in LINES.values())
+    assert tags(EncryptedContent) == {line.partition(".")[0] for line in ENCRYPTED}
+    kinds = [*(f"message/{one}" for one in MESSAGES), *(f"encrypted/{one}" for one in ENCRYPTED)]
+    kinds += [f"link/{one}" for one in CONNECTIONS]
+    assert set(TEXTS) == {*kinds, *(f"opened/{one}" for one in OPENED), *(f"output/{one}" for one in OUTPUTS)}
+    assert all(line.learns for line in TEXTS.values())
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -102,7 +102,7 @@ def test_the_shape_of_every_vector_is_recorded(name):
 def test_every_box_has_an_entry_and_is_as_long_as_it_says(name):
     """Sixteen bytes of every box are its seal."""
     run = outcome(name)
-    inside = sorted(entry.bytes + 16 for entry in run.ledger.of("inside/"))
+    inside = sorted(entry.bytes + 16 for entry in run.ledger.of("encrypted/"))
     boxes = [
         box
         for _, _, one in run.messages(get_args(AnyMessage))
@@ -174,7 +174,7 @@ def test_the_estimator_counts_what_its_record_shows():
 
 def test_every_line_is_used_by_some_run():
     used = {entry.kind for name in RUNS for entry in outcome(name).ledger}
-    assert used == {kind for kind in LINES if not kind.startswith("link/")}  # those are for streams
+    assert used == {kind for kind in TEXTS if not kind.startswith("link/")}  # those are for streams
 
 
 def test_the_default_mode_never_opens_more_and_a_party_that_sums_always_does():
@@ -208,7 +208,7 @@ def test_lines_of_json_bring_every_entry_back(name, tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(rows) == len(ledger)
     kept = ("sender", "receiver", "kind", "stage", "bytes")
-    back = [Entry(**{key: row[key] for key in kept}, shape=tuple(row["shape"])) for row in rows]
+    back = [Disclosure(**{key: row[key] for key in kept}, shape=tuple(row["shape"])) for row in rows]
     assert back == ledger.entries
     for row, entry in zip(rows, ledger, strict=True):
         assert (row["learns"], row["paper"], row["weaker"]) == (entry.learns, entry.paper, entry.weaker)
@@ -219,12 +219,12 @@ def test_lines_of_json_bring_every_entry_back(name, tmp_path):
     "kind", ["", "message", "message/", "message/gossip", "opened/everything", "labels", "MESSAGE/hello"]
 )
 def test_a_kind_without_a_line_cannot_be_disclosed(kind):
-    with pytest.raises(KcagcError, match="has no line in the ledger"):
-        Entry("one", "other", kind, "", (), 0)
+    with pytest.raises(KcagcError, match="without a text"):
+        Disclosure("one", "other", kind, "", (), 0)
 
 
 def test_names_in_json_cannot_break_a_line(tmp_path):
-    entry = Entry("a\nb", 'c"d\u2028', "message/hello", "e\x1bf", (), 1)
+    entry = Disclosure("a\nb", 'c"d\u2028', "message/hello", "e\x1bf", (), 1)
     Ledger([entry]).save(tmp_path / "ledger.jsonl")
     (line,) = (tmp_path / "ledger.jsonl").read_text(encoding="utf-8").rstrip("\n").split("\n")
     assert json.loads(line)["sender"] == "a\nb"
@@ -240,5 +240,5 @@ def test_the_summary_counts_every_entry_once():
         assert str(ledger).count("\n") == len(summary) - 1
         for line in summary:
             assert (
-                "[weaker than the default]" in str(Ledger([Entry(line.sender, line.receiver, line.kind, "", (), 0)]))
+                "[more than the default]" in str(Ledger([Disclosure(line.sender, line.receiver, line.kind, "", (), 0)]))
             ) == (line.weaker)

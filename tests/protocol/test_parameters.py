@@ -9,7 +9,15 @@ import pytest
 from kcagc import KCAGC
 from kcagc.errors import ParameterError
 from kcagc.graph.filters import HalfFilter, NormFilter
-from kcagc.protocol.parameters import PARAMETERS, Parameters, RunSettings, default, draw_seeds, meaning, settings_of
+from kcagc.protocol.parameters import (
+    PARAMETERS,
+    Parameters,
+    RunSettings,
+    default,
+    describe_parameter,
+    draw_seeds,
+    settings_of,
+)
 
 OWN = ("accept", "random_state", "callbacks", "transformers", "id_column", "nodes")  # of the estimator alone
 
@@ -30,8 +38,8 @@ def test_every_parameter_has_a_type_and_a_meaning():
         assert parameter.expected
     assert [name for name, one in PARAMETERS.items() if one.required] == ["n_clusters"]
     for name in Parameters.__struct_fields__:
-        assert meaning(name).endswith(".")
-    assert meaning("colour") == ""
+        assert describe_parameter(name).endswith(".")
+    assert describe_parameter("colour") == ""
 
 
 def test_every_default_is_valid():

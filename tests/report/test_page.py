@@ -13,9 +13,10 @@ import pytest
 
 from deploy.collaboration import names_of, table_of
 from kcagc.deploy import reporting
-from kcagc.disclosure.texts import LINES
-from kcagc.protocol.parameters import meaning
-from kcagc.report.disclosures import FAMILIES, KINDS, disclosure_groups
+from kcagc.disclosure import summarise
+from kcagc.disclosure.texts import TEXTS
+from kcagc.protocol.parameters import describe_parameter
+from kcagc.report.disclosures import FAMILIES, FAMILY_OF_KIND
 from kcagc.report.drawing import COLOURS
 from kcagc.report.folder import LedgerLine, RunFolder
 from kcagc.report.insights.quality import against_known
@@ -102,7 +103,7 @@ def test_the_numbers_on_the_page_are_those_of_the_folder(run, pages):
     (parameters,) = [one for one in html.every("table") if next(one.every("caption")).text == "Parameters"]
     shown = [[cell.text for cell in row.every("th", "td")] for row in parameters.every("tr")][1:]
     assert [row[0] for row in shown] == [name for name, value in summary["parameters"].items() if value != ""]
-    assert all(row[1] and row[2] == meaning(row[0]) != "" for row in shown)
+    assert all(row[1] and row[2] == describe_parameter(row[0]) != "" for row in shown)
 
 
 def test_the_words_of_the_ledger_are_all_there(run, pages):
@@ -231,15 +232,16 @@ def _renamed(value, names):
 
 
 def test_every_kind_of_disclosure_has_a_title():
-    assert set(LINES) == set(KINDS)
-    assert {kind.family for kind in KINDS.values()} == set(FAMILIES)
+    assert all(text.title for text in TEXTS.values())
+    assert {*FAMILY_OF_KIND.values(), "setup"} == set(FAMILIES)
+    assert set(FAMILY_OF_KIND) < set(TEXTS)
 
 
 def test_an_unknown_kind_of_disclosure_counts_as_one_about_data():
     line = LedgerLine(0.0, "alice", "bob", "message/new", "stage", 9, "something", "", False)
-    (group,) = disclosure_groups([line])
-    assert group.shown.about_data
-    assert group.shown.title == "message/new"
+    (group,) = summarise([line])
+    assert group.about_data
+    assert group.title == "message/new"
 
 
 def test_each_cluster_is_named_by_its_most_frequent_class(run, tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kcagc.disclosure import Entry
+from kcagc.disclosure import Disclosure
 from kcagc.errors import AgreementError, KcagcError
 from kcagc.protocol.effects import Send, flush, perform, stored_result, wait
 from kcagc.protocol.messages import Abort, decode
@@ -30,10 +30,10 @@ def test_a_role_that_is_ended_from_outside_tells_its_peers():
 
 
 async def releasing():
-    await perform(Send("bob", b"first", Entry("ann", "bob", "message/hello", "hello", (), 5)))
+    await perform(Send("bob", b"first", Disclosure("ann", "bob", "message/hello", "hello", (), 5)))
     await flush()
     await stored_result("long", lambda: b"done")
-    await perform(Send("bob", b"second", Entry("ann", "bob", "message/hello", "hello", (), 6)))
+    await perform(Send("bob", b"second", Disclosure("ann", "bob", "message/hello", "hello", (), 6)))
     await flush()
     await flush()  # nothing is waiting to leave
     await wait(["bob"])

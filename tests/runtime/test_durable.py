@@ -434,7 +434,7 @@ def test_a_role_that_dies_while_it_fails_begins_anew_when_it_comes_back(runs, vi
 
 def test_proposed_starts_are_something_about_data(runs):
     run = runs({"method": "basic"})
-    while not run.roles["party-1"].ledger.of("inside/confirmation.starts"):
+    while not run.roles["party-1"].ledger.of("encrypted/confirmation.starts"):
         run.step()
     assert not run.roles["party-1"].can_start_over()
     assert {entry.stage for entry in run.roles["party-1"].ledger.of("message/")} == {"hello", "confirmation"}

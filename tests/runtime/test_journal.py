@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from kcagc.disclosure import Entry
+from kcagc.disclosure import Disclosure
 from kcagc.errors import MaskReuseError, PeerError, SessionError
 from kcagc.runtime.journal import Journal, open_session
 
-HELLO = Entry("alice", "aggregator", "message/hello", "hello", (), 10)
-ABORT = Entry("alice", "aggregator", "message/abort", "abort", (2, 3), 4)
+HELLO = Disclosure("alice", "aggregator", "message/hello", "hello", (), 10)
+ABORT = Disclosure("alice", "aggregator", "message/abort", "abort", (2, 3), 4)
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ def test_what_a_failed_session_disclosed_stays_on_record(journal):
 
 
 def test_a_word_about_a_stream_is_kept_whatever_the_role_does(journal):
-    opening = Entry("alice", "aggregator", "link/opening", "connection", (), 0)
+    opening = Disclosure("alice", "aggregator", "link/opening", "connection", (), 0)
     journal.record_connection(opening)
     journal.record(HELLO)
     journal.record_connection(opening)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -132,13 +131,11 @@ def _measured(who: str, columns: int, dataset: Dataset, graph: Any, found: Any) 
 
 def _disclosed(where: Path, names: list[str]) -> dict[str, Any]:
     """Return the bytes that each role sent, and what roles learned about data, from the ledgers of all roles."""
-    from kcagc.disclosure import Entry, Ledger
+    from kcagc.disclosure import Ledger
 
     ledgers = {}
     for name in names:
-        lines = (where / name / "result" / "ledger.jsonl").read_text(encoding="utf-8").splitlines()
-        fields = [{field: row[field] for field in Entry.__dataclass_fields__} for row in map(json.loads, lines)]
-        ledgers[name] = Ledger(Entry.of(row) for row in fields)
+        ledgers[name] = Ledger.load(where / name / "result" / "ledger.jsonl")
     everything = [one for ledger in ledgers.values() for one in ledger]
     learned = [{"receivers": who, "text": text} for who, text in learned_about_data(everything, list(_PARTIES))]
     return {"bytes_sent": {name: ledger.bytes_sent(name) for name, ledger in ledgers.items()}, "learned": learned}

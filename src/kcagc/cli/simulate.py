@@ -183,11 +183,12 @@ def disclosure_table(learned: list[tuple[str, str]]) -> Any:
 
 
 def learned_about_data(disclosures: Iterable[Any], parties: list[str]) -> list[tuple[str, str]]:
-    """Return the disclosures about data, each text with its receivers; sorted by receivers."""
-    receivers: dict[str, dict[str, None]] = {}
-    for one in disclosures:
-        if one.kind.startswith(("inside/", "opened/", "output/")) or one.weaker:
-            text = f"{one.learns} (weaker than the default)" if one.weaker else one.learns
-            receivers.setdefault(text, {})[one.receiver] = None
-    names = {text: "every party" if set(who) == set(parties) else listed(list(who)) for text, who in receivers.items()}
-    return sorted(((who, text) for text, who in names.items()), key=lambda one: one[0])
+    """Return what was learned about data, each text with its receivers; sorted by receivers."""
+    from kcagc.disclosure import summarise
+
+    found = []
+    for one in summarise(disclosures, by_sender=False, by_receiver=False):
+        if one.about_data:
+            receivers = "every party" if set(one.receivers) == set(parties) else listed(list(one.receivers))
+            found.append((receivers, f"{one.learns} (more than the default)" if one.weaker else one.learns))
+    return sorted(found, key=lambda one: one[0])

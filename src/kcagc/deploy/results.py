@@ -17,7 +17,7 @@ from kcagc.data.files import PRIVATE, write_labels, write_text
 from kcagc.data.party_files import PartyInput
 from kcagc.deploy.fingerprints import versions
 from kcagc.deploy.saved_model import SavedModel
-from kcagc.disclosure import Entry, Ledger
+from kcagc.disclosure import Disclosure, Ledger
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.protocol.aggregator import AggregatorResult
@@ -47,7 +47,7 @@ def write_results(
     name: str,
     agreement: Agreement,
     result: Any,
-    disclosed: list[tuple[float, Entry]],
+    disclosed: list[tuple[float, Disclosure]],
     graph: Graph | None,
     rows: IntArray | None,
     confidence: FloatArray | None = None,
@@ -94,7 +94,7 @@ def keep_earlier_results(files: ResultFiles) -> None:
             path.replace(earlier / path.name)
 
 
-def write_ledger(files: ResultFiles, disclosed: list[tuple[float, Entry]]) -> None:
+def write_ledger(files: ResultFiles, disclosed: list[tuple[float, Disclosure]]) -> None:
     """Write the disclosures so far, each with its time."""
     files.folder.mkdir(parents=True, exist_ok=True)
     lines = [
@@ -108,14 +108,16 @@ def _moment(at: float, precision: str = "seconds") -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec=precision)
 
 
-def _seconds_in_sums(disclosed: list[tuple[float, Entry]]) -> float:
+def _seconds_in_sums(disclosed: list[tuple[float, Disclosure]]) -> float:
     """Return the time from the first masked vector, or the first answer, to the last message of a sum."""
     kinds = {"message/masked", "message/plain", "message/answer", "message/choice", "message/finished"}
     moments = [at for at, entry in disclosed if entry.kind in kinds]
     return moments[-1] - moments[0] if moments else 0.0
 
 
-def summary_of(name: str, agreement: Agreement, result: Any, disclosed: list[tuple[float, Entry]]) -> dict[str, Any]:
+def summary_of(
+    name: str, agreement: Agreement, result: Any, disclosed: list[tuple[float, Disclosure]]
+) -> dict[str, Any]:
     """Return the numbers of the run."""
     seat, ledger = agreement.participant(name), Ledger(entry for _, entry in disclosed)
     start = disclosed[0][0] if disclosed else time.time()

@@ -1,9 +1,6 @@
-"""The ledger: everything that leaves a role, and in words what its receiver learns; the policy that refuses.
+"""What a run discloses: the ledger of disclosures, their texts, and the policy that an operator sets."""
 
-`entries` holds the record, `lines` the words for every kind of disclosure, `policy` what must be accepted by name.
-"""
-
-from kcagc.disclosure.ledger import Entry, Ledger
+from kcagc.disclosure.ledger import Disclosure, DisclosureSummary, Ledger, summarise
 from kcagc.disclosure.policy import RISKS, Policy, Risk
 
-__all__ = ["RISKS", "Entry", "Ledger", "Policy", "Risk"]
+__all__ = ["RISKS", "Disclosure", "DisclosureSummary", "Ledger", "Policy", "Risk", "summarise"]

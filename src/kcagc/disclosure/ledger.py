@@ -1,4 +1,4 @@
-"""The record itself: one entry for every value that leaves a role or opens to one."""
+"""The disclosure ledger: one record for every message that a role sends and every sum that a role opens."""
 
 from __future__ import annotations
 
@@ -8,13 +8,38 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from kcagc.disclosure.texts import LINES
+from kcagc.disclosure.texts import TEXTS
 from kcagc.errors import KcagcError
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One disclosure. `kind` is "link/…", "message/…", "inside/…" (a box), "opened/…" (a sum) or "output/…"."""
+class Disclosure:
+    """One disclosure.
+
+    Parameters
+    ----------
+    sender, receiver : str
+        Names of the roles. The sender of a sum is the list of its parties.
+    kind : str
+        Kind of disclosure, for example "message/masked". The part before the slash is "link" (connections), "message",
+        "encrypted" (content of a message that only the receiver can decrypt), "opened" (sums) or "output" (results).
+    stage : str
+        Step of the protocol.
+    shape : tuple of int
+        Shape of the values, if there are any.
+    bytes : int
+        Size of the message or content; 0 for sums and results.
+
+    Raises
+    ------
+    KcagcError
+        If the kind has no text.
+
+    Examples
+    --------
+    >>> Disclosure("bank", "coordinator", "message/hello", "hello", (), 321).learns[:33]
+    'The aggregator learns the partici'
+    """
 
     sender: str
     receiver: str
@@ -24,102 +49,178 @@ class Entry:
     bytes: int
 
     def __post_init__(self) -> None:
-        if self.kind not in LINES:
-            raise KcagcError(f"{self.kind}: nothing may be disclosed that has no line in the ledger")
+        if self.kind not in TEXTS:
+            raise KcagcError(f"{self.kind}: a kind of disclosure without a text is not allowed; nothing was sent")
 
     @property
     def learns(self) -> str:
-        """What the receiver learns, in words."""
-        return LINES[self.kind].learns
+        """What the receiver learns, in full sentences."""
+        return TEXTS[self.kind].learns
 
     @property
     def paper(self) -> str:
-        """Where the paper names this leak; empty where it does not."""
-        return LINES[self.kind].paper
+        """Place in the paper that names this disclosure; empty if there is none."""
+        return TEXTS[self.kind].paper
 
     @property
     def weaker(self) -> bool:
-        """Whether this opens more than the default mode does."""
-        return LINES[self.kind].weaker
+        """Whether this discloses more than the default settings do."""
+        return TEXTS[self.kind].weaker
 
     def fields(self) -> dict[str, Any]:
-        """Give what makes the entry, without the words."""
+        """Return the fields without the texts."""
         return asdict(self)
 
     @classmethod
-    def of(cls, fields: dict[str, Any]) -> Self:
-        """Make an entry of what `fields` gave."""
+    def from_fields(cls, fields: dict[str, Any]) -> Self:
+        """Return the disclosure whose `fields` these are."""
         return cls(**{**fields, "shape": tuple(fields["shape"])})
 
     def as_dict(self) -> dict[str, object]:
-        """Give all of it, words included, as a row of JSON."""
+        """Return fields and texts, as they stand in ``ledger.jsonl``."""
         return {**self.fields(), "learns": self.learns, "paper": self.paper, "weaker": self.weaker}
 
 
 @dataclass(frozen=True)
-class Summary:
-    """All entries of one kind between one sender and one receiver."""
+class DisclosureSummary:
+    """All disclosures of one kind between some senders and receivers.
 
-    sender: str
-    receiver: str
+    Attributes
+    ----------
+    kind : str
+        Kind of disclosure.
+    senders, receivers : tuple of str
+        Names of the roles, in the order in which they first appear.
+    count, bytes : int
+        Number of disclosures, and their size together.
+    learns, paper : str
+        What the receiver learns, and the place in the paper that names it.
+    weaker : bool
+        Whether this discloses more than the default settings do.
+    """
+
     kind: str
+    senders: tuple[str, ...]
+    receivers: tuple[str, ...]
     count: int
     bytes: int
     learns: str
     paper: str
     weaker: bool
 
+    @property
+    def sender(self) -> str:
+        """The senders as one text."""
+        return ", ".join(self.senders)
+
+    @property
+    def receiver(self) -> str:
+        """The receivers as one text."""
+        return ", ".join(self.receivers)
+
+    @property
+    def title(self) -> str:
+        """Name of the kind in a few words."""
+        return TEXTS[self.kind].title if self.kind in TEXTS else self.kind
+
+    @property
+    def about_data(self) -> bool:
+        """Whether a receiver learns something about data; True for an unknown kind."""
+        return self.kind not in TEXTS or TEXTS[self.kind].about_data
+
+
+def summarise(
+    disclosures: Iterable[Any], *, by_sender: bool = True, by_receiver: bool = True
+) -> list[DisclosureSummary]:
+    """Summarise disclosures by kind, in the order of the first of each.
+
+    Parameters
+    ----------
+    disclosures : iterable of Disclosure
+        A `Ledger`, several ledgers in a row, or lines of a ledger file.
+    by_sender, by_receiver : bool, default True
+        Whether each sender and each receiver has a summary of its own.
+
+    Returns
+    -------
+    list of DisclosureSummary
+    """
+    groups: dict[tuple[str, str, str], list[Any]] = {}
+    for one in disclosures:
+        key = (one.kind, one.sender if by_sender else "", one.receiver if by_receiver else "")
+        groups.setdefault(key, []).append(one)
+    found = []
+    for (kind, _, _), members in groups.items():
+        senders = tuple(dict.fromkeys(one.sender for one in members))
+        receivers = tuple(dict.fromkeys(one.receiver for one in members))
+        total, first = sum(one.bytes for one in members), members[0]
+        texts = (first.learns, first.paper, first.weaker)
+        found.append(DisclosureSummary(kind, senders, receivers, len(members), total, *texts))
+    return found
+
 
 class Ledger:
-    """Entries in the order they were made."""
+    """Disclosures in the order in which they happened.
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    Parameters
+    ----------
+    entries : iterable of Disclosure, default ()
+        Disclosures to begin with.
+
+    Examples
+    --------
+    >>> ledger = Ledger([Disclosure("bank", "coordinator", "message/hello", "hello", (), 321)])
+    >>> ledger.bytes_sent("bank")
+    321
+    """
+
+    def __init__(self, entries: Iterable[Disclosure] = ()) -> None:
         self.entries = list(entries)
 
-    def record(self, entry: Entry) -> None:
-        """Add one."""
+    def record(self, entry: Disclosure) -> None:
+        """Add a disclosure."""
         self.entries.append(entry)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[Disclosure]:
         return iter(self.entries)
 
     def __len__(self) -> int:
         return len(self.entries)
 
     def __repr__(self) -> str:
-        return f"Ledger({len(self)} entries, {self.bytes_sent():,} bytes sent)"
+        return f"Ledger({len(self)} disclosures, {self.bytes_sent():,} bytes sent)"
 
-    def of(self, prefix: str) -> list[Entry]:
-        """Give the entries whose kind begins so, as "opened/"."""
+    def of(self, prefix: str) -> list[Disclosure]:
+        """Return the disclosures whose kind starts with a prefix, for example ``"opened/"``."""
         return [entry for entry in self if entry.kind.startswith(prefix)]
 
     def bytes_sent(self, sender: str | None = None) -> int:
-        """Count the bytes of messages, of all senders or of one; what is inside boxes is not counted twice."""
+        """Return the size of all messages of one sender, or of all senders; encrypted content is not counted twice."""
         return sum(entry.bytes for entry in self.of("message/") if sender in (None, entry.sender))
 
-    def summary(self) -> list[Summary]:
-        """Count entries by sender, receiver and kind, in the order they first came."""
-        groups: dict[tuple[str, str, str], list[Entry]] = {}
-        for entry in self:
-            groups.setdefault((entry.sender, entry.receiver, entry.kind), []).append(entry)
-        return [
-            Summary(*key, len(found), sum(entry.bytes for entry in found), one.learns, one.paper, one.weaker)
-            for key, found in groups.items()
-            for one in found[:1]
-        ]
+    def summary(self) -> list[DisclosureSummary]:
+        """Return one summary for each kind, sender and receiver."""
+        return summarise(self)
 
     def __str__(self) -> str:
         return "\n".join(
             f"{line.sender} -> {line.receiver}  {line.kind} × {line.count}, {line.bytes:,} bytes: {line.learns}"
-            + (" [weaker than the default]" if line.weaker else "")
+            + (" [more than the default]" if line.weaker else "")
             + (f" (paper: {line.paper})" if line.paper else "")
             for line in self.summary()
         )
 
     def as_lines(self) -> str:
-        """Give JSON lines, one entry each."""
+        """Return JSON lines, one for each disclosure."""
         return "".join(json.dumps(entry.as_dict(), ensure_ascii=False) + "\n" for entry in self)
 
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Read JSON lines that `save` or a role wrote."""
+        names = Disclosure.__dataclass_fields__
+        rows = map(json.loads, Path(path).read_text(encoding="utf-8").splitlines())
+        return cls(Disclosure.from_fields({name: row[name] for name in names}) for row in rows)
+
     def save(self, path: Path | str) -> None:
-        """Write JSON lines, one entry each."""
+        """Write JSON lines, one for each disclosure."""
         Path(path).write_text(self.as_lines(), encoding="utf-8")

@@ -1,7 +1,7 @@
-"""What an operator must accept by name before a run may begin.
+"""Policy: the disclosures beyond the default settings that an operator accepts by name before a run starts.
 
-A policy is a party's own, never a parameter of the session: nobody else can accept for it. All that can be refused is
-known from roster and parameters, so it is refused before anything is sent.
+Each role has its own policy. It is not a parameter of the session, so no role can accept for another. All risks follow
+from the participants and the parameters, so a role refuses a run before it sends anything.
 """
 
 from __future__ import annotations
@@ -18,10 +18,18 @@ LOCAL_MEANS = "local-means"
 
 @dataclass(frozen=True)
 class Risk:
-    """A disclosure beyond the default mode: the name by which it is accepted, and what it opens."""
+    """A disclosure beyond the default settings.
+
+    Attributes
+    ----------
+    name : str
+        Name by which an operator accepts it.
+    discloses : str
+        What it discloses, in full sentences.
+    """
 
     name: str
-    opens: str
+    discloses: str
 
 
 RISKS = {
@@ -29,43 +37,59 @@ RISKS = {
     for risk in (
         Risk(
             TWO_PARTY_SUM,
-            "a data-holding aggregator sums with one other party and learns that party's distances by subtraction",
+            "The aggregator is a party and adds its values to those of only one other party. It learns the other "
+            "party's distances by subtraction.",
         ),
         Risk(
             LABELLED_SUMS,
-            "a data-holding aggregator sees which node or cell each sum belongs to, and can separate the parties' "
-            "shares by least squares: approximately from cell means",
+            "The aggregator is a party and knows which node or cell each sum belongs to. It can separate the parties' "
+            "shares by least squares: approximately, if virtual nodes are cell means.",
         ),
         Risk(
             LOCAL_MEANS,
-            "virtual nodes at local-cluster means with an aggregator that knows the labels: it recovers the distances "
-            "between each party's local centres to the last digits, however many parties there are",
+            "Virtual nodes are local means, and the aggregator knows the labels. It can compute the distances between "
+            "the local centres of each party to the last digits, for any number of parties.",
         ),
     )
 }
 
 
 class Policy:
-    """What one operator has accepted, by name."""
+    """The risks that one operator accepts.
+
+    Parameters
+    ----------
+    accept : iterable of str, default ()
+        Names of risks, see `RISKS`.
+
+    Raises
+    ------
+    ParameterError
+        If a name is unknown.
+
+    Examples
+    --------
+    >>> Policy(["labelled-sums"]).check(["labelled-sums"])
+    """
 
     def __init__(self, accept: Iterable[str] = ()) -> None:
         if isinstance(accept, str):
-            raise ParameterError(f'accept: must be a list of names, as ("{accept}",), not a bare string')
+            raise ParameterError(f'accept: must be a list of names, for example ("{accept}",), not a single text')
         names = list(accept)
         if not all(isinstance(name, str) for name in names):
             raise ParameterError(f"accept: must be a list of names, not {names!r}")
         self.accept = frozenset(names)
         unknown = sorted(self.accept - RISKS.keys())
         if unknown:
-            raise ParameterError(f"accept: nothing is called {unknown[0]!r}; names are {', '.join(RISKS)}")
+            raise ParameterError(f"accept: there is no risk {unknown[0]!r}; the names are {', '.join(RISKS)}")
 
-    def check(self, found: Iterable[str]) -> None:
-        """Refuse what was found and not accepted."""
-        refused = [RISKS[name] for name in dict.fromkeys(found) if name not in self.accept]
+    def check(self, risks: Iterable[str]) -> None:
+        """Raise `PolicyError` if the operator has not accepted one of these risks."""
+        refused = [RISKS[name] for name in dict.fromkeys(risks) if name not in self.accept]
         if refused:
-            listed = "; ".join(f'"{risk.name}": {risk.opens}' for risk in refused)
+            listed = " ".join(f'"{risk.name}": {risk.discloses}' for risk in refused)
             names = ", ".join(f'"{risk.name}"' for risk in refused)
             raise PolicyError(
-                f"this run would open more than the default does, and is refused: {listed}. Accept by name what is "
-                f"meant ({names}), or keep to the default"
+                f"this run would disclose more than the default settings do. {listed} To run it, accept {names} in "
+                "your policy; otherwise use a coordinator as aggregator"
             )

@@ -1,6 +1,7 @@
-"""The words of the ledger: for every kind of disclosure what its receiver learns, and where the paper speaks of it.
+"""Texts of the disclosure ledger: for every kind of disclosure its title and what the receiver learns.
 
-A kind without a line cannot be disclosed: asking for its words is an error, and every message asks before it is sent.
+A kind without a text cannot be disclosed: every message asks for its text before a role sends it. The texts describe
+what is sent and what the receiver can compute from it, as far as this is known.
 """
 
 from __future__ import annotations
@@ -11,137 +12,245 @@ from kcagc.secagg.masks import Group
 
 
 @dataclass(frozen=True)
-class Line:
-    """What a receiver learns, and the place in the paper (its security analysis) that names this leak, if one does."""
+class DisclosureText:
+    """Text of one kind of disclosure.
 
+    Attributes
+    ----------
+    title : str
+        Name of the disclosure in a few words.
+    learns : str
+        What the receiver learns, in full sentences.
+    paper : str
+        Place in the paper's security analysis that names this disclosure; empty if there is none.
+    about_data : bool
+        Whether the receiver learns something that depends on the data of a party.
+    weaker : bool
+        Whether this discloses more than the default settings do.
+    """
+
+    title: str
     learns: str
     paper: str = ""
-    weaker: bool = False  # opens more than the default mode does
+    about_data: bool = False
+    weaker: bool = False
 
 
-_ASSIGNMENT = "security analysis, basic method, first place: the assignment is told (Protocol 2, lines 14 and 29)"
+_ASSIGNMENT = "security analysis of the basic method, first item: the assignment (Protocol 2, lines 14 and 29)"
 _DISTANCES = (
-    "security analysis, second place of both methods: distances are summed (Protocol 2, lines 12 and 27; Protocol 3, "
+    "security analysis of both methods, second item: sums of distances (Protocol 2, lines 12 and 27; Protocol 3, "
     "line 16)"
 )
 _LOCAL = (
-    "security analysis, optimized method, first place of Cli_l and of Cli_L: node ids of local clusters and of their "
-    "intersections (Protocol 3, lines 2 and 10)"
+    "security analysis of the optimized method, first item for Cli_l and Cli_L: node ids of local clusters and of "
+    "their intersections (Protocol 3, lines 2 and 10)"
 )
+
+CONNECTIONS = {
+    "opening": DisclosureText(
+        "Connection opened",
+        "The aggregator learns that this role is running, its address and certificate, the parameters that it agrees "
+        "to, its random name of the session, and how many messages it has sent and received. It learns nothing about "
+        "data.",
+    ),
+    "welcome": DisclosureText(
+        "Connection accepted",
+        "The party learns the aggregator's random name of the session, its message counts, and which roles are not "
+        "connected yet. It learns nothing about data.",
+    ),
+}
 
 MESSAGES = {
-    "hello": Line("who takes part, the parameters, a fresh nonce and public key; nothing about data"),
-    "hellos": Line("the same of every other role; nothing about data"),
-    "encrypted": Line(
-        "a relay: that these parties speak, and how long it is (the length of labels tells the number of nodes)"
+    "hello": DisclosureText(
+        "Hello: parameters and public keys",
+        "The aggregator learns the participants, the parameters, and a new nonce and public key of the sender. It "
+        "learns nothing about data.",
     ),
-    "relayed": Line("a relay: the same boxes, passed on unread"),
-    "masked": Line(
-        "noise by itself: uniform words; only the sum over the whole group opens, which has a line of its own",
+    "hellos": DisclosureText(
+        "Hellos of all participants",
+        "The party learns the parameters, nonces and public keys of all roles. It learns nothing about data.",
+    ),
+    "encrypted": DisclosureText(
+        "Encrypted messages, sent to the relay",
+        "The aggregator relays messages that it cannot decrypt. It learns which parties exchange messages, and how "
+        "long the messages are. The length of local labels reveals the number of nodes.",
+    ),
+    "relayed": DisclosureText(
+        "Encrypted messages, forwarded",
+        "The party receives the encrypted messages of other parties. Their content has its own entries.",
+    ),
+    "masked": DisclosureText(
+        "Masked vectors",
+        "The aggregator receives numbers that are uniformly random on their own. Only the sum over the whole group "
+        "becomes visible, which has its own entry.",
         _DISTANCES,
     ),
-    "plain": Line(
-        "the values themselves: there is nobody to share masks with, and the receiver takes its own from the sum",
+    "plain": DisclosureText(
+        "Vectors without a mask",
+        "The aggregator learns the values of the sender. There is no second party to share a mask with.",
         _DISTANCES,
+        about_data=True,
         weaker=True,
     ),
-    "answer": Line(
-        "who wins each row, in an order that only the group knows or that is common to it; which starts are given up, "
-        "which is the cheapest so far, and its mean squared distance, summed over the parties: of two parties each "
-        "learns the other's part",
+    "answer": DisclosureText(
+        "Answers to secure sums",
+        "Each party learns the nearest cluster of every row in this iteration and restart, which restarts end, which "
+        "restart has the lowest cost so far, and this cost summed over the parties. With two parties, each learns the "
+        "other's part of the cost.",
         _ASSIGNMENT,
+        about_data=True,
     ),
-    "choice": Line("which row was drawn as a starting centre"),
-    "finished": Line("that this group needs no further sums"),
-    "abort": Line("that the run ends, which role ended it, and the kind of reason: no values, but that data misfit"),
+    "choice": DisclosureText(
+        "Chosen initial centres", "Each party learns which row was drawn as an initial centre.", about_data=True
+    ),
+    "finished": DisclosureText(
+        "End of the secure sums of a group", "The aggregator learns that this group needs no further sums."
+    ),
+    "abort": DisclosureText(
+        "Abort of the run",
+        "The receiver learns that the run has ended, which role ended it, and a general reason, for example that its "
+        "data cannot be used. It learns no values.",
+    ),
 }
 
-_CONFIRMED = (
-    "the number of nodes; whether they are called by numbers or by strings; whether ids and graph are the receiver's "
-    "own too (a digest under the pair's key); the keys that hide rows from whoever sums; the first party's seed"
+_COMPARISON = (
+    "The receiving party learns the number of nodes, whether node ids are numbers or text, and whether its node ids "
+    "and graph are the same as the sender's. It also receives the keys that hide the order of rows from the "
+    "aggregator and, from the first party, the seed of all common choices."
 )
 
-INSIDE_BOXES = {
-    "confirmation": Line(_CONFIRMED),
-    "confirmation.starts": Line(
-        f"{_CONFIRMED}; and nodes proposed as starting centres, which lie far apart in the sender's features"
+ENCRYPTED = {
+    "confirmation": DisclosureText("Comparison of ids and graph", _COMPARISON),
+    "confirmation.starts": DisclosureText(
+        "Comparison of ids and graph, with proposed initial centres",
+        f"{_COMPARISON} It learns which nodes the sender proposes as initial centres; these nodes are far apart in the "
+        "sender's features.",
+        about_data=True,
     ),
-    "labels": Line("the sender's local cluster of every node; not where the clusters lie", _LOCAL),
-    "labels.whole": Line(
-        "the sender's filtered table, up to names: it has no more distinct rows than local clusters, so that cluster "
-        "numbers tell them all apart",
+    "labels": DisclosureText(
+        "Local labels",
+        "The receiving party learns the sender's local label of every node, that is, which nodes the sender's features "
+        "make similar. It does not receive the positions of the clusters. If the sender has few columns, local labels "
+        "can reveal values of these columns.",
         _LOCAL,
+        about_data=True,
+    ),
+    "labels.whole": DisclosureText(
+        "Local labels that reveal a whole table",
+        "The receiving party learns the sender's filtered table up to the names of its values: the table has no more "
+        "distinct rows than local clusters, so each local label stands for one row.",
+        _LOCAL,
+        about_data=True,
         weaker=True,
     ),
-    "labels.merged": Line(
-        "the cluster of every node in a lower merge of the tree, and how many rounds it took to find them", _LOCAL
+    "labels.merged": DisclosureText(
+        "Labels of a lower merge",
+        "The receiving party learns the cluster of every node in a lower merge of the tree, and how many rounds that "
+        "merge took.",
+        _LOCAL,
+        about_data=True,
     ),
-    "receipt": Line("whether both parties were told the same to the end (a digest of all answers and labels)"),
+    "receipt": DisclosureText(
+        "Receipts",
+        "The receiving party learns whether both parties received the same answers and found the same labels.",
+    ),
 }
 
-_COSTS = "for each start that goes on, in every round, the mean squared distance of the nodes to their centres"
+_COSTS = (
+    "For each active restart and in every iteration, the aggregator learns the mean squared distance of the nodes to "
+    "their centres, summed over the parties."
+)
 
-# What opens to whoever sums, by what was summed and by what the receiver knows: a coordinator has rows in secret order
-# ("shuffled"); a member knows which row is which ("labelled"); of two parties it takes its own from the sum.
+# What a sum discloses to the aggregator depends on the values and on what the aggregator knows: a coordinator receives
+# rows in a secret order ("shuffled"); a party knows which row is which ("labelled"), and in a sum of two parties it
+# can subtract its own values ("two-party").
 OPENED = {
-    "distances.shuffled": Line(
-        "how many rows there are and, in secret order, how the sums of squared distances of each row compare: a row is "
-        "multiplied by a secret factor and (but for the 1/9 step) shifted. Neither which node or cell it is, nor which "
-        "cluster a column, nor how far. While its own centre moves and three others stay, a row can be recognised from "
-        "one sum to the next, which tells which unnamed rows move together",
+    "distances.shuffled": DisclosureText(
+        "Opened sums: distances to cluster centres",
+        "The aggregator receives one row for each node or cell and each restart: the squared distances to the cluster "
+        "centres, summed over the parties. Rows and columns are in a secret order, each row is multiplied by a secret "
+        "factor and, except in the first assignment, shifted by a secret number. No row has a name. The aggregator "
+        "learns the number of rows and the order of the values in each row. From ratios of values it can also link "
+        "many rows of the same cell across restarts and iterations, compute their relative distances, and group the "
+        "unnamed rows.",
         _DISTANCES,
+        about_data=True,
     ),
-    "distances.labelled": Line(
-        "for every node or cell and every cluster the sum of the squared distances in all parties' features; as it "
-        "knows the labels too, it can separate the parties' shares approximately, and exactly from local-cluster means",
+    "distances.labelled": DisclosureText(
+        "Opened sums: distances to cluster centres",
+        "The aggregator is a party. For every node or cell and every cluster it learns the squared distance, summed "
+        "over the parties. It also knows the labels, so it can separate the shares of the parties: approximately, and "
+        "exactly if virtual nodes are local means.",
         _DISTANCES,
+        about_data=True,
         weaker=True,
     ),
-    "distances.two-party": Line(
-        "for every node or cell and every cluster the other party's own squared distance: a sum of two, less its own",
+    "distances.two-party": DisclosureText(
+        "Opened sums: distances to cluster centres",
+        "The aggregator is one of two parties. It subtracts its own values and learns the other party's squared "
+        "distance of every node or cell to every cluster centre.",
         _DISTANCES,
+        about_data=True,
         weaker=True,
     ),
-    "seeding.shuffled": Line(
-        "in secret order, every row's squared distances to the starting rows drawn so far, times its size and a secret "
-        "factor that all rows share, summed over the parties: rows can be compared with each other, and recognised in "
-        "the 1/9 step",
+    "seeding.shuffled": DisclosureText(
+        "Opened sums: distances to initial centres",
+        "The aggregator receives, in a secret order, the squared distances of every row to the initial centres drawn "
+        "so far, multiplied by the size of the row and by one secret factor, and summed over the parties. It can "
+        "compare rows with each other, compute ratios of their sizes, and recognise them in the first assignment.",
+        about_data=True,
         weaker=True,
     ),
-    "seeding.labelled": Line(
-        "for every node or cell its squared distances to the starting rows drawn so far, times its size, summed over "
-        "the parties",
+    "seeding.labelled": DisclosureText(
+        "Opened sums: distances to initial centres",
+        "The aggregator is a party. For every node or cell it learns the squared distances to the initial centres "
+        "drawn so far, multiplied by its size and summed over the parties.",
+        about_data=True,
         weaker=True,
     ),
-    "seeding.two-party": Line(
-        "for every node or cell the other party's own squared distances to the starting rows drawn so far", weaker=True
+    "seeding.two-party": DisclosureText(
+        "Opened sums: distances to initial centres",
+        "The aggregator is one of two parties. It learns the other party's squared distances of every node or cell to "
+        "the initial centres drawn so far.",
+        about_data=True,
+        weaker=True,
     ),
-    "inertia.shuffled": Line(f"{_COSTS}, summed over the parties"),
-    "inertia.labelled": Line(f"{_COSTS}, summed over the parties"),
-    "inertia.two-party": Line(
-        "for each start that goes on the other party's own mean squared distance to the centres", weaker=True
+    "inertia.shuffled": DisclosureText("Opened sums: cost of each restart", _COSTS, about_data=True),
+    "inertia.labelled": DisclosureText("Opened sums: cost of each restart", _COSTS, about_data=True),
+    "inertia.two-party": DisclosureText(
+        "Opened sums: cost of each restart",
+        "The aggregator is one of two parties. For each active restart it learns the other party's mean squared "
+        "distance of the nodes to their centres.",
+        about_data=True,
+        weaker=True,
     ),
 }
 
 OUTPUTS = {
-    "labels": Line("the cluster of every node: what the run is for", _ASSIGNMENT),
-    "prediction": Line("the cluster of every new node: what the run is for", _ASSIGNMENT),
-}
-
-LINKS = {
-    "opening": Line(
-        "that this role is there, from which address and with which certificate; what it agrees to, its random name of "
-        "the session, and how many messages it has sent and had; nothing about data"
+    "labels": DisclosureText(
+        "Result",
+        "The party learns the cluster of every node, which is the purpose of the run.",
+        _ASSIGNMENT,
+        about_data=True,
     ),
-    "welcome": Line("the aggregator's name of the session and its counts; while it waits, who else is missing"),
+    "prediction": DisclosureText(
+        "Result",
+        "The party learns the cluster of every new node, which is the purpose of the run.",
+        _ASSIGNMENT,
+        about_data=True,
+    ),
 }
 
-LINES: dict[str, Line] = {
-    **{f"link/{kind}": line for kind, line in LINKS.items()},
-    **{f"message/{kind}": line for kind, line in MESSAGES.items()},
-    **{f"inside/{kind}": line for kind, line in INSIDE_BOXES.items()},
-    **{f"opened/{kind}": line for kind, line in OPENED.items()},
-    **{f"output/{kind}": line for kind, line in OUTPUTS.items()},
+TEXTS: dict[str, DisclosureText] = {
+    f"{prefix}/{kind}": text
+    for prefix, texts in (
+        ("link", CONNECTIONS),
+        ("message", MESSAGES),
+        ("encrypted", ENCRYPTED),
+        ("opened", OPENED),
+        ("output", OUTPUTS),
+    )
+    for kind, text in texts.items()
 }
 
 
@@ -149,6 +258,6 @@ _SUMMED = {"seeding": "seeding", "costs": "inertia"}
 
 
 def opened_kind(group: Group, stage: str) -> str:
-    """Give the line for a sum of this group that opens at this stage."""
-    knows = "two-party" if group.exposes_one_party else "labelled" if group.aggregator_is_member else "shuffled"
-    return f"opened/{_SUMMED.get(stage, 'distances')}.{knows}"
+    """Return the kind of disclosure of a sum that this group opens at this stage."""
+    knowledge = "two-party" if group.exposes_one_party else "labelled" if group.aggregator_is_member else "shuffled"
+    return f"opened/{_SUMMED.get(stage, 'distances')}.{knowledge}"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from kcagc.disclosure import Entry
+from kcagc.disclosure import Disclosure
 from kcagc.disclosure.texts import opened_kind
 from kcagc.errors import AbortedError, KcagcError, PeerError
 from kcagc.protocol.messages import Abort, AnyMessage, Message, RunStage, Step, decode, encode, expect, kind_of
@@ -32,7 +32,7 @@ class Send:
 
     to: str
     payload: bytes
-    entry: Entry
+    entry: Disclosure
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class CommitMask:
 class Disclose:
     """Record a disclosure that has no message of its own."""
 
-    entry: Entry
+    entry: Disclosure
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ class Channel:
         self, to: str, payload: bytes, kind: str, stage: RunStage, shape: tuple[int, ...] = ()
     ) -> None:
         """Send a message that is already encoded."""
-        await perform(Send(to, payload, Entry(self.me, to, f"message/{kind}", str(stage), shape, len(payload))))
+        await perform(Send(to, payload, Disclosure(self.me, to, f"message/{kind}", str(stage), shape, len(payload))))
 
     async def receive(self, sender: str, kind: type[M]) -> M:
         """Return the next message of `sender`, which must be of this type."""
@@ -264,7 +264,7 @@ class Channel:
 
     async def record_encrypted(self, to: str, kind: str, stage: RunStage, size: int) -> None:
         """Record what an encrypted message contains."""
-        await self._disclose(self.me, to, f"inside/{kind}", stage, (), size)
+        await self._disclose(self.me, to, f"encrypted/{kind}", stage, (), size)
 
     async def record_output(self, kind: str, shape: tuple[int, ...]) -> None:
         """Record a result that this role gives to its operator."""
@@ -273,4 +273,4 @@ class Channel:
     async def _disclose(
         self, sender: str, receiver: str, kind: str, stage: RunStage, shape: tuple[int, ...], size: int = 0
     ) -> None:
-        await perform(Disclose(Entry(sender, receiver, kind, str(stage), shape, size)))
+        await perform(Disclose(Disclosure(sender, receiver, kind, str(stage), shape, size)))

@@ -291,7 +291,7 @@ def default(name: str) -> Any:
     return PARAMETERS[name].default
 
 
-def meaning(name: str) -> str:
+def describe_parameter(name: str) -> str:
     """Return the description of a setting or of a parameter of a session; empty for an unknown name."""
     found = PARAMETERS.get(name) or _RESOLVED.get(name)
     return found.meaning if found else ""

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from kcagc.protocol.parameters import meaning
-from kcagc.report.disclosures import FAMILIES, KINDS
+from kcagc.protocol.parameters import describe_parameter
+from kcagc.report.disclosures import FAMILIES, FAMILY_OF_KIND
 from kcagc.report.drawing import ChartArea, ElementIds, legend_key, picture
 from kcagc.report.folder import SUMMARY, LedgerLine, RunFolder
 from kcagc.report.markup import Html, Part, figure, panel, section, table, tag
@@ -118,7 +118,7 @@ def traffic_section(run: RunFolder, ids: ElementIds) -> Html | None:
 
 
 def _family(line: LedgerLine) -> str:
-    return KINDS[line.kind].family if line.kind in KINDS else "setup"
+    return FAMILY_OF_KIND.get(line.kind, "setup")
 
 
 def _traffic(sent: list[LedgerLine], duration: float, ids: ElementIds) -> Html:
@@ -190,7 +190,9 @@ def settings_section(run: RunFolder) -> Html:
     """Show parameters, participants, facts of this run, package versions and checksums of the result files."""
     summary = run.summary
     parameters = [
-        [tag("code", name), _value(value), meaning(name)] for name, value in run.parameters.items() if value != ""
+        [tag("code", name), _value(value), describe_parameter(name)]
+        for name, value in run.parameters.items()
+        if value != ""
     ]
     participants = [
         [str(one.get("name", "")), _role(one, run), tag("code", str(one.get("identity", "")), class_="key")]

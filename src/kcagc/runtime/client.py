@@ -9,7 +9,7 @@ import time
 
 import msgspec
 
-from kcagc.disclosure import Entry
+from kcagc.disclosure import Disclosure
 from kcagc.errors import KcagcError, RejectedError
 from kcagc.net.frames import ConnectionLost, Rejected, RejectionReason
 from kcagc.net.grpc_client import ClientStream
@@ -152,7 +152,7 @@ async def close_finished_session(
         try:
             async with asyncio.timeout(seconds):
                 challenge = await receive_challenge(stream, endpoint, aggregator)
-                journal.record_connection(Entry(endpoint.name, aggregator, "link/opening", "connection", (), 0))
+                journal.record_connection(Disclosure(endpoint.name, aggregator, "link/opening", "connection", (), 0))
                 await answer_challenge(stream, endpoint, challenge, position, queue, seconds)
             known = True
         except Rejected as rejection:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from kcagc.disclosure import Entry, Ledger
+from kcagc.disclosure import Disclosure, Ledger
 from kcagc.errors import AbortedError, KcagcError, MaskReuseError, PeerError
 from kcagc.protocol.effects import CommitMask, Disclose, Flush, LoadResult, Progress, Role, Send, StoreResult, Wait
 from kcagc.protocol.messages import MAX_TEXT, Abort, encode
@@ -159,7 +159,7 @@ class Driver:
             sent += self.fail(error)
         return sent
 
-    def _record(self, entry: Entry) -> None:
+    def _record(self, entry: Disclosure) -> None:
         self.ledger.record(entry)
         if self._common is not None and self.name in (entry.sender, entry.receiver):
             self._common.record(entry)
@@ -176,7 +176,7 @@ class Driver:
         payload = encode(Abort(origin[:MAX_TEXT], reason[:MAX_TEXT]))
         receivers = [peer for peer in self.peers if peer != informed]
         for peer in receivers:
-            self._record(Entry(self.name, peer, "message/abort", "abort", (), len(payload)))
+            self._record(Disclosure(self.name, peer, "message/abort", "abort", (), len(payload)))
         return [(peer, payload) for peer in receivers]
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kcagc.disclosure import Entry, Ledger
+from kcagc.disclosure import Disclosure, Ledger
 from kcagc.errors import AbortedError, EquivocationError, KcagcError, PeerError, SessionError
 from kcagc.protocol.effects import Role
 from kcagc.protocol.messages import Abort, decode, expect, is_early, tag_of
@@ -116,7 +116,7 @@ class DurableLedger(Ledger):
         super().__init__()
         self._journal = journal
 
-    def record(self, entry: Entry) -> None:
+    def record(self, entry: Disclosure) -> None:
         """Add a disclosure here and in the journal."""
         super().record(entry)
         self._journal.record(entry)
@@ -177,7 +177,7 @@ class DurableRole:
     def can_start_over(self, besides: str = "") -> bool:
         """Return whether a new session would only repeat what all roles, except one, have sent so far."""
         # A new session would propose other starting nodes, which depend on the features of a party.
-        return self._past_local_labels <= {besides} and not self.ledger.of("inside/confirmation.starts")
+        return self._past_local_labels <= {besides} and not self.ledger.of("encrypted/confirmation.starts")
 
     def resume(self) -> None:
         """Start, or replay the journal: the same messages in must give the same messages out, or nothing is sent."""

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from kcagc.disclosure import Entry
+from kcagc.disclosure import Disclosure
 from kcagc.errors import PeerError, SessionError
 from kcagc.runtime.driver import mask_reuse
 from kcagc.secagg.keys import Secrets, random_token
@@ -207,24 +207,24 @@ class Journal:
 
     # The disclosure ledger.
 
-    def record(self, entry: Entry) -> None:
+    def record(self, entry: Disclosure) -> None:
         """Store a disclosure; a replay records the same ones in the same order, and each is stored once."""
         self._record(self._recorded, entry)
         self._recorded += 1
 
-    def record_connection(self, entry: Entry) -> None:
+    def record_connection(self, entry: Disclosure) -> None:
         """Store and commit what the first frames of a stream disclose; a replay does not repeat them."""
         self._record(None, entry)
         self.commit()
 
-    def _record(self, position: int | None, entry: Entry) -> None:
+    def _record(self, position: int | None, entry: Disclosure) -> None:
         row = (position, time.time(), json.dumps(entry.fields(), ensure_ascii=False))
         self._write("INSERT OR IGNORE INTO ledger VALUES (?, ?, ?)", row)
 
-    def ledger(self) -> list[tuple[float, Entry]]:
+    def ledger(self) -> list[tuple[float, Disclosure]]:
         """Return all disclosures with their times."""
         rows = self._rows("SELECT at, entry FROM ledger ORDER BY at, position")
-        return [(at, Entry.of(json.loads(entry))) for at, entry in rows]
+        return [(at, Disclosure.from_fields(json.loads(entry))) for at, entry in rows]
 
     # Steps and ends.
 

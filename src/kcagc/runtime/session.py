@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kcagc.disclosure import Entry
+from kcagc.disclosure import Disclosure
 from kcagc.errors import AbortedError, AgreementError, PeerError, PeerTimeoutError, SessionError
 from kcagc.net.frames import Stream
 from kcagc.net.tls import Credentials
@@ -203,7 +203,7 @@ class SessionRun:
 
     async def record_connection(self, peer: str, kind: str) -> None:
         """Record in the ledger what the first frames of a stream disclose to a peer."""
-        entry = Entry(self._spec.endpoint.name, peer, kind, "connection", (), 0)
+        entry = Disclosure(self._spec.endpoint.name, peer, kind, "connection", (), 0)
         await self.act(self.session.journal.record_connection, entry)
 
     async def stop(self) -> None:
