@@ -16,6 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from kcagc._types import FloatArray, IntArray
+from kcagc.cluster.local import confidence
 from kcagc.data.party_files import PartyInput, read_party
 from kcagc.deploy import fingerprints
 from kcagc.deploy.config import Config, DataSection
@@ -33,7 +34,6 @@ from kcagc.protocol.local import PartyData
 from kcagc.protocol.parameters import draw_seeds
 from kcagc.protocol.party import PartyContext
 from kcagc.protocol.predict import PredictResult, predict_party
-from kcagc.report.insights.measures import confidence
 from kcagc.runtime.client import RoleClient, close_finished_session
 from kcagc.runtime.connection import Endpoint
 from kcagc.runtime.driver import RoleStatus, Watcher

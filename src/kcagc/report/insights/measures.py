@@ -1,8 +1,7 @@
-"""Measures of each cluster in one party's own data: top features, confidence of the nodes, links between clusters."""
+"""Measures of each cluster in one party's own data: top features and links between clusters."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from kcagc._types import Features, FloatArray, IntArray
-from kcagc.cluster.lloyd import ROUNDING, blocks_of, distance_blocks
+from kcagc.cluster.lloyd import blocks_of
 from kcagc.errors import DataError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import membership
@@ -132,41 +131,6 @@ def _presence(present: FloatArray, counts: FloatArray, cluster: int) -> tuple[fl
     share, overall = float(present[cluster]) / size, float(present.sum()) / n
     outside = float(present.sum() - present[cluster]) / max(n - size, 1.0)
     return share, outside, share / overall
-
-
-def confidence(rows: FloatArray, centers: FloatArray, clusters: Sequence[int], labels: IntArray) -> FloatArray:
-    """Return how clearly each row belongs to its cluster in one party's coordinates, from 0 to 1.
-
-        confidence = max(0, 1 - d(own centre) / d(nearest other centre))
-
-    with Euclidean distances between the party's filtered and projected rows and the mean of these rows in each cluster.
-    1 means that the node lies on the centre of its cluster, 0 that another centre is equally near or nearer. The
-    joint clusters were chosen from the distances of all parties, so a node with 0 can be in the right cluster.
-    `clusters` holds the label of each centre. With a single centre every row has confidence 1.
-    """
-    known = np.asarray(clusters, dtype=np.int64)
-    if len(known) != len(centers) or len(labels) != len(rows):
-        raise DataError(
-            f"confidence: {len(known)} clusters for {len(centers)} centres, {len(labels)} labels for {len(rows)} rows"
-        )
-    order = np.argsort(known)
-    own = order[np.minimum(np.searchsorted(known[order], labels), len(known) - 1)]
-    if len(labels) and (known[own] != labels).any():
-        raise DataError(f"confidence: cluster {int(labels[known[own] != labels][0])} has no centre")
-    found = np.ones(len(rows))
-    if len(centers) == 1:
-        return found
-    scale = float(np.einsum("ij,ij->i", centers, centers).max())
-    for block, squared, norms in distance_blocks(rows, centers):
-        each = np.arange(len(squared))
-        to_own = squared[each, own[block]].copy()
-        squared[each, own[block]] = np.inf
-        other = squared.min(axis=1)
-        exact = ROUNDING * (norms + scale)  # a distance, or a difference of two, below this is a rounding error
-        to_own = np.where(to_own <= exact, 0.0, to_own)
-        tie = other - to_own <= exact
-        found[block] = np.where(tie, 0.0, 1.0 - np.sqrt(to_own / np.where(tie, 1.0, other)))
-    return np.clip(found, 0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
