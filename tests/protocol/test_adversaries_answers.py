@@ -295,11 +295,11 @@ BAD_VECTORS = {
         lambda one: but(step=Step.MARGIN, costs=(), words=one.words[8 * len(one.costs) :])(one),
         "transcripts differ",
     ),
-    "no rows": (but(shape=(1, 0, 3), words=bytes(16)), "does not have shape"),
+    "no rows": (but(shape=(1, 0, 3), words=bytes(16)), "bytes for a vector of shape"),
     "negative rows": (but(shape=(-1, -20, 3)), "cannot be read"),
-    "too few words": (lambda one: but(words=one.words[8:])(one), "does not have shape"),
-    "a broken word": (lambda one: but(words=one.words[1:])(one), "does not have shape"),
-    "no words": (but(words=b""), "does not have shape"),
+    "too few words": (lambda one: but(words=one.words[8:])(one), "bytes for a vector of shape"),
+    "a broken word": (lambda one: but(words=one.words[1:])(one), "bytes for a vector of shape"),
+    "no words": (but(words=b""), "bytes for a vector of shape"),
     "another shape": (lambda one: but(shape=(one.shape[1], one.shape[0], one.shape[2]))(one), "transcripts differ"),
     "a shape beyond counting": (but(shape=(2**32, 2**32, 1), words=bytes(16)), "party-2"),
     "a shape beyond numbers": (but(shape=(2**64 - 1, 1, 1)), "party-2"),
@@ -309,7 +309,7 @@ BAD_VECTORS = {
         "transcripts differ",
     ),
     "costs in another order": (lambda one: but(costs=one.costs[::-1])(one), "transcripts differ"),
-    "fewer costs": (lambda one: but(costs=one.costs[1:])(one), "does not have shape"),
+    "fewer costs": (lambda one: but(costs=one.costs[1:])(one), "bytes for a vector of shape"),
     "fewer costs and words": (
         lambda one: but(costs=one.costs[1:], words=one.words[8:])(one),
         "transcripts differ",
@@ -462,7 +462,7 @@ def test_a_shape_that_wraps_around_is_refused_even_if_all_send_it(shape):
     outcome = fit(adversary)
     assert adversary.done >= 1
     assert type(outcome.raised) is PeerError
-    assert "does not have shape" in str(outcome.raised) or "at `$.shape[" in str(outcome.raised)
+    assert "bytes for a vector of shape" in str(outcome.raised) or "at `$.shape[" in str(outcome.raised)
 
 
 @pytest.mark.parametrize("sender", ["party-1", "party-2"])
@@ -543,7 +543,7 @@ def test_a_party_cannot_send_vectors_for_another_group_of_its_layer():
         adversary = Changing(kind, lambda one: but(group=swap.get(one.group, one.group))(one), sender="party-3")
         outcome = fit(adversary, count=4, method="tree")
         assert type(outcome.raised) is PeerError
-        assert "party-3: sent a message of group 1.1 where 1.2 was expected" in str(outcome.raised)
+        assert "party-3: sent a message of group 1.1, not of 1.2" in str(outcome.raised)
 
 
 def test_an_answer_to_another_group_of_the_layer_is_refused():

@@ -878,14 +878,14 @@ def test_a_table_with_other_columns_than_the_model_has_does_not_begin():
     [
         (lambda seats: (*seats[:1], *seats[:1], *seats[2:]), "same name"),
         (lambda seats: (seats[0], Participant("party-2", "party", seats[0].identity), *seats[2:]), "identity key"),
-        (lambda seats: (seats[0], Participant("", "party", seats[1].identity), *seats[2:]), "invalid participant"),
+        (lambda seats: (seats[0], Participant("", "party", seats[1].identity), *seats[2:]), "invalid name"),
         (
             lambda seats: (seats[0], Participant("a\nb", "party", seats[1].identity), *seats[2:]),
-            "invalid participant",
+            "invalid name",
         ),
         (
             lambda seats: (seats[0], Participant("x" * 65, "party", seats[1].identity), *seats[2:]),
-            "invalid participant",
+            "invalid name",
         ),
         (lambda seats: (seats[0], Participant("party-2", "party", b"short"), *seats[2:]), "invalid identity key"),
         (lambda seats: (seats[0], Participant("party-2", "party", bytes(32)), *seats[2:]), "invalid identity key"),

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collaborations import parameters, random_parties
-from kcagc.protocol.fit import CONFIRMATION_DELAYS
+from kcagc.protocol.fit import EXCHANGE
 from kcagc.protocol.messages import Masked
 from protocol.clocked import Clocked
 
@@ -32,8 +32,8 @@ def agree_with_the_clock(run, results):
     (told,) = {result.delays for result in results}
     assert len(results) == len(run.parties)
     assert max(run.knows.values()) == told
-    assert max(run.ended[name] for name in run.parties) == told + CONFIRMATION_DELAYS
-    assert CONFIRMATION_DELAYS == 2
+    assert max(run.ended[name] for name in run.parties) == told + EXCHANGE
+    assert EXCHANGE == 2
     return told
 
 

@@ -19,7 +19,7 @@ from kcagc.protocol.aggregator import (
 )
 from kcagc.protocol.cells import draw, initial_cells, intersect, random_for, virtual_nodes, without_duplicates
 from kcagc.protocol.joint_kmeans import refill_empty_clusters, reproducible_distances
-from kcagc.protocol.messages import bits_for, pack, packed_size, unpack, unpack_bits
+from kcagc.protocol.messages import bits_for, pack, packed_size, unpack
 from kcagc.secagg.masks import ONE, encode
 
 
@@ -39,7 +39,7 @@ def test_packed_numbers_out_of_range_or_of_the_wrong_length_name_their_sender():
     with pytest.raises(PeerError, match="ann: labels: 2 bytes where 3 were expected"):
         unpack(five, 6, 5, "ann", "labels")
     with pytest.raises(PeerError, match="last bits"):
-        unpack_bits(b"\xff", 3, "ann", "flags")
+        unpack(b"\xff", 3, 2, "ann", "flags")
 
 
 @given(npst.arrays(np.int64, (3, 25), elements=st.integers(0, 4)))
@@ -116,7 +116,7 @@ def test_the_aggregator_compares_sums_as_one_party_compares_its_distances(values
     answer = compare_columns("all", 0, sums, with_margin=True)
     flat = values.reshape(-1, 4)
     winners = unpack(answer.winners, len(flat), 4, "x", "winners")
-    clear = unpack_bits(answer.clear, len(flat), "x", "clear")
+    clear = unpack(answer.clear, len(flat), 2, "x", "clear")
     tied = np.sort(flat, axis=1)
     tied = tied[:, 1] - tied[:, 0] < 2 * TIE_TOLERANCE / ONE
     np.testing.assert_array_equal(winners[~tied], flat.argmin(axis=1)[~tied])
@@ -137,7 +137,7 @@ def test_ties_are_all_reported():
 
 def test_comparing_the_largest_sums_does_not_overflow():
     sums = np.array([[[2**62, 2**62 - 1], [2**62, 2**61]]])
-    assert unpack_bits(compare_columns("all", 0, sums, with_margin=True).clear, 2, "x", "").tolist() == [False, False]
+    assert unpack(compare_columns("all", 0, sums, with_margin=True).clear, 2, 2, "x", "").tolist() == [0, 0]
 
 
 def test_the_restart_with_the_lowest_cost_wins_and_of_equal_ones_the_first():

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from kcagc.errors import AgreementError, PeerError
+from kcagc.errors import PeerError
 from kcagc.protocol.agreement import Agreement, check_hello, id_of, own_hello
 from kcagc.protocol.cells import random_for
 from kcagc.protocol.effects import Channel, Role, load_result, progress, run_concurrently, stored_result
@@ -35,7 +35,6 @@ from kcagc.protocol.messages import (
     expect,
     kind_of,
     pack,
-    pack_bits,
 )
 from kcagc.protocol.plan import Merge, layers
 from kcagc.secagg.keys import Identity, Secrets
@@ -72,8 +71,7 @@ async def coordinator(
 ) -> AggregatorResult:
     """Run the coordinator: it signs a hello and holds no data; `seed` is for the choices that it makes."""
     agreement.check()
-    if agreement.participant(name).identity != identity.public:
-        raise AgreementError(f"{name}: the participants list an identity key for {name} that is not its own")
+    agreement.check_identity(name, identity)
     return await Aggregator(name, agreement, seed).run(own_hello(name, agreement, identity, secrets))
 
 
@@ -92,8 +90,8 @@ class Aggregator:
         self._sums = 0
         self._last_loaded: dict[str, int] = {}  # by group, the last sum whose answer an earlier process stored
         parameters = agreement.parameters
-        seeding = {Step.SEEDING} if parameters.seeding == "d2" else set()
-        self._steps = {Step.PREDICTION} if parameters.task == "predict" else {Step.MARGIN, Step.LLOYD, *seeding}
+        fit_steps = {Step.MARGIN, Step.LLOYD} | ({Step.SEEDING} if parameters.seeding == "d2" else set())
+        self._steps = {Step.PREDICTION} if parameters.task == "predict" else fit_steps
 
     async def run(self, own: Hello | None) -> AggregatorResult:
         """Relay and add from the first hello to the last receipt; `own` is the hello of a coordinator."""
@@ -152,8 +150,8 @@ class Aggregator:
             costs = stored.costs
             await self.channel.record_sum(group, stored.step, number, stored.shape, stored.n_costs)
             self._sums += 1
+            stage = RunStage.of_group(stored.step, group, number)
             for member in group.members:
-                stage = RunStage.of_group(stored.step, group, number)
                 await self.channel.send_bytes(member, stored.payload, stored.kind, stage)
             number += 1
 
@@ -206,15 +204,11 @@ class Aggregator:
                 raise PeerError(f"requested a sum of {str(message.step)!r}, which was not agreed on", peer=member)
             n_values = math.prod(message.shape) + len(message.costs)
             if min(message.shape) < 1 or len(message.words) != 8 * (n_values + CHECK_WORDS):
-                raise PeerError(
-                    f"a vector of {len(message.words)} bytes does not have shape {message.shape}", peer=member
-                )
+                raise PeerError(f"sent {len(message.words)} bytes for a vector of shape {message.shape}", peer=member)
             if message.costs and message.step is not Step.LLOYD:
                 raise PeerError(f"sent costs in a sum of {str(message.step)!r}", peer=member)
         if message.group != group.name:
-            raise PeerError(
-                f"sent a message of group {printable(message.group)} where {group.name} was expected", peer=member
-            )
+            raise PeerError(f"sent a message of group {printable(message.group)}, not of {group.name}", peer=member)
         return message
 
     def _is_answered(self, message: Masked, group: Group, number: int) -> bool:
@@ -259,7 +253,7 @@ def _words(message: Masked) -> RingVector:
 def compare_columns(group: str, number: int, sums: Sums, *, with_margin: bool) -> Answer:
     """Return for each row of restarts × rows × columns sums its first smallest column and the others that tie with it.
 
-    With `with_margin`, also return whether the smallest is at most a ninth of the second smallest (Protocol 2, line
+    With `with_margin`, also return whether the smallest is at most 1/9 of the second smallest (Protocol 2, line
     14).
     """
     columns = sums.shape[2]
@@ -270,10 +264,11 @@ def compare_columns(group: str, number: int, sums: Sums, *, with_margin: bool) -
     ties[np.arange(len(flat)), first] = False
     rows, positions = np.nonzero(ties)
     clear = b""
-    if with_margin and columns > 1:
-        clear = pack_bits(smallest <= (np.partition(flat, 1, axis=1)[:, 1] + TIE_TOLERANCE) // MARGIN)
-    elif with_margin:
-        clear = pack_bits(np.ones(len(flat), bool))
+    if with_margin:
+        has_margin = np.ones(len(flat), bool)  # a single column has no rival
+        if columns > 1:
+            has_margin = smallest <= (np.partition(flat, 1, axis=1)[:, 1] + TIE_TOLERANCE) // MARGIN
+        clear = pack(has_margin, 2)
     tied = rows.astype("<u8").tobytes(), positions.astype("<u4").tobytes()
     return Answer(group, number, pack(first, columns), *tied, clear)
 

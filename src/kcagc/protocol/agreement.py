@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -19,20 +19,7 @@ from kcagc.errors import AgreementError, ParameterError, PeerError
 from kcagc.graph.graph import Graph
 from kcagc.protocol.messages import Hello
 from kcagc.protocol.parameters import Parameters
-from kcagc.secagg.keys import (
-    KEY_BYTES,
-    NONCE_BYTES,
-    SIGNATURE_BYTES,
-    Contribution,
-    Identity,
-    PairKeys,
-    Secrets,
-    digest,
-    hello_statement,
-    is_identity_key,
-    session_id,
-    verify,
-)
+from kcagc.secagg import keys
 from kcagc.secagg.masks import MAX_PARTIES
 from kcagc.text import printable
 
@@ -73,6 +60,11 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 return one
         raise ParameterError(f"participants: there is no {name!r}")
 
+    def check_identity(self, name: str, identity: keys.Identity) -> None:
+        """Refuse a role whose own identity key is not the agreed one."""
+        if self.participant(name).identity != identity.public:
+            raise AgreementError(f"{name}: the participants list an identity key for {name} that is not its own")
+
     def inputs(self) -> bytes:
         """Return the bytes that every role signs and hashes."""
         return msgspec.msgpack.encode(self)
@@ -88,10 +80,8 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 raise ParameterError(f"participants: two participants have the same {what}, {repeated[0]!r}")
         for one in self.participants:
             if not one.name or len(one.name) > 64 or not one.name.isprintable():
-                raise ParameterError(
-                    f"participants: invalid participant name {one.name!r}: use 1 to 64 printable characters"
-                )
-            if not is_identity_key(one.identity):
+                raise ParameterError(f"participants: invalid name {one.name!r}: use 1 to 64 printable characters")
+            if not keys.is_identity_key(one.identity):
                 raise ParameterError(f"participants: {one.name}: invalid identity key {one.identity.hex()[:16]}…")
         if not 2 <= len(self.parties) <= MAX_PARTIES:
             raise ParameterError(f"participants: {len(self.parties)} parties; there must be 2 to {MAX_PARTIES}")
@@ -120,9 +110,13 @@ def compare_agreements(me: str, mine: Agreement, other: str, theirs: Agreement) 
     if mine.participants != theirs.participants:
         different.append(("participants", _not_shared(mine, theirs), _not_shared(theirs, mine)))
     if different:
-        listed = "; ".join(f"{field}: {me} has {ours!r}, {other} has {yours!r}" for field, ours, yours in different)
-        message = f"{me} and {other} do not agree: {listed}"
-        raise AgreementError(message).with_public_message(message)
+        raise _disagreement(me, other, different)
+
+
+def _disagreement(me: str, other: str, different: list[tuple[str, Any, Any]]) -> AgreementError:
+    listed = "; ".join(f"{field}: {me} has {ours!r}, {other} has {yours!r}" for field, ours, yours in different)
+    message = f"{me} and {other} do not agree: {listed}"
+    return AgreementError(message).with_public_message(message)
 
 
 def _not_shared(one: Agreement, other: Agreement) -> str:
@@ -144,14 +138,14 @@ class Session:
     """The id of a session, and the keys that this party shares with every other party."""
 
     id: bytes
-    pairs: dict[str, PairKeys]
+    pairs: dict[str, keys.PairKeys]
 
 
-def own_hello(name: str, agreement: Agreement, identity: Identity, secrets: Secrets) -> Hello:
+def own_hello(name: str, agreement: Agreement, identity: keys.Identity, secrets: keys.Secrets) -> Hello:
     """Return the signed hello of a role; a coordinator sends no session key, because it shares no secrets."""
     role = agreement.participant(name).role
-    fresh = Contribution(name, secrets.nonce, secrets.public if role == "party" else b"")
-    signature = identity.sign(hello_statement(role, agreement.inputs(), fresh))
+    fresh = keys.Contribution(name, secrets.nonce, secrets.public if role == "party" else b"")
+    signature = identity.sign(keys.hello_statement(role, agreement.inputs(), fresh))
     return Hello(name, agreement.protocol, agreement.inputs(), fresh.nonce, fresh.key, signature)
 
 
@@ -160,21 +154,18 @@ def check_hello(me: str, mine: Agreement, hello: Hello, sender: str) -> None:
     if hello.name != sender:
         raise PeerError(f"sent a hello of {printable(hello.name)}", peer=sender)
     if hello.protocol != mine.protocol:  # inputs of another version may have other fields
-        message = (
-            f"{me} and {sender} do not agree: protocol: {me} has {mine.protocol!r}, {sender} has {hello.protocol!r}"
-        )
-        raise AgreementError(message).with_public_message(message)
+        raise _disagreement(me, sender, [("protocol", mine.protocol, hello.protocol)])
     compare_agreements(me, mine, sender, read_inputs(hello.inputs, sender))
     participant = mine.participant(sender)
-    key_bytes = KEY_BYTES if participant.role == "party" else 0
-    if (len(hello.nonce), len(hello.key), len(hello.signature)) != (NONCE_BYTES, key_bytes, SIGNATURE_BYTES):
+    key_bytes = keys.KEY_BYTES if participant.role == "party" else 0
+    if (len(hello.nonce), len(hello.key), len(hello.signature)) != (keys.NONCE_BYTES, key_bytes, keys.SIGNATURE_BYTES):
         raise PeerError("nonce, key or signature has the wrong length", peer=sender)
-    signed = hello_statement(participant.role, mine.inputs(), Contribution(hello.name, hello.nonce, hello.key))
-    if not verify(participant.identity, signed, hello.signature):
+    signed = keys.hello_statement(participant.role, mine.inputs(), _contribution(hello))
+    if not keys.verify(participant.identity, signed, hello.signature):
         raise PeerError(f"the hello is not signed by the identity key that {me} has pinned for {sender}", peer=sender)
 
 
-def open_session(me: str, mine: Agreement, secrets: Secrets, hellos: tuple[Hello, ...]) -> Session:
+def open_session(me: str, mine: Agreement, secrets: keys.Secrets, hellos: tuple[Hello, ...]) -> Session:
     """Check all hellos as one party; derive the session id and the keys shared with every other party."""
     names = tuple(hello.name for hello in hellos)
     if names != tuple(one.name for one in mine.participants):
@@ -184,13 +175,13 @@ def open_session(me: str, mine: Agreement, secrets: Secrets, hellos: tuple[Hello
     own = hellos[names.index(me)]
     if (own.nonce, own.key) != (secrets.nonce, secrets.public):
         raise PeerError(f"the hellos show another nonce or key for {me} than its own")
-    keys = [hello.key for hello in hellos if hello.key]
+    public = [hello.key for hello in hellos if hello.key]
     nonces = [hello.nonce for hello in hellos]
-    if len(set(keys)) < len(keys) or len(set(nonces)) < len(nonces):
+    if len(set(public)) < len(public) or len(set(nonces)) < len(nonces):
         raise PeerError("two participants have the same key or nonce: one of them was copied")
     identifier = id_of(mine, hellos)
     pairs = {
-        hello.name: PairKeys(secrets.shared_with(hello.key, hello.name), identifier, me, hello.name)
+        hello.name: keys.PairKeys(secrets.shared_with(hello.key, hello.name), identifier, me, hello.name)
         for hello in hellos
         if hello.key and hello.name != me
     }
@@ -199,7 +190,11 @@ def open_session(me: str, mine: Agreement, secrets: Secrets, hellos: tuple[Hello
 
 def id_of(agreement: Agreement, hellos: tuple[Hello, ...]) -> bytes:
     """Return the id of the session that these hellos open."""
-    return session_id(agreement.inputs(), [Contribution(hello.name, hello.nonce, hello.key) for hello in hellos])
+    return keys.session_id(agreement.inputs(), [_contribution(hello) for hello in hellos])
+
+
+def _contribution(hello: Hello) -> keys.Contribution:
+    return keys.Contribution(hello.name, hello.nonce, hello.key)
 
 
 def ids_kind(graph: Graph) -> str:
@@ -210,15 +205,15 @@ def ids_kind(graph: Graph) -> str:
 def ids_digest(graph: Graph) -> bytes:
     """Hash the node ids in row order; nodes without ids are numbered from 0."""
     if graph.ids is None:
-        return digest("numbered", graph.n_nodes)
+        return keys.digest("numbered", graph.n_nodes)
     values = graph.ids.values
     if isinstance(values, list):
-        return digest("names", *values)
-    return digest("numbers", np.asarray(values, dtype="<i8").tobytes())
+        return keys.digest("names", *values)
+    return keys.digest("numbers", np.asarray(values, dtype="<i8").tobytes())
 
 
 def graph_digest(graph: Graph) -> bytes:
     """Hash the weights of all edges; equal graphs have equal digests, whatever types store them."""
     matrix = graph.adjacency
     parts = (("<i8", matrix.indptr), ("<i8", matrix.indices), ("<f8", matrix.data))
-    return digest(*(np.asarray(values, dtype=kind).tobytes() for kind, values in parts))
+    return keys.digest(*(np.asarray(values, dtype=kind).tobytes() for kind, values in parts))

@@ -129,10 +129,15 @@ async def wait(senders: Collection[str]) -> tuple[str, bytes]:
     return cast(tuple[str, bytes], await perform(Wait(frozenset(senders))))
 
 
-async def run_concurrently(children: Sequence[Role[T]]) -> list[T]:
-    """Run several coroutines of one role at the same time; no two of them may wait for the same sender."""
+async def run_concurrently(children: Sequence[Role[T]], *, inside: str = "") -> list[T]:
+    """Run several coroutines of one role at the same time, and return their results.
+
+    No two of them may wait for the same sender. With `inside`, there are two children, and a message from one of them
+    to this name goes to the other and never leaves.
+    """
     results: dict[int, T] = {}
     waiting: dict[int, frozenset[str]] = {}
+    inbox: list[deque[bytes]] = [deque() for _ in children]
 
     async def advance(index: int, value: Any) -> None:
         while True:
@@ -141,19 +146,35 @@ async def run_concurrently(children: Sequence[Role[T]]) -> list[T]:
             except StopIteration as end:
                 results[index] = end.value
                 return
-            if isinstance(effect, Wait):
+            value = None
+            if isinstance(effect, Wait) and inside in effect.senders and inbox[index]:
+                value = (inside, inbox[index].popleft())
+            elif isinstance(effect, Wait):
                 waiting[index] = effect.senders
                 return
-            value = await perform(effect)
+            elif isinstance(effect, Send) and inside and effect.to == inside:
+                inbox[1 - index].append(effect.payload)
+            else:
+                value = await perform(effect)
 
     try:
         for index in range(len(children)):
             await advance(index, None)
         while waiting:
-            sender, payload = await wait(frozenset().union(*waiting.values()))
-            (index,) = (one for one, senders in waiting.items() if sender in senders)
+            ready = [index for index, senders in waiting.items() if inside in senders and inbox[index]]
+            outside = frozenset().union(*waiting.values()) - {inside}
+            if ready:
+                index = ready[0]
+                if index == 1:  # the member half may now compute for a long time
+                    await flush()
+                message = (inside, inbox[index].popleft())
+            elif outside:
+                message = await wait(outside)
+                (index,) = (one for one, senders in waiting.items() if message[0] in senders)
+            else:
+                raise KcagcError(f"{inside}: both halves wait for each other")
             del waiting[index]
-            await advance(index, (sender, payload))
+            await advance(index, message)
     finally:
         for child in children:
             child.close()
@@ -163,55 +184,10 @@ async def run_concurrently(children: Sequence[Role[T]]) -> list[T]:
 async def combine_halves(aggregator: Role[Any], member: Role[T], name: str) -> T:
     """Run both halves of a party that is also the aggregator, and return the result of its member half.
 
-    A message from one half to `name` goes to the other half and never leaves. All other roles communicate with the
-    aggregator half only.
+    All other roles communicate with the aggregator half only.
     """
-    halves: dict[str, Role[Any]] = {"aggregator": aggregator, "member": member}
-    inbox: dict[str, deque[bytes]] = {half: deque() for half in halves}
-    waiting: dict[str, frozenset[str]] = {}
-    result: list[T] = []
-
-    async def advance(half: str, value: Any) -> None:
-        other = "member" if half == "aggregator" else "aggregator"
-        while True:
-            try:
-                effect = halves[half].send(value)
-            except StopIteration as end:
-                if half == "member":
-                    result.append(end.value)
-                return
-            value = None
-            if isinstance(effect, Wait):
-                if name in effect.senders and inbox[half]:
-                    value = (name, inbox[half].popleft())
-                else:
-                    waiting[half] = effect.senders
-                    return
-            elif isinstance(effect, Send) and effect.to == name:
-                inbox[other].append(effect.payload)
-            else:
-                value = await perform(effect)
-
-    try:
-        for half in halves:
-            await advance(half, None)
-        while waiting:
-            ready = [half for half, senders in waiting.items() if name in senders and inbox[half]]
-            if ready:
-                if ready[0] == "member":  # its next computation may take long
-                    await flush()
-                del waiting[ready[0]]
-                await advance(ready[0], (name, inbox[ready[0]].popleft()))
-            elif outside := waiting.get("aggregator", frozenset()) - {name}:
-                message = await wait(outside)
-                del waiting["aggregator"]
-                await advance("aggregator", message)
-            else:
-                raise KcagcError(f"{name}: both halves wait for each other")
-    finally:
-        for role in halves.values():
-            role.close()
-    return result[0]
+    _, result = await run_concurrently([aggregator, member], inside=name)
+    return result
 
 
 class Channel:

@@ -19,7 +19,6 @@ from kcagc.protocol.plan import Merge
 from kcagc.secagg.keys import digest
 
 EXCHANGE = 2  # one-way delays: to the aggregator, and back from it
-CONFIRMATION_DELAYS = EXCHANGE
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +43,7 @@ class FitResult:
     """A party's result: the joint clusters, its part of the model, and the effort of its merges.
 
     `delays` counts the messages that had to travel one after another until the labels were known. The receipts that
-    confirm the labels take `CONFIRMATION_DELAYS` more.
+    confirm the labels take one `EXCHANGE` more.
     """
 
     labels: IntArray
@@ -226,16 +225,6 @@ async def _receive_labels(
 
 
 def _report(merge: Merge, sizes: IntArray, n_clusters: int, joint: JointClusters) -> MergeReport:
-    return MergeReport(
-        group=merge.group.name,
-        layer=merge.group.layer,
-        n_parties=len(merge.group.members),
-        n_rows=len(sizes),
-        n_single=int(np.count_nonzero(sizes == 1)),
-        n_clusters=n_clusters,
-        n_iter=joint.n_iter,
-        converged=joint.converged,
-        rounds=joint.rounds,
-        sums=joint.sums,
-        history=joint.history,
-    )
+    group, n_single = merge.group, int(np.count_nonzero(sizes == 1))
+    effort = (joint.n_iter, joint.converged, joint.rounds, joint.sums, joint.history)
+    return MergeReport(group.name, group.layer, len(group.members), len(sizes), n_single, n_clusters, *effort)

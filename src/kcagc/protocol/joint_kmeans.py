@@ -114,25 +114,19 @@ class _Restart:
 
 
 async def joint_kmeans(
-    sums: SecureSums,
-    rows: FloatArray,
-    sizes: IntArray,
-    k: int,
-    starts: IntArray | None,
-    seed: int,
-    parameters: Parameters,
+    sums: SecureSums, rows: FloatArray, sizes: IntArray, k: int, starts: IntArray | None, seed: int, options: Parameters
 ) -> JointClusters:
     """Cluster the rows; `starts` are rows as initial centres (n_restarts × k), or None for joint D² sampling."""
     if starts is None:
-        starts = await _d2_sampling(sums, rows, sizes, k, parameters.n_init, seed)
+        starts = await _d2_sampling(sums, rows, sizes, k, options.n_init, seed)
     restarts = [_Restart.at(rows, chosen) for chosen in starts]
     await _margin_step(sums, rows, sizes, restarts, starts)
     visited: dict[bytes, int] = {}
-    for iteration in range(1, parameters.max_iter + 1):  # Protocol 2, line 21
+    for iteration in range(1, options.max_iter + 1):  # Protocol 2, line 21
         active = {number: restart for number, restart in enumerate(restarts) if not restart.done}
         if not active:
             break
-        await progress(f"{sums.group.title}: iteration", iteration, parameters.max_iter, limit=True)
+        await progress(f"{sums.group.title}: iteration", iteration, options.max_iter, limit=True)
         found = await _nearest_centers(sums, rows, sizes, active, len(restarts))
         for number in sums.stopped:
             restarts[number].stopped = True

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kcagc._types import Flags, IntArray
+from kcagc._types import IntArray
 from kcagc.errors import PeerError
 from kcagc.secagg.masks import MAX_PARTIES, Group
 from kcagc.text import printable
@@ -286,16 +286,6 @@ def unpack(data: bytes, n: int, count: int, sender: str, what: str) -> IntArray:
     if values.size and int(values.max()) >= count:
         raise PeerError(f"{what}: {int(values.max())} is out of range, there are {count}", peer=sender)
     return np.asarray(values, dtype=np.int64)
-
-
-def pack_bits(flags: Flags) -> bytes:
-    """Write one bit for each flag."""
-    return np.packbits(flags.ravel(), bitorder="little").tobytes()
-
-
-def unpack_bits(data: bytes, n: int, sender: str, what: str) -> Flags:
-    """Read one bit for each flag."""
-    return unpack(data, n, 2, sender, what).astype(bool)
 
 
 class Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -46,16 +46,15 @@ class PartyContext:
     def check(self) -> None:
         """Refuse, before anything is sent, an impossible session or one that the operator did not accept."""
         self.agreement.check()
-        if self.agreement.participant(self.name).identity != self.identity.public:
-            raise AgreementError(
-                f"{self.name}: the participants list another identity key for {self.name} than its own"
-            )
+        self.agreement.check_identity(self.name, self.identity)
         self.policy.check(risks(self.agreement))
         check_enough_cells(self.agreement)
 
 
 class Party:
-    """A party during a session."""
+    """A party during a session; `session` exists once all hellos are checked."""
+
+    session: Session
 
     def __init__(self, context: PartyContext) -> None:
         context.check()
@@ -65,16 +64,8 @@ class Party:
         self.merges = [merge for merge in merges if self.name in merge.group.members]  # from the leaves to the root
         self.channel = Channel(self.name)
         self._context = context
-        self._session: Session | None = None
         self._group_keys: dict[str, bytes] = {}
         self._data_digest = b""  # nodes and graph: part of every encryption after the confirmations
-
-    @property
-    def session(self) -> Session:
-        """The session, once all hellos are checked."""
-        if self._session is None:
-            raise AgreementError(f"{self.name}: the session is not open yet")
-        return self._session
 
     async def open(self) -> None:
         """Send a hello, and check the hellos of all participants."""
@@ -82,7 +73,7 @@ class Party:
         await self.channel.send(self.agreement.aggregator, hello, RunStage(Step.HELLO))
         await progress("waiting for all parties")
         hellos = await self.channel.receive(self.agreement.aggregator, Hellos)
-        self._session = open_session(self.name, self.agreement, self._context.secrets, hellos.hellos)
+        self.session = open_session(self.name, self.agreement, self._context.secrets, hellos.hellos)
 
     async def send_confirmations(
         self, data: PartyData, *, subject: bytes = b"", seed: int | None = None, starts: bytes = b""

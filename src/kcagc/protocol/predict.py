@@ -47,11 +47,9 @@ async def predict_party(context: PartyContext, data: PartyData, model: PartyMode
     if party.agreement.parameters != predict_parameters(model) or model.party != party.name:
         raise ParameterError(f"{party.name}: the parameters of the session are not those of the model")
     data.check_filter(party.name, model.parameters.filter)
-    width = model.embedder.basis.shape[0]
-    if data.features.shape[1] != width:
-        raise DataError(
-            f"features: {data.features.shape[1]} columns, but the model was fitted on {width}", party=party.name
-        )
+    columns, fitted = data.features.shape[1], model.embedder.basis.shape[0]
+    if columns != fitted:
+        raise DataError(f"features: {columns} columns, but the model was fitted on {fitted}", party=party.name)
     if nodes.size == 0 or nodes.min() < 0 or nodes.max() >= n:
         raise ParameterError(f"{party.name}: nodes: must be row numbers from 0 to {n - 1}, at least one")
 

@@ -19,7 +19,7 @@ from kcagc._types import Flags, FloatArray, IntArray
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.agreement import Session
 from kcagc.protocol.effects import Channel, CommitMask, perform
-from kcagc.protocol.messages import Answer, Choice, Finished, Masked, RunStage, Step, unpack, unpack_bits
+from kcagc.protocol.messages import Answer, Choice, Finished, Masked, RunStage, Step, unpack
 from kcagc.secagg.blinding import Shuffle, draw_mixtures, mix_values, row_factors, row_shifts
 from kcagc.secagg.keys import digest, framed
 from kcagc.secagg.masks import Group, RingVector, check_bound, encode, encode_scaled, mask, with_check_words
@@ -66,7 +66,7 @@ class SecureSums:
             raise self._wrong(f"the answer belongs to another step than {step}")
         clear: Flags = np.ones(n_rows, dtype=bool)
         if step is Step.MARGIN:
-            clear = unpack_bits(answer.clear, n_rows, self.group.aggregator, "margin flags")
+            clear = unpack(answer.clear, n_rows, 2, self.group.aggregator, "margin flags").astype(bool)
         if shuffle is not None:
             names = shuffle.columns[0]
             winning, position = names[np.arange(n_rows), winning], names[tied, position]
