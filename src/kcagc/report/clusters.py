@@ -49,10 +49,9 @@ def _size_intro(run: RunFolder, nodes: int) -> str:
     if run.predicts:
         return f"The run assigned {count(nodes, 'new node')} to {len(used)} of the {count(len(run.sizes), 'cluster')}."
     empty = len(run.sizes) - len(used)
-    return (
-        f"The largest cluster has {percent(max(used) / nodes)} of the {count(nodes)} nodes. The smallest has "
-        f"{percent(min(used) / nodes)}."
-        + (f" {count(empty, 'cluster')} {'is' if empty == 1 else 'are'} empty." if empty else "")
+    largest, smallest = percent(max(used) / nodes), percent(min(used) / nodes)
+    return f"The largest cluster has {largest} of the {count(nodes)} nodes. The smallest has {smallest}." + (
+        f" {count(empty, 'cluster')} {'is' if empty == 1 else 'are'} empty." if empty else ""
     )
 
 
@@ -72,8 +71,8 @@ def _confidence(spread: dict[str, Any], ids: ElementIds, party: str) -> Html:
     rows = [[f"{at / len(bins):.1f} to {(at + 1) / len(bins):.1f}", count(value)] for at, value in enumerate(bins)]
     caption = [
         tag("strong", "Confidence of the nodes. "),
-        f"It is 1 for a node at the centre of its cluster, and 0 if another centre is equally near or nearer. Half of "
-        f"the nodes have more than {spread['median']:.2f}; {percent(spread['none'])} have 0. Confidence uses only the "
+        f"It is 1 for a node at the centre of its cluster, and 0 if another centre is equally near or nearer. The "
+        f"median is {spread['median']:.2f}; {percent(spread['none'])} of the nodes have 0. Confidence uses only the "
         f"columns of {party}. The run used the columns of all parties, so a node with confidence 0 can still be in the "
         "right cluster.",
     ]

@@ -33,7 +33,7 @@ def disclosures_section(run: RunFolder) -> Html | None:
     weaker = [one for one in groups if one.weaker]
     beyond = "No disclosure reveals more than the default settings do."
     if weaker:
-        beyond = f"{count(len(weaker), 'disclosure')} marked below reveal more than the default settings do."
+        beyond = f"The disclosures marked below ({len(weaker)}) reveal more than the default settings do."
         if any(one.kind != _WHOLE_TABLE for one in weaker):
             beyond += " kcagc runs with such settings only if the operator of each party has accepted them by name."
     intro = (

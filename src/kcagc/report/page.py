@@ -90,9 +90,9 @@ def header(run: RunFolder) -> Html:
     else:
         intro = f"This page shows what {run.name}, which holds no data, knows about the run of {others}. "
     if run.aggregator in parties:
-        intro += f"{run.aggregator}, one of the parties, was also the aggregator."
+        intro += f"One of the parties, {run.aggregator}, was also the aggregator."
     elif run.is_party:
-        intro += f"{run.aggregator} added masked values. No party sent its columns to any other participant."
+        intro += f"The aggregator, {run.aggregator}, added masked values. No party sent its columns to anyone."
     return tag(
         "header",
         tag("p", tag("span", "kcagc", class_="brand"), " report", class_="kicker"),

@@ -27,7 +27,7 @@ def map_section(run: RunFolder, ids: ElementIds) -> Html:
     """Show the nodes in two dimensions, or say why there is no map."""
     drawn, title = run.clusters.get("map"), "Map of the nodes"
     if drawn is None and not run.is_party:
-        why = f"{run.name} holds no data, no labels and no ids, so it cannot draw a map. Each party has a map."
+        why = "A coordinator holds no data, no labels and no ids, so it cannot draw a map. Each party has a map."
         return section("map", title, why)
     if drawn is None:
         why = "This folder has no map. Either the run wrote no report, or there were too few different nodes."

@@ -48,7 +48,7 @@ def _sums(run: RunFolder, rounds: int) -> str:
         return f"The new nodes were assigned with {count(rounds, 'secure sum')}."
     text = f"The run needed {count(rounds, 'secure sum')}."
     if not run.is_party:
-        text += f" {run.name} does not see labels, so it cannot count the nodes that changed cluster."
+        text += " A coordinator does not see labels, so it cannot count the nodes that changed cluster."
     return text
 
 
@@ -79,6 +79,7 @@ def _merge_charts(merge: dict[str, Any], ids: ElementIds, several: bool) -> Html
         most = max(value for _, value in moved)
         busiest = next(one for one, value in moved if value == most)
         told = f"The largest number is {count(most)}, in round {busiest:.0f}. The last round has {count(moved[-1][1])}."
+        told = told if most else "No node changed its cluster after the first round."
         charts.append(_chart(ids, f"Nodes that changed cluster{of}", told, moved, count, "accent"))
     if inertia:
         told = f"{number(inertia[0][1])} in the first round, {number(inertia[-1][1])} in the last."
@@ -111,8 +112,8 @@ def traffic_section(run: RunFolder, ids: ElementIds) -> Html | None:
         return None
     total, duration = sum(one.bytes for one in sent), max(one.at for one in sent)
     intro = (
-        f"{run.name} sent {count(len(sent), 'message')}, {size(total)} in total, within {seconds(duration)}. The "
-        "reports of the other participants show what they sent."
+        f"In this run, {run.name} sent {count(len(sent), 'message')}, {size(total)} in total, within "
+        f"{seconds(duration)}. The reports of the other participants show what they sent."
     )
     return section("traffic", "Messages over time", intro, _traffic(sent, duration, ids))
 
