@@ -74,7 +74,7 @@ def test_labels_without_confidences_as_earlier_versions_wrote_them_can_be_compar
     [
         ([("x", "a")], "id,label", "has no id of the 24 nodes"),
         (CLASSES, "id,colour", "there is no column 'label'"),
-        ([*CLASSES, CLASSES[0]], "id,label", "every node has one row"),
+        ([*CLASSES, CLASSES[0]], "id,label", "is already in line 2"),
     ],
 )
 def test_known_labels_that_cannot_be_used_are_refused_by_name(folder, tmp_path, rows, header, said):

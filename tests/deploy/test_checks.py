@@ -69,7 +69,7 @@ def spoil(path, name):
 
 WRONG = [
     ("identity", 2, "private/identity.pem: its public half is not the identity that .* lists for alice"),
-    ("certificate", 2, "ca.pem: holds no certificate"),
+    ("certificate", 2, "ca.pem: contains no PEM certificate"),
     ("policy", 4, '"labelled-sums"'),
     ("journal", 12, "state/fit.sqlite: the journal cannot be read"),
     ("data", 3, "alice: .*data/edges.csv: there is no such file"),
@@ -167,7 +167,7 @@ def test_nodes_without_edges_are_a_warning(folders):
 def test_the_journal_says_how_the_last_run_ended(folders, status, words):
     journal = Journal(folders["alice"].parent / "state" / "fit.sqlite")
     journal.set_fact("status", status.encode())
-    journal.set_fact("why", b"bob ended the run")
+    journal.set_fact("failure", b"bob ended the run")
     journal.commit()
     journal.close()
     assert check(folders["alice"], "--offline")["journal"]["message"].startswith(words)
@@ -198,7 +198,7 @@ class RoleServer:
 
     def __init__(self, folder, *, insist=True):
         renewed = Credentials.load(
-            folder / "ca.pem", folder / "certificate.pem", folder / "private" / "tls-key.pem", who="test", server=True
+            folder / "ca.pem", folder / "certificate.pem", folder / "private" / "tls-key.pem", owner="test", server=True
         )
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=renewed.ca.decode())
         context.load_cert_chain(renewed.certificate_file, renewed.key_file)
@@ -266,13 +266,13 @@ def test_no_aggregator_is_a_timeout_and_another_tls_name_a_rejection(folders):
     edit(folders["alice"], "^address = .*", f'address = "localhost:{free}"')
     found = check(folders["alice"])["network"]
     assert found["exit_code"] == 10
-    assert found["message"].startswith(f"localhost:{free}: nobody listens there")
-    edit(folders["alice"], "coordinator.kcagc.internal", "somebody.else")
+    assert found["message"].startswith(f"localhost:{free}: no server listens there")
+    edit(folders["alice"], "coordinator.kcagc.internal", "another.example")
     with RoleServer(folders["coordinator"].parent) as listener:
         edit(folders["alice"], "^address = .*", f'address = "localhost:{listener.port}"')
         found = check(folders["alice"])["network"]
     assert found["exit_code"] == 11
-    assert "somebody.else" in found["message"]
+    assert "another.example" in found["message"]
 
 
 def test_an_aggregator_of_another_authority_is_rejected(folders):

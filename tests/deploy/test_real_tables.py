@@ -18,7 +18,7 @@ from deploy.collaboration import edges_of, edit, made, names_of, table_of
 from kcagc import KCAGC
 from kcagc.cli.main import cli
 from kcagc.data import TablePreprocessor
-from kcagc.deploy.saved_model import SavedModel
+from kcagc.deploy.results import SavedModel
 from kcagc.graph import Graph
 
 PARTIES = ("alice", "bob", "carol")

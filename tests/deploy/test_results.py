@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from deploy.collaboration import made, names_of, table_of, task
-from kcagc.deploy.results import ResultFiles, write_results
-from kcagc.deploy.saved_model import SavedModel
+from kcagc.deploy.results import ResultFiles, SavedModel, write_results
 from kcagc.disclosure import Ledger, Policy
 from kcagc.protocol.aggregator import AggregatorResult
 from kcagc.protocol.predict import PredictResult

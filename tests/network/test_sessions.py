@@ -212,7 +212,7 @@ def test_a_finished_run_is_reported_and_a_new_one_needs_an_option(collaborate):
     before = {name: (roles.folder(name) / "result" / "run.json").read_text() for name in "ab"}
     start = time.monotonic()
     for name in (AGGREGATOR, "a", "b"):
-        again = roles.start(name, patches={"kcagc.deploy.run._CLOSE_TIMEOUT": 0.3})
+        again = roles.start(name, patches={"kcagc.deploy.finished._CLOSE_TIMEOUT": 0.3})
         assert again.ends() == 0, again.log
         assert_one_line(again, "this run has finished already.*--new-session")
         assert re.search("messages, .* sent", again.out)

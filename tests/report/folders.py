@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from deploy.collaboration import edit, made, task
-from kcagc.deploy.reporting import describe_clusters
+from kcagc.deploy.finished import describe_clusters
 from kcagc.deploy.results import write_results
 from kcagc.disclosure import Ledger
 from kcagc.protocol.aggregator import AggregatorResult

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from deploy.collaboration import names_of, table_of
-from kcagc.deploy import reporting
+from kcagc.deploy import finished
 from kcagc.disclosure import summarise
 from kcagc.disclosure.texts import TEXTS
 from kcagc.protocol.parameters import describe_parameter
@@ -289,7 +289,7 @@ def test_a_report_that_fails_is_a_line_in_the_log_and_nothing_else(run, monkeypa
     def broken(*_):
         raise RuntimeError("no disk left")
 
-    monkeypatch.setattr(reporting, "write_page", broken)
-    reporting.write_report(run.tasks["alice"], run.results["alice"])
+    monkeypatch.setattr(finished, "write_page", broken)
+    finished.write_report(run.tasks["alice"], run.results["alice"])
     assert "the report could not be written: no disk left" in caplog.messages[-1]
     assert "try: kcagc report" in caplog.messages[-1]

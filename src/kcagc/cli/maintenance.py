@@ -121,7 +121,7 @@ def forget(config: Path, **given: Any) -> None:
 
     An interrupted run cannot be resumed afterwards. Results and ledgers stay.
     """
-    from kcagc.deploy.run import forget_journals
+    from kcagc.deploy.finished import forget_journals
 
     erased = forget_journals(load_config(config, **given))
     for path in erased:

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import json
+import platform
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
 
 from kcagc._types import FloatArray, IntArray
-from kcagc.data.files import PRIVATE, write_labels, write_text
+from kcagc.data.files import PRIVATE, write_bytes, write_labels, write_text
 from kcagc.data.party_files import PartyInput
-from kcagc.deploy.fingerprints import versions
-from kcagc.deploy.saved_model import SavedModel
+from kcagc.data.preprocessing import FittedRules
 from kcagc.disclosure import Disclosure, Ledger
+from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
-from kcagc.protocol.aggregator import AggregatorResult
 from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.fit import FitResult, MergeReport
-from kcagc.protocol.predict import PredictResult
+from kcagc.protocol.local import PartyModel
+from kcagc.protocol.parameters import Parameters
+
+FORMAT = "kcagc model 3"
+PACKAGES = ("kcagc", "numpy", "scipy", "scikit-learn", "cryptography", "msgspec")
+_SUMS = {"message/masked", "message/plain", "message/answer", "message/choice", "message/finished"}
+
+Disclosed = list[tuple[float, Disclosure]]  # disclosures, each with its time
 
 
 @dataclass(frozen=True)
@@ -42,12 +50,70 @@ class ResultFiles:
         return cls(folder, *(folder / name for name in (labels, "ledger.jsonl", "model.kcagc", "run.json")))
 
 
+class _Format(msgspec.Struct):
+    """The field of a model that tells whether this version can read it."""
+
+    format: str
+
+
+class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file that a fit leaves at every role for predictions: the session and its parameters.
+
+    At a party it also holds the private share of the model, the ids of the nodes, and `table`: how the party's table
+    became numbers, which a prediction repeats.
+    """
+
+    format: str
+    role: str
+    session: str
+    parameters: Parameters
+    share: PartyModel | None = None
+    ids: list[str | int] | None = None
+    table: FittedRules | None = None
+
+    @classmethod
+    def of_party(cls, model: PartyModel, graph: Graph, table: FittedRules | None = None) -> Self:
+        """Return the model of a party."""
+        ids = None if graph.ids is None else list(graph.ids.values)
+        return cls(FORMAT, model.party, model.session, model.parameters, model, ids, table)
+
+    @classmethod
+    def of_coordinator(cls, name: str, session: bytes, parameters: Parameters) -> Self:
+        """Return the model of a coordinator."""
+        return cls(FORMAT, name, session.hex(), parameters)
+
+    def save(self, path: Path) -> None:
+        """Write the model, readable for its owner only."""
+        write_bytes(path, msgspec.msgpack.encode(self, enc_hook=int), mode=PRIVATE)
+
+    @classmethod
+    def load(cls, path: Path, role: str) -> Self:
+        """Read a model of this role."""
+        try:
+            content = path.read_bytes()
+            found = msgspec.msgpack.decode(content, type=_Format).format
+            if found != FORMAT:
+                raise DataError(f"{role}: {path}: has the format {found!r}; this version reads {FORMAT!r}: fit again")
+            model = msgspec.msgpack.decode(content, type=cls)
+        except OSError as error:
+            raise ParameterError(f"{role}: {path}: {error.strerror or error}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise DataError(f"{role}: {path}: not a model of kcagc: {error}") from error
+        if model.role != role:
+            raise ParameterError(f"{path}: is the model of {model.role}, not of {role}")
+        return model
+
+    def prediction(self) -> Parameters:
+        """Return the parameters of a prediction with this model."""
+        return msgspec.structs.replace(self.parameters, task="predict", model=self.session)
+
+
 def write_results(
     files: ResultFiles,
     name: str,
     agreement: Agreement,
     result: Any,
-    disclosed: list[tuple[float, Disclosure]],
+    disclosed: Disclosed,
     graph: Graph | None,
     rows: IntArray | None,
     confidence: FloatArray | None = None,
@@ -65,11 +131,11 @@ def write_results(
         table = None if brought is None else brought.preprocessing
         SavedModel.of_party(result.model, graph, table).save(files.model)
         written |= {"labels": files.labels, "model": files.model}
-    elif isinstance(result, PredictResult) and graph is not None and rows is not None:
+    elif graph is not None and rows is not None:
         ids = NodeIds(rows, where=name) if graph.ids is None else graph.ids.take(rows)
         write_labels(files.labels, ids, result.labels, confidence=confidence, mode=PRIVATE)
         written |= {"labels": files.labels}
-    elif isinstance(result, AggregatorResult) and agreement.parameters.task == "fit":
+    elif agreement.parameters.task == "fit":
         SavedModel.of_coordinator(name, result.session, agreement.parameters).save(files.model)
         written |= {"model": files.model}
     summary["files"] = {what: path.name for what, path in written.items()}
@@ -94,7 +160,7 @@ def keep_earlier_results(files: ResultFiles) -> None:
             path.replace(earlier / path.name)
 
 
-def write_ledger(files: ResultFiles, disclosed: list[tuple[float, Disclosure]]) -> None:
+def write_ledger(files: ResultFiles, disclosed: Disclosed) -> None:
     """Write the disclosures so far, each with its time."""
     files.folder.mkdir(parents=True, exist_ok=True)
     lines = [
@@ -108,23 +174,20 @@ def _moment(at: float, precision: str = "seconds") -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec=precision)
 
 
-def _seconds_in_sums(disclosed: list[tuple[float, Disclosure]]) -> float:
+def _seconds_in_sums(disclosed: Disclosed) -> float:
     """Return the time from the first masked vector, or the first answer, to the last message of a sum."""
-    kinds = {"message/masked", "message/plain", "message/answer", "message/choice", "message/finished"}
-    moments = [at for at, entry in disclosed if entry.kind in kinds]
+    moments = [at for at, entry in disclosed if entry.kind in _SUMS]
     return moments[-1] - moments[0] if moments else 0.0
 
 
-def summary_of(
-    name: str, agreement: Agreement, result: Any, disclosed: list[tuple[float, Disclosure]]
-) -> dict[str, Any]:
+def summary_of(name: str, agreement: Agreement, result: Any, disclosed: Disclosed) -> dict[str, Any]:
     """Return the numbers of the run."""
-    seat, ledger = agreement.participant(name), Ledger(entry for _, entry in disclosed)
+    role, ledger = agreement.participant(name).role, Ledger(entry for _, entry in disclosed)
     start = disclosed[0][0] if disclosed else time.time()
     summary: dict[str, Any] = {
         "format": "kcagc run 1",
         "name": name,
-        "role": seat.role,
+        "role": role,
         "task": agreement.parameters.task,
         "started": _moment(start),
         "finished": _moment(time.time()),
@@ -138,21 +201,20 @@ def summary_of(
         "messages_sent": len([entry for entry in ledger.of("message/") if entry.sender == name]),
         "packages": versions(),
     }
-    if isinstance(result, FitResult):
-        summary |= {
-            "session": result.model.session,
-            "nodes": len(result.labels),
-            "cluster_sizes": np.bincount(result.labels, minlength=agreement.parameters.n_clusters).tolist(),
-            "rounds": sum(one.rounds for one in result.merges),
-            "delays": result.delays,
-            "merges": [_merge(one) for one in result.merges],
-        }
-    elif isinstance(result, PredictResult):
-        sizes = np.bincount(result.labels, minlength=agreement.parameters.n_clusters).tolist()
-        summary |= {"nodes": len(result.labels), "cluster_sizes": sizes, "rounds": result.rounds}
-    elif isinstance(result, AggregatorResult):
-        summary |= {"session": result.session.hex(), "rounds": result.sums}
-    return summary
+    if role == "coordinator":
+        return summary | {"session": result.session.hex(), "rounds": result.sums}
+    sizes = np.bincount(result.labels, minlength=agreement.parameters.n_clusters).tolist()
+    summary |= {"nodes": len(result.labels), "cluster_sizes": sizes}
+    if not isinstance(result, FitResult):
+        return summary | {"rounds": result.rounds}
+    rounds = sum(one.rounds for one in result.merges)
+    merges = [_merge(one) for one in result.merges]
+    return summary | {"session": result.model.session, "rounds": rounds, "delays": result.delays, "merges": merges}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that compute."""
+    return {"python": platform.python_version(), **{name: metadata.version(name) for name in PACKAGES}}
 
 
 def _merge(report: MergeReport) -> dict[str, Any]:

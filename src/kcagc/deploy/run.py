@@ -14,27 +14,32 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
+from scipy import sparse
 
-from kcagc._types import FloatArray, IntArray
+from kcagc._types import Features, FloatArray, IntArray
 from kcagc.cluster.local import confidence
 from kcagc.data.party_files import PartyInput, read_party
-from kcagc.deploy import fingerprints
 from kcagc.deploy.config import Config, DataSection
-from kcagc.deploy.results import ResultFiles, keep_earlier_results, write_ledger, write_results
-from kcagc.deploy.saved_model import SavedModel
-from kcagc.errors import DataError, KcagcError, ParameterError, SessionError
+from kcagc.deploy.results import (
+    ResultFiles,
+    SavedModel,
+    keep_earlier_results,
+    versions,
+    write_ledger,
+    write_results,
+)
+from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.net.tls import Credentials, digest_of
-from kcagc.protocol.aggregator import aggregator_of_party, coordinator
-from kcagc.protocol.agreement import Agreement
+from kcagc.protocol.agreement import Agreement, graph_digest, ids_digest
 from kcagc.protocol.effects import Role, combine_halves
-from kcagc.protocol.fit import FitResult, fit_party
+from kcagc.protocol.fit import fit_party
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.parameters import draw_seeds
 from kcagc.protocol.party import PartyContext
-from kcagc.protocol.predict import PredictResult, predict_party
-from kcagc.runtime.client import RoleClient, close_finished_session
+from kcagc.runtime.client import RoleClient
 from kcagc.runtime.connection import Endpoint
 from kcagc.runtime.driver import RoleStatus, Watcher
 from kcagc.runtime.journal import (
@@ -42,7 +47,6 @@ from kcagc.runtime.journal import (
     Journal,
     SessionRandomness,
     StoredSession,
-    changed_inputs,
     open_session,
     remove,
 )
@@ -53,7 +57,6 @@ logger = logging.getLogger(__name__)
 
 Kind = Literal["fit", "predict"]
 _STREAMS_END = 2.0  # seconds for gRPC's own tasks to end after its server has stopped
-_CLOSE_TIMEOUT = 3.0  # seconds to reach an aggregator that may still wait for the end of this party's stream
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +102,12 @@ class RoleRun:
     @property
     def journal(self) -> Path:
         """The file of the journal."""
-        return _journal_path(self.config, self.kind)
+        return journal_path(self.config, self.kind)
 
     @property
     def files(self) -> ResultFiles:
         """The files of the results."""
-        return _result_files(self.config, self.kind)
+        return result_files(self.config, self.kind)
 
     @cached_property
     def input(self) -> PartyInput | None:
@@ -170,16 +173,16 @@ class RoleRun:
     def made_from(self) -> dict[str, bytes]:
         """Digests of everything that must not change during a session; a large table is hashed once."""
         document = self.config.document
+        accepted, seed = sorted(document.policy.accept), document.me.random_state
         prints = {
             "the role": digest("role", self.config.me, self.config.role),
-            "the configuration": fingerprints.of_configuration(
-                self.agreement, document.policy.accept, document.me.random_state
-            ),
-            "the installed packages": fingerprints.of_packages(),
+            "the configuration": digest("configuration", self.agreement.inputs(), *accepted, str(seed)),
+            "the installed packages": digest("packages", *(f"{one} {version}" for one, version in versions().items())),
         }
         if self.data is not None:
             share = b"" if self.model is None else digest("model", msgspec.msgpack.encode(self.model.share))
-            prints["the data"] = fingerprints.of_data(self.data, share)
+            graph, features = self.data.graph, features_digest(self.data.features)
+            prints["the data"] = digest("data", ids_digest(graph), graph_digest(graph), features, share)
         return prints
 
     def open_session(self, journal: Journal) -> StoredSession:
@@ -196,13 +199,14 @@ class RoleRun:
 
     def role(self, randomness: SessionRandomness) -> Role[Any]:
         """Return the coroutine of this role."""
-        name, aggregator = self.config.me, self.agreement.aggregator
+        if not self.config.listens:
+            return self._party(randomness)
+        from kcagc.protocol.aggregator import aggregator_of_party, coordinator  # noqa: PLC0415 - only for an aggregator
+
+        name, seed = self.config.me, randomness.aggregator_seed
         if self.config.role == "coordinator":
-            return coordinator(name, self.agreement, self.identity, randomness.secrets, seed=randomness.aggregator_seed)
-        party = self._party(randomness)
-        if name != aggregator:
-            return party
-        return combine_halves(aggregator_of_party(name, self.agreement, seed=randomness.aggregator_seed), party, name)
+            return coordinator(name, self.agreement, self.identity, randomness.secrets, seed=seed)
+        return combine_halves(aggregator_of_party(name, self.agreement, seed=seed), self._party(randomness), name)
 
     def _party(self, randomness: SessionRandomness) -> Role[Any]:
         context, data = self._context(randomness), self.data
@@ -212,6 +216,8 @@ class RoleRun:
             return fit_party(context, data, seed=randomness.seed)
         if self.model.share is None or self.new_rows is None:
             raise ParameterError(f"{self.config.me}: the model has no share of this party")
+        from kcagc.protocol.predict import predict_party  # noqa: PLC0415 - a fit does not need it
+
         return predict_party(context, data, self.model.share, self.new_rows)
 
     def _context(self, randomness: SessionRandomness) -> PartyContext:
@@ -219,17 +225,29 @@ class RoleRun:
 
     def confidence(self, result: Any) -> FloatArray | None:
         """Compute how clearly each node belongs to its cluster in this party's own rows; None at a coordinator."""
-        if not isinstance(result, FitResult | PredictResult) or result.rows is None:
+        if self.config.role == "coordinator" or result.rows is None:
             return None
-        share = result.model if isinstance(result, FitResult) else None if self.model is None else self.model.share
+        share = result.model if self.model is None else self.model.share
         return None if share is None else confidence(result.rows, share.centers, share.clusters, result.labels)
 
 
-def _journal_path(config: Config, kind: Kind) -> Path:
+def features_digest(features: Features) -> bytes:
+    """Return a digest of a party's table."""
+    if sparse.issparse(features):
+        rows = features.tocsr()
+        parts = (("<i8", rows.indptr), ("<i8", rows.indices), ("<f8", rows.data))
+        arrays = [np.ascontiguousarray(values, dtype=kind).tobytes() for kind, values in parts]
+        return digest("sparse", *features.shape, *arrays)
+    return digest("dense", *features.shape, np.ascontiguousarray(features, dtype="<f8").tobytes())
+
+
+def journal_path(config: Config, kind: Kind) -> Path:
+    """Return the file of a journal."""
     return config.file(config.document.output.state) / f"{kind}.sqlite"
 
 
-def _result_files(config: Config, kind: Kind) -> ResultFiles:
+def result_files(config: Config, kind: Kind) -> ResultFiles:
+    """Return the files of the results."""
     folder = config.file(config.document.output.folder)
     return ResultFiles.of(folder if kind == "fit" else folder / "prediction", config.document.output.labels)
 
@@ -250,10 +268,9 @@ def execute(
     journal = _open_journal(run, new_session)
     try:
         if journal.status == "finished":
-            summary = _finished(run, journal)
-            if report:
-                _report(run, None)
-            return summary
+            from kcagc.deploy.finished import finished_summary  # noqa: PLC0415 - a new run does not need it
+
+            return finished_summary(run, journal, report=report)
         if journal.status == "failed":
             logger.info("the last run ended with: %s. This is a new session", journal.failure)
         run.check()
@@ -266,31 +283,14 @@ def execute(
             # The ledger matters after a run that failed or was interrupted, too.
             with contextlib.suppress(Exception):
                 write_ledger(run.files, journal.ledger())
-        summary = _stored_summary(journal)
+        summary = stored_summary(journal)
     finally:
         journal.close()
     if report and results:
-        _report(run, results[0])
+        from kcagc.deploy.finished import write_report  # noqa: PLC0415 - slow to import, and the labels are written
+
+        write_report(run, results[0])
     return summary
-
-
-def forget_journals(config: Config) -> list[Path]:
-    """Overwrite and remove the journals of a role, keep their ledgers among the results, and return their paths."""
-    erased = []
-    kinds: tuple[Kind, ...] = ("fit", "predict")
-    for kind in kinds:
-        path = _journal_path(config, kind)
-        if not path.exists():
-            continue
-        with contextlib.suppress(InvalidJournalError):  # a damaged journal has nothing to find and overwrite
-            journal = Journal(path)
-            try:
-                _erase(journal, _result_files(config, kind))
-            finally:
-                journal.close()
-        remove(path)
-        erased.append(path)
-    return erased
 
 
 def _open_journal(run: RoleRun, new_session: bool) -> Journal:
@@ -299,7 +299,7 @@ def _open_journal(run: RoleRun, new_session: bool) -> Journal:
     try:
         journal = Journal(run.journal)
         if new_session:
-            _erase(journal, run.files)
+            erase_journal(journal, run.files)
     except InvalidJournalError:
         if journal is not None:
             journal.close()
@@ -310,17 +310,11 @@ def _open_journal(run: RoleRun, new_session: bool) -> Journal:
     return journal
 
 
-def _erase(journal: Journal, files: ResultFiles) -> None:
+def erase_journal(journal: Journal, files: ResultFiles) -> None:
     """Erase a journal; the ledger of an unfinished run goes to its results first."""
     if journal.status != "finished" and (disclosed := journal.ledger()):
         write_ledger(files, disclosed)
     journal.erase()
-
-
-def _report(run: RoleRun, result: Any) -> None:
-    from kcagc.deploy.reporting import write_report  # noqa: PLC0415 - only after the run, and slow to import
-
-    write_report(run, result)
 
 
 async def _run_on_network(run: RoleRun, spec: RoleSpec) -> None:
@@ -369,43 +363,14 @@ def _role_spec(
     )
 
 
-def _finished(run: RoleRun, journal: Journal) -> dict[str, Any]:
-    """Return the summary of a finished run; if the aggregator may still wait, close the stream to it."""
-    _check_unchanged(run, journal)
-    logger.info("this run has finished already. To start another, restart all roles with --new-session")
-    if not run.config.listens:
-        address = run.config.document.network.address
-        asyncio.run(close_finished_session(run.endpoint, run.credentials, address, journal, _CLOSE_TIMEOUT))
-    return _stored_summary(journal)
-
-
-def _check_unchanged(run: RoleRun, journal: Journal) -> None:
-    """Raise an error if the data or the configuration changed after the run had finished."""
-    try:
-        now = run.made_from
-    except KcagcError as error:
-        logger.warning("the inputs of the finished run cannot be compared: %s", error)
-        return
-    changed = [name for name in changed_inputs(journal, now) if name in ("the data", "the configuration")]
-    if changed:
-        then, present = _stored_summary(journal).get("parameters", {}), msgspec.to_builtins(run.agreement.parameters)
-        named = [
-            f"{name}: {then.get(name)!r}, now {value!r}" for name, value in present.items() if then.get(name) != value
-        ]
-        details = f" ({'; '.join(named)})" if named else ""
-        raise SessionError(
-            f"{run.journal}: the run has finished, and {' and '.join(changed)} changed since{details}. Start all "
-            "roles with --new-session, or undo the change to see its results"
-        )
-
-
-def _stored_summary(journal: Journal) -> dict[str, Any]:
+def stored_summary(journal: Journal) -> dict[str, Any]:
+    """Return the summary of a finished run from its journal."""
     summary: dict[str, Any] = json.loads(journal.fact("summary") or b"{}")
     return summary
 
 
 async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Let SIGTERM end a run as Ctrl-C does: in order, so that the same command resumes it."""
+    """Handle SIGTERM as Ctrl-C: end the run in order, so that the same command resumes it."""
     task = asyncio.ensure_future(work)
     stopped = False
 

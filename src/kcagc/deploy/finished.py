@@ -1,0 +1,118 @@
+"""Finished runs of a role: their report, their stored summary, and the erasure of journals."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kcagc.data.files import PRIVATE, write_text
+from kcagc.deploy.config import Config
+from kcagc.deploy.run import Kind, RoleRun, erase_journal, journal_path, result_files, stored_summary
+from kcagc.errors import KcagcError, SessionError
+from kcagc.report.folder import CLUSTERS, REPORT
+from kcagc.report.insights.description import Description, describe
+from kcagc.report.page import write_page
+from kcagc.runtime.client import close_finished_session
+from kcagc.runtime.journal import InvalidJournalError, Journal, changed_inputs, remove
+
+logger = logging.getLogger(__name__)
+
+_CLOSE_TIMEOUT = 3.0  # seconds to reach an aggregator that may still wait for the end of this party's stream
+
+
+def write_report(run: RoleRun, result: Any = None) -> None:
+    """Write the page and the description of the clusters; without a result, write the page if it is not there.
+
+    The labels are written before this. An error here becomes a line in the log and does not fail the run.
+    """
+    try:
+        if result is not None:
+            logger.info("writing the report")
+            describe_clusters(run, result)
+        elif (run.files.folder / REPORT).exists():
+            return
+        write_page(run.files.folder)
+    except Exception as error:
+        why = str(error) or type(error).__name__
+        folder = run.files.folder
+        logger.warning(
+            "the report could not be written: %s. The results are complete; try: kcagc report %s", why, folder
+        )
+
+
+def describe_clusters(run: RoleRun, result: Any) -> None:
+    """Write `clusters.json`, from which the page can be written again without the data."""
+    data, confidence = run.data, run.confidence(result)
+    if data is None or confidence is None or result.rows is None:
+        return
+    new = run.new_rows
+    found = describe(
+        Description(
+            labels=result.labels,
+            n_clusters=run.agreement.parameters.n_clusters,
+            table=data.features if new is None else data.features[new],
+            columns=run.columns,
+            rows=result.rows,
+            confidence=confidence,
+            graph=data.graph if new is None else None,
+        )
+    )
+    text = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    write_text(run.files.folder / CLUSTERS, text + "\n", mode=PRIVATE)
+
+
+def finished_summary(run: RoleRun, journal: Journal, *, report: bool) -> dict[str, Any]:
+    """Return the summary of a finished run; if the aggregator may still wait, close the stream to it."""
+    _check_unchanged(run, journal)
+    logger.info("this run has finished already. To start another, restart all roles with --new-session")
+    if not run.config.listens:
+        address = run.config.document.network.address
+        asyncio.run(close_finished_session(run.endpoint, run.credentials, address, journal, _CLOSE_TIMEOUT))
+    if report:
+        write_report(run)
+    return stored_summary(journal)
+
+
+def _check_unchanged(run: RoleRun, journal: Journal) -> None:
+    """Raise an error if the data or the configuration changed after the run had finished."""
+    try:
+        now = run.made_from
+    except KcagcError as error:
+        logger.warning("the inputs of the finished run cannot be compared: %s", error)
+        return
+    changed = [name for name in changed_inputs(journal, now) if name in ("the data", "the configuration")]
+    if changed:
+        then, present = stored_summary(journal).get("parameters", {}), msgspec.to_builtins(run.agreement.parameters)
+        named = [
+            f"{name}: {then.get(name)!r}, now {value!r}" for name, value in present.items() if then.get(name) != value
+        ]
+        details = f" ({'; '.join(named)})" if named else ""
+        raise SessionError(
+            f"{run.journal}: the run has finished, and {' and '.join(changed)} changed since{details}. Start all "
+            "roles with --new-session, or undo the change to see its results"
+        )
+
+
+def forget_journals(config: Config) -> list[Path]:
+    """Overwrite and remove the journals of a role, keep their ledgers among the results, and return their paths."""
+    erased = []
+    kinds: tuple[Kind, ...] = ("fit", "predict")
+    for kind in kinds:
+        path = journal_path(config, kind)
+        if not path.exists():
+            continue
+        with contextlib.suppress(InvalidJournalError):  # a damaged journal has nothing to find and overwrite
+            journal = Journal(path)
+            try:
+                erase_journal(journal, result_files(config, kind))
+            finally:
+                journal.close()
+        remove(path)
+        erased.append(path)
+    return erased
