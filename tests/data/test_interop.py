@@ -16,7 +16,7 @@ from numpy.testing import assert_array_equal
 import kcagc
 from data.tensors import Data, Tensor
 from kcagc.data.interop import frame_ids, graph_of, rows_of, table_of, without_column
-from kcagc.data.table import ColumnType, Schema
+from kcagc.data.table import ColumnType, Origin, Schema
 from kcagc.errors import DataError
 from kcagc.graph import AttributedGraph, Graph
 
@@ -27,7 +27,7 @@ MAKERS = [pandas.DataFrame, polars.DataFrame]
 @pytest.mark.parametrize("make", MAKERS)
 def test_cells_mean_the_same_in_both(make):
     frame = make({"x": [1, None, 3], "b": [True, False, None], "w": ["a", None, " "]})
-    raw = table_of(frame, ANY, "bank")
+    raw = table_of(frame, ANY, Origin("bank"))
     assert_array_equal(raw.numbers, [[1, 1], [np.nan, 0], [3, np.nan]])
     assert raw.texts == {"w": ["a", None, None]}
     assert raw.columns == ["x", "b", "w"]
@@ -38,8 +38,8 @@ def test_types_of_pandas_with_gaps_of_their_own_are_read():
     frame["d"] = [Decimal("1.5"), None]
     frame["w"] = pandas.Categorical(["u", None])
     with pytest.raises(DataError, match="column 'd' holds values of type object"):
-        table_of(frame, ANY, "bank")
-    raw = table_of(frame.drop(columns="d"), ANY, "bank")
+        table_of(frame, ANY, Origin("bank"))
+    raw = table_of(frame.drop(columns="d"), ANY, Origin("bank"))
     assert_array_equal(raw.numbers, [[1, 1], [np.nan, np.nan]])
     assert raw.texts["w"] == ["u", None]
 
@@ -47,14 +47,20 @@ def test_types_of_pandas_with_gaps_of_their_own_are_read():
 @pytest.mark.parametrize("values", [["a", "b"], pandas.to_datetime(["2020-01-01", "2021-01-01"]), [[1], [2]]])
 def test_what_is_no_number_is_named_by_its_column(values):
     with pytest.raises(DataError, match=r"^bank: column 'x' holds"):
-        table_of(pandas.DataFrame({"x": values}), Schema(), "bank")
+        table_of(pandas.DataFrame({"x": values}), Schema(), Origin("bank"))
+
+
+def test_two_columns_of_one_name_are_refused():
+    frame = pandas.DataFrame([[1, 2], [3, 4]], columns=["x", "x"])
+    with pytest.raises(DataError, match=r"^bank: two columns have the same name"):
+        table_of(frame, Schema(), Origin("bank"))
 
 
 def test_a_cell_is_named_by_row_id_and_column():
     frame = pandas.DataFrame({"x": [1.0, None]}, index=["u", "v"])
     ids = frame_ids(frame, None, "bank")
     with pytest.raises(DataError, match=r"^bank: row 1 \(id 'v'\), column 'x': the value is missing"):
-        table_of(frame, Schema(), "bank", ids)
+        table_of(frame, Schema(), Origin("bank", ids=ids))
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -80,7 +86,7 @@ def test_an_index_that_counts_names_nothing():
 @pytest.mark.parametrize("make", MAKERS)
 def test_rows_are_taken_by_number_and_one_that_is_not_there_is_all_gaps(make):
     frame = make({"x": [1, 2, 3], "w": ["a", "b", "c"]})
-    raw = table_of(rows_of(frame, np.array([2, -1, 0])), ANY, "bank")
+    raw = table_of(rows_of(frame, np.array([2, -1, 0])), ANY, Origin("bank"))
     assert_array_equal(raw.numbers, [[3], [np.nan], [1]])
     assert raw.texts["w"] == ["c", None, "a"]
 

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from data.tables import parquet, refused
 from kcagc.data import read_features
+from kcagc.data.table import ColumnType, Schema
 from kcagc.errors import ParameterError
 
 MATRIX = np.array([[0, 1.5, 0], [2, 0, 0], [0, 0, -3], [0, 0, 0]])
@@ -39,6 +40,13 @@ def test_a_dense_matrix_stays_dense_and_becomes_float64(tmp_path, name, dtype):
     assert isinstance(values, np.ndarray)
     assert values.dtype == np.float64
     assert_array_equal(values, MATRIX.astype(dtype))
+
+
+def test_a_column_of_a_dense_matrix_may_hold_levels(tmp_path):
+    path = saved(tmp_path / "a.npz", np.array([[8001, 1.5], [8002, 2.5]]))
+    table = read_features(path, party="bank", schema=Schema(named={"0": ColumnType("text")}))
+    assert table.texts == {"0": ["8001", "8002"]}
+    assert_array_equal(table.numbers, [[1.5], [2.5]])
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])

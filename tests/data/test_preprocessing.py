@@ -21,7 +21,7 @@ from sklearn.preprocessing import (
 
 from kcagc.data import ColumnRule, FittedRules, TableRules
 from kcagc.data.interop import table_of
-from kcagc.data.table import Schema
+from kcagc.data.table import Origin, Schema
 from kcagc.errors import DataError, ParameterError
 
 MISSING = {
@@ -44,11 +44,11 @@ def column(values):
 
 
 def applied(rules, frame, new=None):
-    kept = rules.fit(table_of(frame, rules.schema(), "bank"))
+    kept = rules.fit(table_of(frame, rules.schema(), Origin("bank")))
     again = msgspec.msgpack.decode(msgspec.msgpack.encode(kept), type=FittedRules)
     assert again == kept
     table = frame if new is None else new
-    result = again.apply(table_of(table, again.schema(), "bank"))
+    result = again.apply(table_of(table, again.schema(), Origin("bank")))
     assert result.shape[1] == len(again.feature_names())
     return result.toarray() if sparse.issparse(result) else result
 
@@ -70,7 +70,7 @@ def test_an_indicator_says_where_a_number_was_missing():
     rules = TableRules(ColumnRule(missing="indicator"))
     found = applied(rules, column([1.0, np.nan, 5.0]))
     assert_array_equal(found, [[1, 0], [3, 1], [5, 0]])
-    kept = rules.fit(table_of(column([1.0, np.nan, 5.0]), rules.schema(), "bank"))
+    kept = rules.fit(table_of(column([1.0, np.nan, 5.0]), rules.schema(), Origin("bank")))
     assert kept.feature_names() == ["one", "one (missing)"]
 
 
@@ -80,7 +80,7 @@ def test_an_indicator_says_where_a_number_was_missing():
 def test_a_sparse_matrix_is_divided_and_not_centred_and_stays_sparse(scale, wanted):
     matrix = sparse.random_array((50, 8), density=0.2, rng=np.random.default_rng(0), format="csr")
     rules = TableRules(ColumnRule(scale=scale, missing="zero"))
-    raw = table_of(matrix, rules.schema(), "X")
+    raw = table_of(matrix, rules.schema(), Origin("X"))
     found = rules.fit(raw).apply(raw)
     assert isinstance(found, sparse.csr_array)
     assert_allclose(found.toarray(), wanted.fit_transform(matrix).toarray(), atol=1e-14)
@@ -89,7 +89,7 @@ def test_a_sparse_matrix_is_divided_and_not_centred_and_stays_sparse(scale, want
 def test_gaps_of_a_sparse_matrix_are_filled_by_the_mean_of_all_entries_that_are_there():
     matrix = sparse.csr_array(np.array([[0.0, 4.0], [np.nan, 0.0], [3.0, np.nan]]))
     rules = TableRules(ColumnRule(missing="mean"), {"1": ColumnRule(missing="indicator")})
-    raw = table_of(matrix, rules.schema(), "X")
+    raw = table_of(matrix, rules.schema(), Origin("X"))
     found = rules.fit(raw).apply(raw)
     assert_array_equal(found.toarray(), [[0, 4, 0], [1.5, 0, 0], [3, 2, 1]])
 
@@ -111,7 +111,7 @@ def test_levels_are_those_of_a_one_hot_encoder_and_unknown_ones_are_none(old, ne
 def test_beyond_max_levels_the_rarest_become_one_and_so_do_new_ones():
     rules = TableRules(ColumnRule(kind="categorical", max_levels=2, missing="indicator"))
     frame = column(["b", "b", "a", "c", "d", "c", None])
-    kept = rules.fit(table_of(frame, rules.schema(), "bank"))
+    kept = rules.fit(table_of(frame, rules.schema(), Origin("bank")))
     assert kept.feature_names() == ["one=b", "one=c", "one (other)", "one (missing)"]
     found = applied(rules, frame, column(["b", "c", "a", "z", None]))
     assert found.argmax(axis=1).tolist() == [0, 1, 2, 2, 3]
@@ -122,7 +122,7 @@ def test_a_column_with_as_many_words_as_rows_is_taken_for_a_name():
     names = column([f"name {number}" for number in range(101)])
     rules = TableRules(ColumnRule(kind="categorical"))
     with pytest.raises(DataError, match=r"^bank: row 0, column 'one': there are 101 different values, .* max_levels"):
-        rules.fit(table_of(names, rules.schema(), "bank"))
+        rules.fit(table_of(names, rules.schema(), Origin("bank")))
     assert applied(TableRules(ColumnRule(kind="categorical", max_levels=101)), names).shape == (101, 101)
     assert applied(rules, names[:100]).shape == (100, 100)
 
@@ -159,8 +159,8 @@ def test_many_levels_beside_few_numbers_are_stored_sparse_and_few_are_not():
     rules = TableRules(ColumnRule(), {"w": ColumnRule(kind="categorical")})
     for levels, stored in ((20, True), (2, False)):
         frame = pandas.DataFrame({"x": np.arange(40.0), "w": [f"w{number % levels}" for number in range(40)]})
-        kept = rules.fit(table_of(frame, rules.schema(), "bank"))
-        result = kept.apply(table_of(frame, kept.schema(), "bank"))
+        kept = rules.fit(table_of(frame, rules.schema(), Origin("bank")))
+        result = kept.apply(table_of(frame, kept.schema(), Origin("bank")))
         assert sparse.issparse(result) == kept.sparse == stored
 
 
@@ -189,7 +189,7 @@ def test_a_gap_where_the_fit_allowed_none_is_refused_in_a_prediction():
 
 
 def test_rules_that_do_nothing_leave_the_numbers_where_they_are():
-    raw = table_of(pandas.DataFrame({"x": [1.0, 2], "y": [3.0, 4]}), Schema(), "bank")
+    raw = table_of(pandas.DataFrame({"x": [1.0, 2], "y": [3.0, 4]}), Schema(), Origin("bank"))
     assert TableRules().fit(raw).apply(raw) is raw.numbers
 
 

@@ -189,7 +189,7 @@ def test_a_matrix_may_have_gaps_and_columns_that_are_dropped(tmp_path):
     said = "row 1 (counted from 0), column '2': the value is missing (NaN)"
     wrong(path, said, reading, id_column=None)
     words = Schema(ColumnType(gaps=True), {"1": ColumnType("text")})
-    wrong(path, "column '1' cannot be categorical: a matrix holds", words, id_column=None)
+    wrong(path, "column '1' cannot be categorical: a sparse matrix holds", words, id_column=None)
     unknown = Schema(ColumnType(), {"9": ColumnType()})
     wrong(path, "there is no column '9'; there are '0', '1', '2'", unknown, id_column=None)
 

@@ -104,7 +104,7 @@ def _header(file: InputFile, lines: Iterator[str]) -> tuple[list[str], int]:
 
 
 def _is_data(header: list[str]) -> bool:
-    """Tell whether all names are numbers, other than the consecutive numbers that programs give unnamed columns."""
+    """Return whether all names are numbers, other than the consecutive numbers that programs give unnamed columns."""
     if not all(re.fullmatch(r"\s*[-+]?[0-9.]+(e[-+]?[0-9]+)?\s*", name, flags=re.IGNORECASE) for name in header):
         return False
     return not header[0].isdecimal() or header != [str(int(header[0]) + step) for step in range(len(header))]

@@ -26,22 +26,22 @@ _LISTED = 20  # columns that an error lists
 
 
 def is_frame(given: Any) -> bool:
-    """Tell whether an object is a table with named columns, as those of pandas and polars are."""
+    """Return whether an object is a table with named columns, as those of pandas and polars are."""
     return all(hasattr(given, name) for name in ("columns", "dtypes", "shape", "__getitem__"))
 
 
 def is_pandas(frame: Any) -> bool:
-    """Tell whether a frame has an index, as those of pandas do."""
+    """Return whether a frame has an index, as those of pandas do."""
     return hasattr(frame, "index") and hasattr(frame, "iloc")
 
 
 def is_networkx(given: Any) -> bool:
-    """Tell whether an object is a graph of networkx."""
+    """Return whether an object is a graph of networkx."""
     return all(callable(getattr(given, name, None)) for name in ("nodes", "edges", "is_directed", "is_multigraph"))
 
 
 def is_geometric(given: Any) -> bool:
-    """Tell whether an object is a graph of PyTorch Geometric."""
+    """Return whether an object is a graph of PyTorch Geometric."""
     return not isinstance(given, Graph) and hasattr(given, "edge_index") and hasattr(given, "num_nodes")
 
 
@@ -92,31 +92,26 @@ def rows_of(content: Any, rows: IntArray) -> Any:
     return taken.mask(np.repeat(absent[:, None], taken.shape[1], axis=1)) if absent.any() else taken
 
 
-def table_of(content: Any, schema: Schema, where: str, ids: NodeIds | None = None) -> Table:
+def table_of(content: Any, schema: Schema, origin: Origin) -> Table:
     """Read a frame, an array or a sparse matrix as a file is read; columns of an array are called "0", "1", ..."""
-    origin = Origin(where, ids=ids)
-    if is_frame(content):
-        named = {str(name): content[name] for name in content.columns}
-        return _from_columns(named, len(content), schema, origin)
-    names = [str(column) for column in range(content.shape[1])]
+    framed = is_frame(content)
+    names = [str(name) for name in (content.columns if framed else range(content.shape[1]))]
     columns = select_columns(names, Wanted(schema=schema), origin)
     if columns.texts and sparse.issparse(content):
         raise origin.fail(f"column {columns.texts[0]!r} cannot be categorical: a sparse matrix holds numbers only")
-    if columns.texts or content.dtype.kind not in "biuf":
-        return _from_columns(
-            {name: content[:, place] for place, name in enumerate(names)}, len(content), schema, origin
-        )
-    block = (sparse.csr_array(content) if sparse.issparse(content) else content).astype(np.float64)
-    if len(columns.numbers) < len(names):
-        block = block[:, [int(name) for name in columns.numbers]]
-    return Table(origin, columns.numbers, block, ids=ids).checked(columns.gaps)
-
-
-def _from_columns(given: dict[str, Any], n_rows: int, schema: Schema, origin: Origin) -> Table:
-    columns = select_columns(list(given), Wanted(schema=schema), origin)
-    numbers = [_numbers(given[name], origin, name) for name in columns.numbers]
-    block = np.column_stack(numbers) if numbers else np.empty((n_rows, 0))
-    texts: dict[str, Texts] = {name: [_text(value) for value in _array(given[name])] for name in columns.texts}
+    texts: dict[str, Texts] = {}
+    if not framed and not columns.texts and content.dtype.kind in "biuf":
+        block = (sparse.csr_array(content) if sparse.issparse(content) else content).astype(np.float64, copy=False)
+        if len(columns.numbers) < len(names):
+            block = block[:, [int(name) for name in columns.numbers]]
+    else:
+        if len(set(names)) < len(names):
+            raise origin.fail("two columns have the same name; rename one")
+        keys = content.columns if framed else range(len(names))
+        given = {name: content[key] if framed else content[:, key] for name, key in zip(names, keys, strict=True)}
+        numbers = [_numbers(given[name], origin, name) for name in columns.numbers]
+        block = np.column_stack(numbers) if numbers else np.empty((len(content), 0))
+        texts = {name: [_text(value) for value in _array(given[name])] for name in columns.texts}
     return Table(origin, columns.numbers, block, texts, ids=origin.ids).checked(columns.gaps)
 
 

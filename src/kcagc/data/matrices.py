@@ -10,8 +10,9 @@ import numpy as np
 from scipy import io as scipy_io
 from scipy import sparse
 
+from kcagc.data.interop import table_of
 from kcagc.data.party_files import ExpectedNodes, read_ids
-from kcagc.data.table import InputFile, PathLike, Schema, Table, Wanted, select_columns
+from kcagc.data.table import InputFile, PathLike, Schema, Table
 from kcagc.errors import DataError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds, canonical_csr, numbers
@@ -34,6 +35,8 @@ def read_matrix(file: InputFile) -> Any:
     with file.opened() as stream:
         try:
             matrix = _npz(file, stream) if file.kind == "npz" else _matrix_market(file, stream)
+        except DataError:
+            raise
         except _DAMAGE as error:
             if file.compressed and isinstance(error, EOFError | zlib.error):
                 raise  # the compression is damaged, not its content
@@ -49,15 +52,9 @@ def matrix_table(file: InputFile, schema: Schema) -> Table:
     rows, width = given.shape
     if rows == 0 or width == 0:
         raise file.error(f"there are no {'columns' if rows else 'rows'}: the shape is {rows} × {width}")
-    origin = file.origin("row", 0, " (counted from 0)")
-    columns = select_columns([str(column) for column in range(width)], Wanted(schema=schema), origin)
-    if columns.texts:
-        raise file.error(f"column {columns.texts[0]!r} cannot be categorical: a matrix holds numbers only")
     exact = given.astype(np.float64, copy=False)
     values = canonical_csr(exact) if sparse.issparse(exact) else np.ascontiguousarray(exact)
-    if len(columns.numbers) < width:
-        values = values[:, [int(name) for name in columns.numbers]]
-    return Table(origin, columns.numbers, values).checked(columns.gaps)
+    return table_of(values, schema, file.origin("row", 0, " (counted from 0)"))
 
 
 def row_ids(path: PathLike, matrix: InputFile, n_rows: int) -> NodeIds:

@@ -27,7 +27,7 @@ from kcagc.data.interop import (
     without_column,
 )
 from kcagc.data.party_files import PartyInput
-from kcagc.data.table import Schema
+from kcagc.data.table import Origin, Schema
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import AttributedGraph, Graph
 from kcagc.graph.ids import NodeIds
@@ -123,7 +123,7 @@ def _row_numbers(nodes: Any, n_nodes: int) -> IntArray:
 class _MemoryTable:
     """A table as its party gave it, without the column of ids; a transformer may need the original type.
 
-    `numbered` tells whether rows are named 0, 1, 2, ..., as by the index of a pandas frame, and not only in an order.
+    `numbered`: rows are named 0, 1, 2, ..., as by the index of a pandas frame, and not only in an order.
     `absent` marks nodes without a row.
     """
 
@@ -290,7 +290,7 @@ def _to_numbers(table: _MemoryTable, transformer: Any, *, fit: bool) -> tuple[Fe
 
 def _named_columns(table: _MemoryTable, content: Any) -> tuple[Features, list[str]]:
     if is_frame(content):
-        found = table_of(content, Schema(), table.name, table.ids)
+        found = table_of(content, Schema(), Origin(table.name, ids=table.ids))
         return found.numbers, found.columns
     values = content if sparse.issparse(content) else np.asarray(content)
     return values, [str(column) for column in range(values.shape[1] if values.ndim == 2 else 0)]

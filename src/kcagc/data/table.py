@@ -126,7 +126,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file that a party reads; the ending of its name tells its kind."""
+    """A file that a party reads; its kind is the ending of its name."""
 
     path: Path
     party: str

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kcagc._types import Features
 from kcagc.data.interop import is_frame, table_of
 from kcagc.data.preprocessing import ColumnRule, FittedRules, TableRules
-from kcagc.data.table import Schema, Table
+from kcagc.data.table import Origin, Schema, Table
 from kcagc.errors import ParameterError
 
 Rule = ColumnRule | Mapping[str, Any]
@@ -146,7 +146,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         if is_frame(X):
             if reset or hasattr(self, "feature_names_in_"):
                 _ = validate_data(self, X, skip_check_array=True, reset=reset)
-            return table_of(X, schema, "X")
+            return table_of(X, schema, Origin("X"))
         checked = validate_data(
             self, X, accept_sparse="csr", dtype=None, ensure_all_finite=False, reset=reset, ensure_min_features=1
         )
@@ -154,7 +154,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             for value in checked.flat:
                 if isinstance(value, dict | list | set):
                     raise TypeError(f"X: the argument must be a string or a number, not {type(value).__name__}")
-        return table_of(checked, schema, "X")
+        return table_of(checked, schema, Origin("X"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
