@@ -380,9 +380,10 @@ def write_labels(
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> from kcagc.data import write_labels
     >>> write_labels("labels.csv", None, [1, 0])
-    >>> open("labels.csv").read()
+    >>> Path("labels.csv").read_text()
     'id,cluster\\n0,1\\n1,0\\n'
     """
     check_labels_path(path)
