@@ -65,8 +65,8 @@ def delays(roles: Sequence[MeasuredRole]) -> Delays:
     """Return the longest chains of messages, by replaying all roles; the aggregator is the last of them."""
     replayed = {one.name: _Replayed(one, aggregates=one is roles[-1]) for one in roles}
     sent: dict[tuple[str, str], list[int]] = {}
-    heard: dict[tuple[str, str], int] = {}
-    while any([_advance(name, role, sent, heard) for name, role in replayed.items()]):  # noqa: C419 - all take a turn
+    received: dict[tuple[str, str], int] = {}
+    while any([_advance(name, role, sent, received) for name, role in replayed.items()]):  # noqa: C419 - all take a turn
         pass
     missing = [name for name, role in replayed.items() if role.party and role.confirmed is None]
     if missing:
@@ -78,7 +78,7 @@ def delays(roles: Sequence[MeasuredRole]) -> Delays:
 
 
 def _advance(
-    name: str, role: _Replayed, sent: dict[tuple[str, str], list[int]], heard: dict[tuple[str, str], int]
+    name: str, role: _Replayed, sent: dict[tuple[str, str], list[int]], received: dict[tuple[str, str], int]
 ) -> bool:
     """Replay a role until a message that was not sent yet; return whether it advanced."""
     before = role.place
@@ -90,10 +90,10 @@ def _advance(
                 role.known = depth
         elif what == "receives":
             way = (detail[0], name)
-            number = heard.get(way, 0)
+            number = received.get(way, 0)
             if number >= len(sent.get(way, [])):
                 break
-            heard[way] = number + 1
+            received[way] = number + 1
             role.receive(detail[1], sent[way][number] + 1)
         else:
             role.confirm()

@@ -66,7 +66,7 @@ def _ratio(found: dict[str, list[float]], below: str) -> float:
     return round(median(fit / other for fit, other in zip(found["fit"], found[below], strict=True)), 3)
 
 
-def beside(config: Config) -> tuple[str, str]:
+def divisor(config: Config) -> tuple[str, str]:
     """Return the divisor of a cell: the name of its ratio, and a description."""
     words = _DIVISOR.get((config["parties"], config["local"]), _SUM)
     return {_SUM: "sum", "centralised AGC": "agc"}.get(words, "slower"), words
@@ -77,7 +77,7 @@ def worst(records: Records, configuration: str) -> list[Target]:
     found: dict[str, tuple[float, str]] = {}
     for config, result in _in_order(records):
         if config["configuration"] == configuration:
-            below, words = beside(config)
+            below, words = divisor(config)
             shape = f"`{SHOWN[configuration]}` L={config['parties']}, k̂={config['local']} ÷ {words}"
             one = (result[f"ratio_to_{below}"], config["dataset"])
             found[shape] = max(found.get(shape, one), one)
@@ -107,7 +107,7 @@ _HEADER += ["rounds", "MB sent", "MB held"]
 
 
 def _row(config: Config, result: Result) -> list[str]:
-    below, _ = beside(config)
+    below, _ = divisor(config)
     ratio, column = result[f"ratio_to_{below}"], {"agc": "AGC", "slower": "slower party", "sum": "all parties"}[below]
     return [
         f"L={config['parties']}, k̂={config['local']}",
@@ -146,7 +146,7 @@ def _plot(records: Records, figures: Figures) -> str:
             ticks.setdefault(shape, []).append(place)
             hatch = {"hatch": "///", "alpha": 0.75} if config["configuration"] == "paper" else {}
             colour = COLOURS[names.index(config["dataset"])]
-            ratio = result[f"ratio_to_{beside(config)[0]}"]
+            ratio = result[f"ratio_to_{divisor(config)[0]}"]
             axes.bar(place, ratio, 0.9, color=colour, edgecolor="white", lw=0.5, **hatch)
         axes.axhline(LIMIT, c="#555555", ls="--", lw=1, label="target")
         for number, name in enumerate(names):

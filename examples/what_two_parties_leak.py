@@ -45,24 +45,24 @@ def main() -> None:
     }
     true = {pair: float(((theirs_at[pair[0]] - theirs_at[pair[1]]) ** 2).sum()) for pair in between}
     worst = max(abs(between[pair] - true[pair]) for pair in between)
-    print("The paper's way, two parties: what the telecom computes of the bank's local centres after one round")
+    print("The paper's protocol, two parties: the telecom computes distances between the bank's local centres")
     for pair in sorted(pair for pair in between if pair[0] < pair[1])[:3]:
         print(f"  centres {pair[0]} and {pair[1]}: recovered {between[pair]:.6f}, true {true[pair]:.6f}")
     print(f"  {len(between)} distances, largest error {worst:.0e}\n")
 
-    print("What kcagc says to that")
+    print("What kcagc does")
     try:
         KCAGC(n_clusters=K, psi=2, aggregator="party").fit([bank, telecom], adjacency=data.adjacency)
     except PolicyError as error:
         print(f"  refused: {str(error).partition(': ')[2].partition('; ')[0]}\n")
 
     model = KCAGC(n_clusters=K, psi=2, random_state=0).fit([bank, telecom], adjacency=data.adjacency)
-    print("The default: a coordinator without data sums, and rows reach it in secret order and times secret factors")
+    print("The default: a coordinator without data adds; rows are shuffled and multiplied by secret factors")
     for line in model.ledger_.summary():
         if line.kind.startswith("opened/"):
             print(f"  {line.kind} × {line.count}, to the {line.receiver}")
     weaker = [line.kind for line in model.ledger_.summary() if line.weaker]
-    print(f"  lines of the ledger that are weaker than the default: {weaker or 'none'}")
+    print(f"  disclosures that are weaker than the default: {weaker or 'none'}")
 
 
 if __name__ == "__main__":

@@ -49,11 +49,11 @@ class Peer:
             given, result = Path(folder) / "job.npz", Path(folder) / "result.json"
             job.save(given, np.array(start), self.n_parties)
             command = [self.python, _HERE / self.program, given, result, *self.arguments]
-            code, said = _run([str(one) for one in command], folder)
+            code, output = _run([str(one) for one in command], folder)
             if code != 0 or not result.exists():
-                raise RuntimeError(f"{self.title} failed:\n{said[-2000:]}")
+                raise RuntimeError(f"{self.title} failed:\n{output[-2000:]}")
             found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
-            sent = _SENT.search(said)
+            sent = _SENT.search(output)
         return ({"bytes_sent": int(sent[1])} if sent else {}) | found
 
 
@@ -69,12 +69,12 @@ def _run(command: list[str], folder: str) -> tuple[int, str]:
         start_new_session=True,
     )
     try:
-        said, _ = process.communicate(timeout=_PATIENCE)
+        output, _ = process.communicate(timeout=_PATIENCE)
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         raise
-    return process.returncode, said
+    return process.returncode, output
 
 
 _SPU = "our k-means, all of it inside MPC, parties as threads without TLS, multiplication triples dealt by one of them"

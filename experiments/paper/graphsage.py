@@ -20,7 +20,7 @@ _WORKER = Path(__file__).parent / "graphsage_worker.py"
 
 
 def missing() -> str:
-    """Say what GraphSAGE needs."""
+    """Return what this machine lacks for GraphSAGE."""
     return "" if PYTHON.exists() else "PyTorch is not installed; `make setup-graphsage` does it (1.3 GB)"
 
 
@@ -93,4 +93,4 @@ def _paper(values: list[float] | None) -> list[str]:
     return [f"{value:.2f}" for value in values] if values else [NOTHING, NOTHING]
 
 
-EXPERIMENT = Experiment("graphsage", "Table 3: beside GraphSAGE", cells, compute, render, missing=missing)
+EXPERIMENT = Experiment("graphsage", "Table 3: comparison with GraphSAGE", cells, compute, render, missing=missing)

@@ -41,5 +41,5 @@ def with_difference(stat: Stat | None, published: tuple[float, float] | None, di
     """Return our figure and, in brackets, its difference to the paper."""
     if stat is None:
         return NOTHING
-    beside = "" if published is None else f" ({difference(stat, published[0], digits)})"
-    return spread(stat, digits) + beside
+    compared = "" if published is None else f" ({difference(stat, published[0], digits)})"
+    return spread(stat, digits) + compared

@@ -49,7 +49,7 @@ def _planted(distance: float, seed: int) -> Result:
     k, size = 4, 150
     target = np.repeat(np.arange(k), size)
     tables = [distance * np.eye(k)[target] + random.normal(size=(k * size, k)) for _ in range(2)]
-    alone = np.zeros((k * size, k * size))  # nobody has neighbours, so nothing is smoothed
+    alone = np.zeros((k * size, k * size))  # no edges, so the filter changes nothing
     chosen: dict[str, Any] = {"scaling": "US", "unit": distance, "psi": 1, "random_state": seed}
     model = KCAGC(n_clusters=k, n_local_clusters="k", **chosen).fit(tables, adjacency=alone)
     return _measured(model, tables, target, alone)

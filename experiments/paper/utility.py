@@ -160,8 +160,8 @@ def _dataset(records: Records, name: str) -> str:
     centralised = []
     for method in ("agc", "gcc"):
         stat, paper_value = records.stat("accuracy", dataset=name, method=method), published.utility(name, method)
-        beside = f"; paper {printed(paper_value)}" if paper_value else ""
-        centralised.append(f"{method.upper()} {with_difference(stat, paper_value)}{beside}")
+        published_figure = f"; paper {printed(paper_value)}" if paper_value else ""
+        centralised.append(f"{method.upper()} {with_difference(stat, paper_value)}{published_figure}")
     heading = f"### {name.capitalize()}\n"
     return f"{heading}\n{table(['', '', *(f'L = {number}' for number in parties)], rows, left=2)}\n" + (
         f"Centralised, all features pooled: {'. '.join(centralised)}.\n"

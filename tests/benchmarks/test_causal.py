@@ -1,4 +1,4 @@
-"""One-way delays are counted from who sent what after hearing what, whatever the clocks say."""
+"""One-way delays are counted from the order of sent and received messages, not from clocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every benchmark in its smallest form, so that none can rot; what it says of a run is true."""
+"""Every benchmark runs in its smallest form, and its figures describe the run."""
 
 from __future__ import annotations
 

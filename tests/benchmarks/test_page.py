@@ -1,4 +1,4 @@
-"""The page in the docs is what the kept figures give."""
+"""The page in the docs is rendered from the stored figures."""
 
 from benchmarks.page import NAMES, PAGE, RESULTS, book, render
 

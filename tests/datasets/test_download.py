@@ -102,14 +102,14 @@ def _public_addresses(monkeypatch):
 
 def test_a_good_file_is_converted_and_kept(small, serve, tmp_path):
     data, folder, described = small
-    server, target, said = serve(folder), tmp_path / "cache" / "small.npz", []
-    found = fetch(addressed(described, f"{server.url}/small.mat"), target, progress=said.append)
+    server, target, reported = serve(folder), tmp_path / "cache" / "small.npz", []
+    found = fetch(addressed(described, f"{server.url}/small.mat"), target, progress=reported.append)
     assert_array_equal(found.adjacency.toarray(), data.adjacency.toarray())
     assert_array_equal(found.features.toarray(), data.features.toarray())
     assert_array_equal(found.labels, data.labels)
     again = read(target, "small")
     assert_array_equal(again.features.toarray(), data.features.toarray())
-    assert said == [f"small.mat ({size((folder / 'small.mat').stat().st_size)})"]
+    assert reported == [f"small.mat ({size((folder / 'small.mat').stat().st_size)})"]
 
 
 @pytest.mark.parametrize("damage", ["one byte", "truncated", "empty", "a page"])
@@ -204,7 +204,7 @@ def test_a_file_that_is_no_archive_is_named(tmp_path, monkeypatch, content):
 
 
 def test_every_flipped_byte_is_an_error_or_harmless(small, tmp_path):
-    """Whatever a damaged disk does to a file, reading it ends in our own error, or gives a valid dataset."""
+    """Reading a damaged file raises our own error, or returns a valid dataset."""
     data, _, _ = small
     path = tmp_path / "small.npz"
     write(data, path)

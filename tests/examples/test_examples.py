@@ -1,4 +1,4 @@
-"""Every example runs in its small form, and says what it is there to say."""
+"""Every example runs in its small form and shows its topic."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Scores of embeddings mean what the table says they mean."""
+"""Scores of embeddings are those that the table describes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_held_out_nodes_with_random_classes_are_guessed() -> None:
 
 
 def test_what_can_only_be_remembered_is_worth_nothing_on_held_out_nodes() -> None:
-    """Every node has a dimension of its own: its class is known to whoever saw its label, and to nobody else."""
+    """Every node has its own dimension: a classifier knows its class only if it saw its label."""
     labels = np.repeat(np.arange(4), 100)
     alone = 100 * np.eye(len(labels))
 

@@ -18,17 +18,17 @@ from experiments.paper import graphsage_model as model  # noqa: E402 - needs wha
 
 @pytest.fixture(scope="module")
 def data() -> Dataset:
-    """Words and edges that tell the classes; few edges, so that some nodes have none and all have somebody far away."""
+    """Words and edges that depend on the classes; few edges: some nodes have none, all have distant nodes."""
     return generate(400, 8, degree=2.5, homophily=1.0, features=200, sparsity=0.9, signal=20.0, seed=0)
 
 
 def test_the_loss_falls(data: Dataset) -> None:
-    told: list[tuple[int, float]] = []
+    epochs: list[tuple[int, float]] = []
 
-    model.train_embeddings(data.adjacency, data.features, seed=0, progress=lambda *epoch: told.append(epoch))
+    model.train_embeddings(data.adjacency, data.features, seed=0, progress=lambda *epoch: epochs.append(epoch))
 
-    assert [epoch for epoch, _ in told] == [0, 1, 2, 3, 4]
-    assert told[-1][1] < told[0][1] - 0.1  # of the 0.38 there are between indifferent and perfect
+    assert [epoch for epoch, _ in epochs] == [0, 1, 2, 3, 4]
+    assert epochs[-1][1] < epochs[0][1] - 0.1  # of the 0.38 there are between indifferent and perfect
 
 
 def test_training_brings_linked_nodes_together(data: Dataset) -> None:

@@ -1,4 +1,4 @@
-"""What GraphSAGE draws from a graph lies where it should: on edges, far away, or beside the node."""
+"""The samples of GraphSAGE are on edges, far away, or neighbours, as intended."""
 
 from __future__ import annotations
 

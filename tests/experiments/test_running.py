@@ -47,11 +47,11 @@ def test_cells_run_in_processes_with_one_thread_each_and_timed_ones_here(tmp_pat
 
 def test_a_log_gets_a_line_for_each_cell_with_how_many_are_left(tmp_path, capsys):
     run(TOY_ALONE, Options(seeds=2), Records(tmp_path / "toy.json"), Console(stderr=True))
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 2
-    assert "seed=0" in said[0]
-    assert said[0].endswith("1 left")
-    assert said[1].endswith("0 left")
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert "seed=0" in lines[0]
+    assert lines[0].endswith("1 left")
+    assert lines[1].endswith("0 left")
 
 
 def test_every_cell_says_where_it_was_computed(tmp_path):

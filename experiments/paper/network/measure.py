@@ -1,10 +1,10 @@
-"""One run, measured: how long it takes from the moment all are connected until every party has the labels.
+"""The measurement of one run, from the connection of all roles until every party has the labels.
 
-The time begins when the last party has heard that it is let in: everybody has read its files and is connected, and
-nobody has computed anything (a party filters, projects and clusters its features only once it has seen everybody's
-hello, for which the last link is needed). It ends when the last party knows the labels, and that all others have the
-same, and has this safe in its journal. All of the protocol lies between: hellos, comparison of data, local work,
-cluster numbers, sums, receipts. Files are read before it, results are written after it.
+The time starts when the last party is admitted. At that moment all roles have read their files and are connected, and
+no party has computed anything: a party starts its local work after the hellos of all parties, which need the last
+connection. The time ends when the last party knows the labels, knows that all others have the same labels, and has
+stored this in its journal. It contains the whole protocol: hellos, comparison of data, local work, local labels, sums,
+receipts. Files are read before it, and results are written after it.
 """
 
 from __future__ import annotations

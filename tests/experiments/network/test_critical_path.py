@@ -1,4 +1,4 @@
-"""What took the time is found from the moments that every role noted."""
+"""The critical path is found from the events that every role recorded."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from experiments.paper.network.critical_path import critical_path, summed_up, ta
 from experiments.paper.network.roles import MeasuredRole
 
 
-def run_roles(name, *events, party=True):
+def role(name, *events, party=True):
     return MeasuredRole(name, {}, np.zeros(1) if party else None, list(events), 0, 0.0, None)
 
 
-def hearing(at, peer, message, *work, arrived=None):
-    """Return the moments of a message that is heard, and what its receiver does then."""
+def receiving(at, peer, message, *work, arrived=None):
+    """Return the events of a received message, and the work of its receiver."""
     return [(at if arrived is None else arrived, "arrives", peer), (at, "receives", [peer, message, 10]), *work]
 
 
-def said(at, peer, message):
+def sent(at, peer, message):
     return (at, "sends", [peer, message, 10])
 
 
 def test_a_question_and_its_answer():
-    aggregator = run_roles("aggregator", *hearing(1.1, "a", "question", said(1.3, "a", "answer")), party=False)
+    aggregator = role("aggregator", *receiving(1.1, "a", "question", sent(1.3, "a", "answer")), party=False)
     local = [(1.5, "local begins", ""), (1.9, "local ends", 0.3), (2.0, "commit", 0.05)]
-    party = run_roles("a", said(0.2, "aggregator", "question"), *hearing(1.4, "aggregator", "answer", *local),
+    party = role("a", sent(0.2, "aggregator", "question"), *receiving(1.4, "aggregator", "answer", *local),
                    (2.1, "labels", ""))  # fmt: skip
     first, second = critical_path([party, aggregator], start_time=1.0)
     assert (first.sender, first.receiver, first.message, first.sent_at) == ("a", "aggregator", "question", 0.0)
@@ -44,17 +44,17 @@ def test_a_question_and_its_answer():
     assert table([first, second]).count("\n") == 2
 
 
-def test_a_message_that_comes_to_somebody_at_work_is_not_what_took_the_time():
-    long_work = hearing(1.2, "aggregator", "begin")
-    quick = hearing(5.0, "aggregator", "more", said(5.1, "aggregator", "result"), arrived=2.0)
-    party = run_roles("a", *long_work, *quick, *hearing(6.0, "aggregator", "thanks"), (6.1, "labels", ""))
-    aggregator = run_roles(
+def test_a_message_that_arrives_during_work_is_not_on_the_path():
+    long_work = receiving(1.2, "aggregator", "begin")
+    quick = receiving(5.0, "aggregator", "more", sent(5.1, "aggregator", "result"), arrived=2.0)
+    party = role("a", *long_work, *quick, *receiving(6.0, "aggregator", "thanks"), (6.1, "labels", ""))
+    aggregator = role(
         "aggregator",
-        *hearing(1.05, "b", "ready", said(1.1, "a", "begin"), said(1.6, "a", "more")),
-        *hearing(5.5, "a", "result", said(5.8, "a", "thanks")),
+        *receiving(1.05, "b", "ready", sent(1.1, "a", "begin"), sent(1.6, "a", "more")),
+        *receiving(5.5, "a", "result", sent(5.8, "a", "thanks")),
         party=False,
     )
-    other = run_roles("b", said(0.9, "aggregator", "ready"), (5.0, "labels", ""))
+    other = role("b", sent(0.9, "aggregator", "ready"), (5.0, "labels", ""))
     steps = critical_path([party, aggregator, other], start_time=1.0)
     assert [step.message for step in steps] == ["ready", "begin", "result", "thanks"]
     total = sum(step.in_transit + step.answering for step in steps)
@@ -62,10 +62,10 @@ def test_a_message_that_comes_to_somebody_at_work_is_not_what_took_the_time():
 
 
 def test_of_many_messages_the_last_to_come_counts():
-    late = hearing(3.0, "b", "vector", said(3.1, "a", "answer"))
-    aggregator = run_roles("aggregator", *hearing(2.0, "a", "vector"), *late, party=False)
-    one = run_roles("a", said(0.5, "aggregator", "vector"), *hearing(3.3, "aggregator", "answer"), (3.4, "labels", ""))
-    two = run_roles("b", said(0.6, "aggregator", "vector"), (3.2, "labels", ""))
+    late = receiving(3.0, "b", "vector", sent(3.1, "a", "answer"))
+    aggregator = role("aggregator", *receiving(2.0, "a", "vector"), *late, party=False)
+    one = role("a", sent(0.5, "aggregator", "vector"), *receiving(3.3, "aggregator", "answer"), (3.4, "labels", ""))
+    two = role("b", sent(0.6, "aggregator", "vector"), (3.2, "labels", ""))
     first, second = critical_path([one, two, aggregator], start_time=1.0)
     assert (first.sender, first.in_transit) == ("b", pytest.approx(2.0))
     assert second.receiver == "a"

@@ -66,13 +66,13 @@ def test_content_and_order_are_kept_in_both_directions_at_once(network):
     there, back = os.urandom(3_000_000), os.urandom(2_000_000)
     with linked(network) as (near, far, relay):
         threads = [sending(near, there), sending(far, back)]
-        heard = []
-        listener = threading.Thread(target=lambda: heard.append(received(near, len(back))))
+        arrived = []
+        listener = threading.Thread(target=lambda: arrived.append(received(near, len(back))))
         listener.start()
         assert received(far, len(there)) == there
         for thread in (*threads, listener):
             thread.join()
-        assert heard == [back]
+        assert arrived == [back]
     assert [count.passed for count in relay.counts[0]] == [len(there), len(back)]
 
 
@@ -87,7 +87,7 @@ def test_a_byte_takes_the_delay_and_little_more(backwards):
             received(other, 1)
             taken.append(time.monotonic() - start_time)
     assert min(taken) >= FAR.delay
-    assert min(taken) < FAR.delay + 0.05  # within a few milliseconds where nobody else has the processor
+    assert min(taken) < FAR.delay + 0.05  # within a few milliseconds if no other process has the processor
 
 
 def test_delays_run_side_by_side():
