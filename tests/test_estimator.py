@@ -1,6 +1,7 @@
 """The estimator: what a user sees of a collaborative run."""
 
 import json
+import re
 
 import msgspec
 import networkx
@@ -23,6 +24,7 @@ from kcagc.errors import DataError, ParameterError, PolicyError
 from kcagc.graph import AttributedGraph, ChebyshevFilter, Graph, HalfFilter
 from kcagc.metrics import accuracy
 from kcagc.protocol.local import PartyModel
+from kcagc.protocol.parameters import PARAMETERS
 
 DEMO = load("demo")
 PARTIES = DEMO.parties()
@@ -68,7 +70,7 @@ def test_basic_sums_rounds_times_nodes_times_clusters(aggregator):
     model = fitted(method="basic", n_init=1, aggregator=aggregator, accept=tuple(RISKS))
     assert model.rounds_ == model.n_iter_ + 1  # the 1/9 step is a round
     assert model.secure_sums_ == model.rounds_ * 600 * 5
-    assert model.further_sums_ == {"other starts": 0, "seeding": 0, "inertia": 0}
+    assert model.further_sums_ == {"other restarts": 0, "seeding": 0, "inertia": 0}
 
 
 def test_optimized_sums_rounds_times_cells_times_clusters():
@@ -84,7 +86,7 @@ def test_further_starts_and_seeding_are_counted_apart():
     assert model.secure_sums_ == (iterations + 1) * cells * 5
     assert model.further_sums_["seeding"] == 4 * cells * (1 + 2 + 3 + 4)
     assert 4 + 2 <= model.further_sums_["inertia"] <= 4 * (model.rounds_ - 1)  # a cost a round for each start left
-    assert model.further_sums_["other starts"] >= 3 * 2 * cells * 5
+    assert model.further_sums_["other restarts"] >= 3 * 2 * cells * 5
 
 
 @pytest.mark.parametrize("n_parties", [4, 5, 7, 8])
@@ -428,7 +430,7 @@ def test_starts_that_meet_are_summed_for_once():
     model = fitted(n_init=20, n_local_clusters="k")
     alone = fitted(n_init=1, n_local_clusters="k")
     per_start = (alone.rounds_ + 1) * model.cells_ * 5
-    assert model.further_sums_["other starts"] < 19 * per_start
+    assert model.further_sums_["other restarts"] < 19 * per_start
     assert model.further_sums_["inertia"] < 20 * (model.rounds_ - 1)
 
 
@@ -436,3 +438,30 @@ def test_starts_that_meet_are_summed_for_once():
 def test_one_table_is_not_a_list_of_tables(X):
     with pytest.raises(DataError, match=r"^X: must be a list with one table for each party"):
         KCAGC(n_clusters=5).fit(X, adjacency=DEMO.adjacency)
+
+
+def test_the_number_of_clusters_may_be_a_number_of_numpy():
+    labels = np.arange(5)
+    model = KCAGC(n_clusters=labels.max() + 1, psi=np.int32(2), n_init=np.int64(2), random_state=0)
+    found = model.fit(PARTIES, adjacency=DEMO.adjacency).labels_
+    np.testing.assert_array_equal(found, fitted(n_init=2).labels_)
+
+
+def test_a_notebook_shows_neither_private_models_nor_column_names():
+    frames = [pandas.DataFrame(table.toarray()).add_prefix(f"secret_{number}_") for number, table in enumerate(PARTIES)]
+    model = KCAGC(n_clusters=5, psi=2, n_init=1, random_state=0).fit(frames, adjacency=DEMO.adjacency)
+    shown = model._repr_html_()
+    assert "labels_" in shown
+    for private in ("secret_", "models_", "PartyModel", "feature_names_", "\\x"):
+        assert private not in shown
+
+
+def test_the_docstring_names_every_parameter_with_its_type_and_default():
+    documented = dict(re.findall(r"^    (\w+) : (.*)$", KCAGC.__doc__, flags=re.MULTILINE))
+    for name, parameter in PARAMETERS.items():
+        if name != "graph":
+            ending = "int" if parameter.required else f"default={parameter.default!r}".replace("'", '"')
+            assert documented[name].endswith(ending)
+            assert all(f'"{choice}"' in documented[name] for choice in parameter.choices)
+            first = " ".join(KCAGC.__doc__.partition(f"    {name} : ")[2].split("\n", 1)[1].split())
+            assert first.startswith(parameter.meaning[:40])

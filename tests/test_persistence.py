@@ -139,11 +139,11 @@ def test_files_that_are_something_else_are_refused_in_words(tmp_path, content):
     with pytest.raises(ParameterError, match="m: No such file"):
         KCAGC.load(path)
     path.write_bytes(b"id,cluster\n1,2\n")
-    with pytest.raises(DataError, match="m: not a saved KCAGC, or a damaged one"):
+    with pytest.raises(DataError, match="m: is not a saved KCAGC, or is damaged"):
         KCAGC.load(path)
     other = msgspec.msgpack.decode(content) | {"format": "kcagc model 2"}
     path.write_bytes(msgspec.msgpack.encode(other))
-    with pytest.raises(DataError, match=r"m: is written as 'kcagc model 2', and KCAGC.load reads 'kcagc estimator 2'"):
+    with pytest.raises(DataError, match=r"m: has the format 'kcagc model 2', but KCAGC.load reads 'kcagc estimator 2'"):
         KCAGC.load(path)
 
 

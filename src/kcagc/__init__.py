@@ -1,7 +1,7 @@
-"""Cluster the nodes of a graph that several organisations share, using features that each holds and none may show.
+"""Cluster the nodes of a graph that several organisations share, without sharing their features.
 
-The names below are the public face, together with `__all__` of the modules in `PUBLIC_MODULES`. Whatever else can be
-imported is how it is made, and may change from one version to the next.
+The public interface is `__all__` of this package and of the modules in `PUBLIC_MODULES`. Everything else may change
+from one version to the next.
 """
 
 from importlib import import_module
@@ -40,12 +40,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is heavy when it is first asked for, so that the command line answers at once."""
+    """Import a public name on first use, so that the command line starts fast."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """List what is imported lazily, too, for whoever explores."""
+    """List the names that are imported on first use, too."""
     return sorted({*globals(), *__all__})

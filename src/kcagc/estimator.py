@@ -1,4 +1,4 @@
-"""`KCAGC`: collaborative clustering with the face of a scikit-learn estimator. All parties run in this process."""
+"""`KCAGC`: collaborative clustering as a scikit-learn estimator, with all parties in this process."""
 
 from __future__ import annotations
 
@@ -32,43 +32,119 @@ from kcagc.secagg.masks import TWO_PARTY_SUM
 from kcagc.simulation import simulate_fit, simulate_predict
 
 Callback = Callable[[str, Progress], None]
+_PRIVATE = ("models_", "feature_names_", "transformers_", "merges_", "node_ids_")  # not for notebooks
 Graphs = Any  # a graph, a matrix, a graph of networkx or PyTorch Geometric, or a list with one for each party
 
 
 class KCAGC(ClusterMixin, BaseEstimator):
-    """Cluster nodes by features that several parties hold, none of which is shown to another.
+    """Cluster the nodes of a graph by features that several parties hold.
+
+    All parties run in this process, with the same protocol, masks and disclosure ledger as on separate machines. No
+    party or coordinator uses the features of another party.
 
     Parameters
-    - `n_clusters`: k, the clusters to find.
-    - `n_local_clusters`: clusters that each party finds alone first: a number, or a multiple of k such as "2k"; None
-      is "2k" for up to three parties and "k" for more.
-    - `method`: "cells" (cells of local clusters, Protocol 3), "basic" (every node, Protocol 2), "tree" (cells merged
-      `fan_in` at a time), or "auto": "cells" for up to three parties, "tree" for more.
-    - `psi`, `filter`: the order of the graph filter, and which: "half" for (1-λ/2)^ψ, "norm" for (1-λ/‖L‖)^ψ, or a
-      `Filter` of your own.
-    - `n_components`: singular vectors that each party projects on; None: k.
-    - `scaling` of the projected rows: "unit" length, "U" (the paper's), or "US" divided by `unit`, a length that all
-      parties agree on before they look at data.
-    - `virtual_nodes`: cells stand at the mean of the "cell", or of each party's "local" cluster.
-    - `seeding`: "common" takes no round; "d2" draws starts by masked joint distances, k-1 rounds.
-    - `aggregator`: who sums: a "coordinator" without data, which learns no labels, or the last "party" (the paper's).
-    - `accept`: names of disclosures beyond the default mode that are meant; without them such a run is refused.
-    - `max_iter`: Lloyd iterations; `n_init`: starts, run side by side, of which the cheapest is kept.
-    - `random_state`: of everything but keys, which come from the operating system.
-    - `callbacks`: called as `callback(role, progress)` with `progress.stage`, `.done` and `.total`.
-    - `transformers`: what makes numbers of tables: a scikit-learn transformer, such as `kcagc.data.TablePreprocessor`
-      or a `ColumnTransformer`, or a list with one (or None) for each party. Each party has its own, fitted on its rows
-      alone and kept for `predict`.
-    - `id_column`: the column of frames that names the nodes; None: the index of a pandas frame that is more than 0, 1,
-      2, ...
-    - `nodes`: "all": every table has every node; "intersection": those that the graph and all tables have; or a list of
-      ids: one that a table lacks is a row of missing values there, for the party's transformer to fill in.
+    ----------
+    n_clusters : int
+        Number of clusters k to find.
+    n_local_clusters : int, str or None, default=None
+        Number of local clusters of each party: a number, or a multiple of k such as "2k". None means "2k" for up to
+        3 parties and "k" for more. The basic method has none.
+    method : {"auto", "cells", "basic", "tree"}, default="auto"
+        "cells" clusters the cells of all parties (Protocol 3), "tree" merges the cells of a few parties at a time,
+        "basic" clusters every node (Protocol 2, many more secure sums), "auto" takes "cells" for up to 3 parties and
+        "tree" for more.
+    psi : int, default=5
+        Order of the graph filter: how many times each node is averaged with its neighbours.
+    filter : {"half", "norm"} or Filter, default="half"
+        Graph filter: "half" is (1 - λ/2)^ψ, "norm" is (1 - λ/‖L‖)^ψ. A `Filter` replaces both `filter` and `psi`.
+    n_components : int or None, default=None
+        Number of singular vectors that each party projects its columns on. None means k.
+    scaling : {"unit", "U", "US"}, default="unit"
+        Scaling of the projected rows: "unit" makes each row one unit long, "U" takes the left singular vectors as in
+        the paper, "US" multiplies them by the singular values and divides them by `unit`.
+    unit : float, default=1.0
+        Length that rows are divided by if scaling is "US". Agree on it before you look at data.
+    virtual_nodes : {"cell", "local"}, default="cell"
+        Position of a cell: the mean of the "cell", or the mean of each party's "local" cluster.
+    seeding : {"common", "d2"}, default="common"
+        Choice of the initial centres: "common" draws them from information that all parties have, "d2" draws them by
+        joint distances, which takes k - 1 more rounds and discloses more.
+    fan_in : int, default=4
+        Number of groups that one merge joins, for the method "tree".
+    aggregator : {"coordinator", "party"}, default="coordinator"
+        Role that adds the masked vectors: a "coordinator" without data, which does not learn the labels, or the last
+        "party", as in the paper, which learns more.
+    accept : iterable of str, default=()
+        Names of risks that you accept, see `kcagc.disclosure.RISKS`. A run with another risk is refused.
+    max_iter : int, default=100
+        Maximum number of Lloyd iterations.
+    n_init : int, default=10
+        Number of k-means restarts. They run at the same time, and the one with the lowest cost is kept.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all random choices except keys, which always come from the operating system.
+    callbacks : callable or iterable of callable, default=()
+        Functions that are called as ``callback(role, progress)`` with `progress.stage`, `.done` and `.total`.
+    transformers : transformer, list or None, default=None
+        Scikit-learn transformer that turns a table into numbers, for example `kcagc.data.TablePreprocessor`, or a list
+        with one transformer or None for each party. Each party has its own copy, fitted on its own rows.
+    id_column : str or None, default=None
+        Column of pandas or polars frames that holds the node ids. None takes the index of a pandas frame unless it is
+        0, 1, 2, ...
+    nodes : {"all", "intersection"} or list of ids, default="all"
+        Nodes that take part. "all": every table has every node. "intersection": the nodes that the graph and all
+        tables have. A list of ids: a node that a table lacks becomes a row of missing values there.
 
-    After `fit`: `labels_`, of the nodes `node_ids_` (None: rows by number); `n_iter_` and `converged_` of the last
-    merge; `cells_`, the rows it clustered, and how many of them are one node, `single_node_cells_`; `rounds_`, the sums
-    one after the other; `secure_sums_`, the values summed for the winning start (the paper's count), and apart from it
-    `further_sums_`; `bytes_sent_`, `bytes_by_role_`; `ledger_`; `merges_`; `n_features_in_`, the columns of all tables;
-    by party `models_`, its share, `transformers_`, and `feature_names_`, the columns that it clustered by.
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_nodes,)
+        Cluster of every node.
+    node_ids_ : list or None
+        Node ids in the order of `labels_`; None if nodes are row numbers.
+    n_iter_ : int
+        Lloyd iterations of the last merge.
+    converged_ : bool
+        Whether the last merge converged.
+    cells_ : int
+        Number of rows that the last merge clustered: cells, or nodes for the basic method.
+    single_node_cells_ : int
+        Number of cells with only one node.
+    rounds_ : int
+        Number of secure sums that had to follow one another.
+    secure_sums_ : int
+        Number of values summed for the restart that was kept, which is the count of the paper.
+    further_sums_ : dict of str to int
+        Number of values summed for other restarts, for seeding and for costs.
+    bytes_sent_ : int
+        Size of all messages.
+    bytes_by_role_ : dict of str to int
+        Size of the messages of each role.
+    ledger_ : Ledger
+        Disclosures of the fit.
+    merges_ : list of MergeReport
+        Figures of each merge, from the leaves of the tree to its root.
+    n_features_in_ : int
+        Number of columns of all tables.
+    feature_names_ : dict of str to list of str
+        By party, the columns that it clustered.
+    models_ : dict of str to PartyModel
+        By party, its private share of the model.
+    transformers_ : dict
+        By party, the fitted transformer or None.
+    filter_ : Filter
+        Graph filter.
+    prediction_ledger_ : Ledger
+        Disclosures of the last prediction.
+    prediction_sums_ : int
+        Number of values summed in the last prediction.
+
+    Examples
+    --------
+    >>> from kcagc import KCAGC
+    >>> from kcagc.datasets import load
+    >>> data = load("demo")
+    >>> model = KCAGC(n_clusters=5, psi=2, random_state=0).fit(data.parties(), adjacency=data.adjacency)
+    >>> model.labels_.shape
+    (600,)
     """
 
     def __init__(
@@ -118,9 +194,23 @@ class KCAGC(ClusterMixin, BaseEstimator):
 
     @classmethod
     def paper(cls, *, n_clusters: int, psi: int, **changes: Any) -> Self:
-        """Give the paper's configuration: U, k̂ = k, ten starts of ten iterations, a binary tree, a party that sums.
+        """Return an estimator with the paper's configuration.
 
-        The last party then sees what the default hides; both of its disclosures are accepted by name here.
+        It uses the left singular vectors, k̂ = k, ten restarts of at most ten iterations, a binary tree, and the last
+        party as aggregator, which learns more than a coordinator does. Both risks of that are accepted.
+
+        Parameters
+        ----------
+        n_clusters : int
+            Number of clusters k.
+        psi : int
+            Order of the graph filter.
+        **changes
+            Parameters that differ from the paper's.
+
+        Returns
+        -------
+        KCAGC
         """
         chosen: dict[str, Any] = {
             "n_local_clusters": "k",
@@ -133,12 +223,30 @@ class KCAGC(ClusterMixin, BaseEstimator):
         return cls(n_clusters=n_clusters, psi=psi, **(chosen | changes))
 
     def fit(self, X: Sequence[Any], y: Any = None, *, adjacency: Graphs | None = None) -> Self:
-        """Cluster: `X` has one table for each party; `adjacency` is the graph they share, or a list with one for each.
+        """Cluster the nodes.
 
-        A table is an array, a SciPy sparse matrix, a frame of pandas or polars, a tensor, the `Data` of PyTorch
-        Geometric, or an `AttributedGraph`; a graph is a matrix, a `Graph`, one of networkx, or such `Data`. Rows are
-        brought into the graph's order by their ids wherever there are ids; ids that do not agree are an error. `y` is
-        ignored.
+        Parameters
+        ----------
+        X : list
+            One table for each party: an array, a SciPy sparse matrix, a pandas or polars frame, a tensor, the `Data`
+            of PyTorch Geometric, or an `AttributedGraph`. If tables have ids, rows are aligned by id.
+        y : None
+            Ignored.
+        adjacency : graph or list of graphs
+            The graph that all parties share, or one graph for each party: a matrix, a `Graph`, a networkx graph, or
+            the `Data` of PyTorch Geometric.
+
+        Returns
+        -------
+        KCAGC
+            The fitted estimator.
+
+        Raises
+        ------
+        DataError, ParameterError
+            If data or parameters cannot be used.
+        PolicyError
+            If the run has a risk that `accept` does not name.
         """
         check_tables(X, y, adjacency)
         graphs, shared = graphs_of(adjacency, len(X))
@@ -158,8 +266,10 @@ class KCAGC(ClusterMixin, BaseEstimator):
         data = _party_data(inputs, filter_)
         graph = data[names[0]].graph
         if parameters.n_clusters > graph.n_nodes:
-            raise DataError(f"n_clusters: {parameters.n_clusters} clusters asked of {graph.n_nodes} nodes")
-        # One seed for all parties, so that the order in which they are listed changes nothing.
+            raise DataError(
+                f"n_clusters: {parameters.n_clusters} clusters, but the graph has only {graph.n_nodes} nodes"
+            )
+        # All parties have the same seed, so their order does not change the labels.
         seed, aggregator_seed = draw_seeds(self.random_state)
         ledger = Ledger()
         results = simulate_fit(
@@ -183,7 +293,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self.rounds_ = sum(max(one.rounds for one in self.merges_ if one.layer == layer) for layer in depth)
         self.secure_sums_ = sum(one.sums.winning for one in self.merges_)
         self.further_sums_ = {
-            "other starts": sum(one.sums.other_restarts for one in self.merges_),
+            "other restarts": sum(one.sums.other_restarts for one in self.merges_),
             "seeding": sum(one.sums.seeding for one in self.merges_),
             "inertia": sum(one.sums.inertia for one in self.merges_),
         }
@@ -197,14 +307,23 @@ class KCAGC(ClusterMixin, BaseEstimator):
         return self
 
     def predict(self, X: Sequence[Any], *, adjacency: Graphs | None = None, nodes: ArrayLike | None = None) -> Labels:
-        """Give the nearest cluster of new nodes: `X` and `adjacency` as in `fit`, with rows for the new nodes appended.
+        """Return the nearest cluster of new nodes, in a session of its own with new keys.
 
-        `nodes` are those to place, by default all that were not fitted, in the order of the graph: by their ids where
-        nodes have ids, and otherwise by row number, the training rows being the first. It is a session of its own, with
-        new keys; its record is kept in `prediction_ledger_`, and the number of values summed in `prediction_sums_`.
+        Parameters
+        ----------
+        X : list
+            One table for each party as in `fit`, with rows for the new nodes appended.
+        adjacency : graph or list of graphs
+            The graph as in `fit`, with the new nodes.
+        nodes : array-like or None, default=None
+            Nodes to assign, by id or, if there are no ids, by row number. None means all nodes that were not fitted,
+            in the order of the graph.
 
-        Training nodes keep `labels_`. Asked for by number they get the nearest centre instead, which after the
-        optimized method is another cluster for some per cent of them, because cells move as a whole.
+        Returns
+        -------
+        ndarray of shape (n_predicted,)
+            Cluster of each node. For a training node this is the nearest centre, which can differ from `labels_`:
+            with the methods on cells, all nodes of a cell get the same label.
         """
         check_is_fitted(self, "models_")
         check_tables(X, None, adjacency)
@@ -240,18 +359,44 @@ class KCAGC(ClusterMixin, BaseEstimator):
         return results[names[0]].labels.astype(np.intp)
 
     def save(self, path: PathLike) -> None:
-        """Write the fitted model to a file, for its owner only: it holds every party's share, as plain data.
+        """Write the fitted model to a file that only its owner can read.
 
-        `KCAGC.load` reads it, and predicts the same. Callbacks are not kept; a transformer other than
-        `TablePreprocessor` and a filter made of a function cannot be.
+        The file holds the private shares of all parties as plain data. `KCAGC.load` reads it. Callbacks are not saved.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write.
+
+        Raises
+        ------
+        ParameterError
+            If the filter is a class of your own, or a transformer is not a `TablePreprocessor`.
         """
         check_is_fitted(self, "models_")
         save_estimator(self, path)
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
-        """Read a model that `save` wrote."""
+        """Read a model that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to read.
+
+        Returns
+        -------
+        KCAGC
+        """
         return load_estimator(cls, path)
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
+        """Return the fitted attributes that a notebook shows: no private models and no column names."""
+        shown = super()._get_fitted_attr_html(doc_link)
+        for name in _PRIVATE:
+            shown.pop(name, None)
+        return shown
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -269,16 +414,16 @@ class KCAGC(ClusterMixin, BaseEstimator):
             raise ParameterError(f"callbacks: must be a function or a list of functions, not {self.callbacks!r}")
 
     def _warn(self) -> None:
-        """Say what a user would want to know although the run went through."""
+        """Warn about empty clusters, and about local labels that reveal a whole table."""
         found = len(np.unique(self.labels_))
         if found < self.n_clusters:
-            told = f"only {found} of {self.n_clusters} clusters have nodes: too many rows coincide"
-            warnings.warn(told, stacklevel=3)
-        told_whole = sorted({entry.sender for entry in self.ledger_.of("encrypted/labels.whole")})
-        if told_whole:
+            message = f"only {found} of {self.n_clusters} clusters have nodes: too many rows are equal"
+            warnings.warn(message, stacklevel=3)
+        exposed = sorted({entry.sender for entry in self.ledger_.of("encrypted/labels.whole")})
+        if exposed:
             warnings.warn(
-                f"{', '.join(told_whole)}: the table has no more distinct rows than local clusters, so the cluster "
-                "numbers that other parties see are the table itself, up to names; ask for fewer local clusters",
+                f"{', '.join(exposed)}: the table has no more distinct rows than local clusters, so the local labels "
+                "reveal the table to the other parties, up to the names of its values; use fewer local clusters",
                 stacklevel=3,
             )
 
@@ -295,7 +440,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         return (self.callbacks,) if callable(self.callbacks) else self.callbacks
 
     def _nodes_to_predict(self, graph: Graph) -> str | Iterable[Any]:
-        """Give which nodes take part in a prediction: after a fit on a list, all of the graph."""
+        """Return the nodes that take part in a prediction: after a fit on a list, all nodes of the graph."""
         if isinstance(self.nodes, str):
             return self.nodes
         return range(graph.n_nodes) if graph.ids is None else graph.ids.values
@@ -306,7 +451,7 @@ def _party_data(inputs: dict[str, PartyInput], chosen: Filter) -> dict[str, Part
 
 
 def _every_merge(found: Iterable[list[MergeReport]]) -> list[MergeReport]:
-    """Give each merge once, from the leaves to the root."""
+    """Return each merge once, from the leaves to the root."""
     by_name = {merge.group: merge for merges in found for merge in merges}
     return sorted(by_name.values(), key=lambda merge: (merge.layer, len(merge.group), merge.group))
 

@@ -1,6 +1,6 @@
-"""A fitted estimator as a file of plain data: what it was asked for, what it found, and every party's share.
+"""A fitted `KCAGC` as a file of plain data: its parameters, its results, and the share of every party.
 
-It holds the private shares of all parties, as the estimator itself does, and is written for its owner only.
+Like the estimator, the file holds the private shares of all parties. Only its owner can read it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kcagc.protocol.messages import Stored, restore, store
 
 FORMAT = "kcagc estimator 2"
 
-# What a fit leaves in plain numbers, to be saved as it is.
+# Fitted attributes that are plain numbers.
 _FIGURES = (
     "n_iter_", "converged_", "cells_", "single_node_cells_", "rounds_", "secure_sums_", "further_sums_", "bytes_sent_",
     "bytes_by_role_", "n_features_in_",
@@ -35,41 +35,41 @@ T = TypeVar("T")
 
 
 class SavedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A party's rules, and what was fitted by them."""
+    """A party's rules for its columns, and the fitted rules."""
 
     rules: TableRules
-    kept: FittedRules
+    fitted_rules: FittedRules
 
     @classmethod
     def of(cls, party: str, transformer: Any) -> Self | None:
-        """Take the transformer of a party; any but ours would have to be pickled."""
+        """Return the transformer of a party as plain data; refuse any other class, because kcagc never pickles."""
         if transformer is None:
             return None
         if not isinstance(transformer, TablePreprocessor):
             raise ParameterError(
-                f"transformers: {party}: {type(transformer).__name__} cannot be saved, because only plain data are; "
-                "kcagc.data.TablePreprocessor can be, or transform the table before fit"
+                f"transformers: {party}: {type(transformer).__name__} cannot be saved; use "
+                "kcagc.data.TablePreprocessor, or transform the table before fit"
             )
         return cls(transformer.rules(), transformer.fitted_)
 
-    def asked(self) -> TablePreprocessor:
-        """Give the transformer as it was before the fit."""
+    def unfitted(self) -> TablePreprocessor:
+        """Return the transformer as it was before the fit."""
         return TablePreprocessor(**self._parameters())
 
     def fitted(self) -> TablePreprocessor:
-        """Give the transformer that was fitted."""
-        return TablePreprocessor.from_fitted(self.kept, **self._parameters())
+        """Return the fitted transformer."""
+        return TablePreprocessor.from_fitted(self.fitted_rules, **self._parameters())
 
     def _parameters(self) -> dict[str, Any]:
         return {"columns": dict(self.rules.columns), "default": self.rules.default}
 
 
 class SavedEstimator(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything of a fitted `KCAGC` that its predictions and its figures come from."""
+    """The content of the file."""
 
     format: str = FORMAT
     settings: dict[str, Any]
-    asked_filter: StoredFilter | None  # None where it was asked for by name
+    filter_parameter: StoredFilter | None  # None if the parameter is a name
     filter: StoredFilter
     labels: Stored
     ids: list[str | int] | None
@@ -81,12 +81,12 @@ class SavedEstimator(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ledger: list[dict[str, Any]]
 
     def write(self, path: PathLike) -> None:
-        """Write it, for its owner only."""
+        """Write the file; only its owner can read it."""
         write_bytes(path, msgspec.msgpack.encode(self, enc_hook=_plain), mode=PRIVATE)
 
     @classmethod
     def read(cls, path: PathLike) -> Self:
-        """Read one; whatever else the file is, is said."""
+        """Read a file; the error for any other file says what it is."""
         try:
             content = Path(path).read_bytes()
         except OSError as error:
@@ -94,14 +94,16 @@ class SavedEstimator(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         try:
             found = msgspec.msgpack.decode(content, type=_Format).format
             if found != FORMAT:
-                raise DataError(f"{path}: is written as {found!r}, and KCAGC.load reads {FORMAT!r}")
+                raise DataError(
+                    f"{path}: has the format {found!r}, but KCAGC.load reads {FORMAT!r}; fit the model again"
+                )
             return msgspec.msgpack.decode(content, type=cls)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise DataError(f"{path}: not a saved KCAGC, or a damaged one: {error}") from error
+            raise DataError(f"{path}: is not a saved KCAGC, or is damaged: {error}") from error
 
 
 class _Format(msgspec.Struct):
-    """As much of a file as says whether we can read it."""
+    """The format of a file, which tells whether this version can read it."""
 
     format: str
 
@@ -110,7 +112,7 @@ def save_estimator(model: Any, path: PathLike) -> None:
     """Write a fitted `KCAGC`."""
     SavedEstimator(
         settings=_plain_settings(model.get_params(deep=False)),
-        asked_filter=None if isinstance(model.filter, str) else _stored(model.filter),
+        filter_parameter=None if isinstance(model.filter, str) else _stored(model.filter),
         filter=_stored(model.filter_),
         labels=store(model.labels_),
         ids=None if model.node_ids_ is None else list(model.node_ids_),
@@ -126,11 +128,11 @@ def save_estimator(model: Any, path: PathLike) -> None:
 def load_estimator(kind: type[T], path: PathLike) -> T:
     """Read a fitted `KCAGC`."""
     saved = SavedEstimator.read(path)
-    asked = [None if one is None else one.asked() for one in saved.tables.values()]
-    settings = dict(saved.settings, transformers=asked if any(asked) else None)
+    unfitted = [None if one is None else one.unfitted() for one in saved.tables.values()]
+    settings = dict(saved.settings, transformers=unfitted if any(unfitted) else None)
     settings["accept"] = tuple(settings.get("accept", ()))
-    if saved.asked_filter is not None:
-        settings["filter"] = saved.asked_filter.restore()
+    if saved.filter_parameter is not None:
+        settings["filter"] = saved.filter_parameter.restore()
     try:
         model: Any = kind(**settings)
         model.ledger_ = Ledger(Disclosure.from_fields(fields) for fields in saved.ledger)
@@ -138,7 +140,7 @@ def load_estimator(kind: type[T], path: PathLike) -> T:
         for name in _FIGURES:
             setattr(model, name, saved.figures[name])
     except (TypeError, KeyError, ValueError, KcagcError) as error:
-        raise DataError(f"{path}: not a saved KCAGC, or a damaged one: {error}") from error
+        raise DataError(f"{path}: is not a saved KCAGC, or is damaged: {error}") from error
     model.node_ids_ = None if saved.ids is None else NodeIds.of(saved.ids, where=f"{path}: ids").values
     model.filter_, model.models_, model.merges_ = saved.filter.restore(), saved.models, saved.merges
     model.transformers_ = {name: None if one is None else one.fitted() for name, one in saved.tables.items()}
@@ -155,9 +157,9 @@ def _stored(given: Filter) -> StoredFilter:
 
 
 def _plain_settings(given: dict[str, Any]) -> dict[str, Any]:
-    """Give parameters that are plain data; functions, transformers and generators of random numbers are not."""
-    left_out = {"callbacks", "transformers", "filter", "random_state"}
-    settings = {name: value for name, value in given.items() if name not in left_out}
+    """Return the parameters that are plain data: no functions, transformers or random number generators."""
+    omitted = {"callbacks", "transformers", "filter", "random_state"}
+    settings = {name: value for name, value in given.items() if name not in omitted}
     settings["accept"] = sorted(settings["accept"])
     if not isinstance(settings["nodes"], str):
         settings["nodes"] = list(settings["nodes"])
@@ -168,7 +170,7 @@ def _plain_settings(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Give a number of NumPy as one of Python."""
+    """Return a NumPy number as a Python number."""
     if hasattr(value, "item"):
         return value.item()
-    raise NotImplementedError(f"{type(value).__name__} is no plain data")
+    raise NotImplementedError(f"{type(value).__name__} is not plain data")

@@ -1,4 +1,4 @@
-"""All roles of a run in one process: the same coroutines that run on separate machines, masks included."""
+"""All roles of a run in one process: the same coroutines as on separate machines, with the same masks."""
 
 from __future__ import annotations
 
@@ -24,50 +24,50 @@ COORDINATOR = "coordinator"
 
 
 @dataclass(frozen=True, eq=False)
-class Cast:
-    """The roles of a run, with fresh identities."""
+class SimulatedRoles:
+    """The roles of a run, each with a new identity."""
 
     agreement: Agreement
     identities: dict[str, Identity]
 
     @classmethod
-    def of(cls, parameters: Parameters, parties: Sequence[str]) -> Cast:
-        """Give every party, and the coordinator if there is one, an identity."""
+    def of(cls, parameters: Parameters, parties: Sequence[str]) -> SimulatedRoles:
+        """Return all parties and, if there is one, the coordinator."""
         names = [*parties, COORDINATOR] if parameters.aggregator == "coordinator" else list(parties)
         identities = {name: Identity.generate() for name in names}
-        roster = tuple(
+        participants = tuple(
             Participant(name, "party" if name in parties else "coordinator", identity.public)
             for name, identity in identities.items()
         )
-        return cls(Agreement(participants=roster, parameters=parameters), identities)
+        return cls(Agreement(participants=participants, parameters=parameters), identities)
 
-    def membership(self, name: str, policy: Policy) -> PartyContext:
-        """Give what a party brings, with fresh secrets."""
+    def context(self, name: str, policy: Policy) -> PartyContext:
+        """Return the context of a party, with new secrets."""
         return PartyContext(name, self.agreement, self.identities[name], Secrets.fresh(), policy)
 
-    def stations(
+    def drivers(
         self, roles: dict[str, Role[Any]], aggregator_seed: int, ledger: Ledger, watcher: Watcher | None
     ) -> list[Driver]:
-        """Put every party's coroutine in its place; the aggregator is the coordinator, or the last party."""
+        """Return a driver for each role; the aggregator is the coordinator or the last party."""
         aggregator = self.agreement.aggregator
-        placed = dict(roles)
+        every = dict(roles)
         if aggregator in roles:
-            placed[aggregator] = combine_halves(
+            every[aggregator] = combine_halves(
                 aggregator_of_party(aggregator, self.agreement, seed=aggregator_seed), roles[aggregator], aggregator
             )
         else:
-            placed[aggregator] = coordinator(
+            every[aggregator] = coordinator(
                 aggregator, self.agreement, self.identities[aggregator], Secrets.fresh(), seed=aggregator_seed
             )
         return [
             Driver(
                 name,
                 role,
-                tuple(other for other in placed if other != aggregator) if name == aggregator else (aggregator,),
+                tuple(other for other in every if other != aggregator) if name == aggregator else (aggregator,),
                 common=ledger,
                 watcher=watcher,
             )
-            for name, role in placed.items()
+            for name, role in every.items()
         ]
 
 
@@ -82,11 +82,10 @@ def simulate_fit(
     watcher: Watcher | None = None,
     choose: Chooser | None = None,
 ) -> dict[str, FitResult]:
-    """Run a fit of all parties, each with a seed of its own."""
-    cast = Cast.of(parameters, tuple(data))
-
-    roles = {name: fit_party(cast.membership(name, policy), data[name], seed=seeds[name]) for name in data}
-    return _run(cast, roles, aggregator_seed, ledger, watcher, choose)
+    """Run a fit of all parties, each with its own seed, and return the result of each party."""
+    simulated = SimulatedRoles.of(parameters, tuple(data))
+    roles = {name: fit_party(simulated.context(name, policy), data[name], seed=seeds[name]) for name in data}
+    return _run(simulated, roles, aggregator_seed, ledger, watcher, choose)
 
 
 def simulate_predict(
@@ -100,20 +99,19 @@ def simulate_predict(
     watcher: Watcher | None = None,
     choose: Chooser | None = None,
 ) -> dict[str, PredictResult]:
-    """Run a prediction of all parties: a new session with new keys."""
-    cast = Cast.of(parameters, tuple(data))
-    roles = {name: predict_party(cast.membership(name, policy), data[name], models[name], nodes) for name in data}
-    return _run(cast, roles, 0, ledger, watcher, choose)
+    """Run a prediction of all parties in a new session, and return the result of each party."""
+    simulated = SimulatedRoles.of(parameters, tuple(data))
+    roles = {name: predict_party(simulated.context(name, policy), data[name], models[name], nodes) for name in data}
+    return _run(simulated, roles, 0, ledger, watcher, choose)
 
 
 def _run(
-    cast: Cast,
+    simulated: SimulatedRoles,
     roles: dict[str, Role[Any]],
     aggregator_seed: int,
     ledger: Ledger,
     watcher: Watcher | None,
     choose: Chooser | None,
 ) -> dict[str, Any]:
-    stations = cast.stations(roles, aggregator_seed, ledger, watcher)
-    results = run_together(stations, choose)
+    results = run_together(simulated.drivers(roles, aggregator_seed, ledger, watcher), choose)
     return {name: results[name] for name in roles}

@@ -17,7 +17,7 @@ from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import Answer, RelayedMessages, decode
 from kcagc.protocol.parameters import Parameters
 from kcagc.runtime.driver import Driver
-from kcagc.simulation import Cast
+from kcagc.simulation import SimulatedRoles
 
 
 @dataclass
@@ -36,9 +36,9 @@ class Clocked:
     @classmethod
     def fit(cls, chosen: Parameters, data: dict[str, PartyData], *, seed: int = 0, **more: Any) -> Clocked:
         """Prepare a fit of all parties."""
-        cast = Cast.of(chosen, tuple(data))
-        roles = {name: fit_party(cast.membership(name, EVERYTHING), data[name], seed=seed) for name in data}
-        drivers = {driver.name: driver for driver in cast.stations(roles, seed, Ledger(), None)}
+        cast = SimulatedRoles.of(chosen, tuple(data))
+        roles = {name: fit_party(cast.context(name, EVERYTHING), data[name], seed=seed) for name in data}
+        drivers = {driver.name: driver for driver in cast.drivers(roles, seed, Ledger(), None)}
         run = cls(drivers, tuple(data), **more)
         for name, driver in drivers.items():
             run._post(name, driver.start())

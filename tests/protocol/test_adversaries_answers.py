@@ -304,7 +304,7 @@ BAD_VECTORS = {
     "a shape beyond counting": (but(shape=(2**32, 2**32, 1), words=bytes(16)), "party-2"),
     "a shape beyond numbers": (but(shape=(2**64 - 1, 1, 1)), "party-2"),
     "the end, too early": (lambda one: Finished(one.group), "transcripts differ: party-2 is finished"),
-    "costs of other starts": (
+    "costs of other restarts": (
         lambda one: but(costs=tuple(number + 1 for number in one.costs))(one),
         "transcripts differ",
     ),

@@ -84,7 +84,7 @@ def test_a_table_of_words_is_refused():
 def test_more_clusters_than_nodes_are_refused(method):
     adjacency, features = given()
     changes = {"n_clusters": 37, "method": method}
-    refused(DataError, "^n_clusters: 37 clusters asked of 36 nodes", features, adjacency, **changes)
+    refused(DataError, "^n_clusters: 37 clusters, but the graph has only 36 nodes", features, adjacency, **changes)
 
 
 def test_more_clusters_than_intersections_are_refused_before_anything_is_sent():
@@ -178,7 +178,7 @@ def test_a_run_that_opens_more_is_refused_by_name_and_sends_nothing():
     adjacency, features = given()
     left = refused(
         PolicyError,
-        r'"labelled-sums".*Accept by name what is meant \(.*labelled-sums',
+        r'"labelled-sums".*To run it, accept .*labelled-sums',
         features,
         adjacency,
         aggregator="party",

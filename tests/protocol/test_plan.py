@@ -8,12 +8,12 @@ from collaborations import parameters
 from kcagc.disclosure.policy import LABELLED_SUMS, LOCAL_MEANS
 from kcagc.protocol.plan import layers, risks
 from kcagc.secagg.masks import TWO_PARTY_SUM
-from kcagc.simulation import Cast
+from kcagc.simulation import SimulatedRoles
 
 
 def agreement(n_parties, **changes):
     names = [f"party-{number}" for number in range(1, n_parties + 1)]
-    return Cast.of(parameters(**changes), names).agreement
+    return SimulatedRoles.of(parameters(**changes), names).agreement
 
 
 @given(n_parties=st.integers(2, 16), fan_in=st.integers(2, 5))

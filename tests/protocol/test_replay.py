@@ -15,7 +15,7 @@ from kcagc.protocol.messages import Masked, decode
 from kcagc.runtime.driver import Driver, MemoryStore
 from kcagc.runtime.in_process import run_together
 from kcagc.secagg.keys import Secrets
-from kcagc.simulation import Cast
+from kcagc.simulation import SimulatedRoles
 
 MODES = [
     {"method": "basic"},
@@ -53,8 +53,8 @@ class Roles:
 
     def __init__(self, mode):
         self.data = random_parties(7, 3, n_nodes=24)
-        self.cast = Cast.of(parameters(**mode), tuple(self.data))
-        self.members = {name: self.cast.membership(name, EVERYTHING) for name in self.data}
+        self.cast = SimulatedRoles.of(parameters(**mode), tuple(self.data))
+        self.members = {name: self.cast.context(name, EVERYTHING) for name in self.data}
         self.aggregator = self.cast.agreement.aggregator
         self.aggregator_secrets = Secrets.fresh()
 

@@ -26,7 +26,7 @@ from kcagc.protocol.messages import (
 )
 from kcagc.runtime.durable import DurableRole, PeerQueue
 from kcagc.runtime.journal import Journal, open_session
-from kcagc.simulation import Cast
+from kcagc.simulation import SimulatedRoles
 
 MODES = [
     {"method": "cells"},
@@ -42,7 +42,7 @@ class Run:
 
     def __init__(self, folder, mode, seed=0):
         self.data = random_parties(7, 4 if mode["method"] == "tree" else 3, n_nodes=24)
-        self.cast = Cast.of(parameters(**mode), tuple(self.data))
+        self.cast = SimulatedRoles.of(parameters(**mode), tuple(self.data))
         self.aggregator, self.folder = self.cast.agreement.aggregator, folder
         self.names = [seat.name for seat in self.cast.agreement.participants]
         self.random = random.Random(seed)  # noqa: S311
@@ -70,7 +70,7 @@ class Run:
         agreement, identity = self.cast.agreement, self.cast.identities[name]
         if name not in self.data:
             return coordinator(name, agreement, identity, drawn.secrets, seed=drawn.aggregator_seed)
-        membership = self.cast.membership(name, EVERYTHING)
+        membership = self.cast.context(name, EVERYTHING)
         object.__setattr__(membership, "secrets", drawn.secrets)
         member = fit_party(membership, self.data[name], seed=drawn.seed)
         return (
