@@ -145,5 +145,5 @@ def test_what_is_common_is_in_all_lists_in_order(tmp_path):
     with pytest.raises(DataError, match="no id is in all 3 of them"):
         common_nodes(paths)
     write_ids(tmp_path / "3.csv", NodeIds.of(["x"], where=""))
-    with pytest.raises(DataError, match=r"3.csv: ids are strings"):
+    with pytest.raises(DataError, match=r"3.csv: ids here are strings .*1.csv's ids are numbers"):
         common_nodes(paths)

@@ -15,17 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from kcagc._types import Features, IntArray
-from kcagc.data.interop import (
-    frame_ids,
-    from_tensor,
-    graph_of,
-    is_frame,
-    is_geometric,
-    is_pandas,
-    rows_of,
-    table_of,
-    without_column,
-)
+from kcagc.data import interop
 from kcagc.data.party_files import PartyInput
 from kcagc.data.table import Origin, Schema
 from kcagc.errors import DataError, ParameterError
@@ -49,10 +39,10 @@ def check_tables(X: Any, y: Any, adjacency: Any) -> None:
 def graphs_of(adjacency: Any, n_parties: int) -> tuple[list[Graph], bool]:
     """Return the graph of every party, and whether all parties share one graph."""
     if not isinstance(adjacency, list | tuple):
-        return [graph_of(adjacency)] * n_parties, True
+        return [interop.graph_of(adjacency)] * n_parties, True
     if len(adjacency) != n_parties:
         raise DataError(f"adjacency: {len(adjacency)} graphs for {n_parties} parties")
-    return [graph_of(one, f"adjacency[{number}]") for number, one in enumerate(adjacency)], False
+    return [interop.graph_of(one, f"adjacency[{number}]") for number, one in enumerate(adjacency)], False
 
 
 def prepare_parties(
@@ -138,14 +128,14 @@ class _MemoryTable:
     def of(cls, name: str, table: Any, id_column: str | None) -> _MemoryTable:
         if isinstance(table, AttributedGraph):
             return cls(name, table.features, table.graph.ids, table.features.shape[0])
-        if is_geometric(table):
+        if interop.is_geometric(table):
             if getattr(table, "x", None) is None:
                 raise DataError(f"{name}: the graph has no features (x)")
             return cls.of(name, table.x, None)
-        if is_frame(table):
-            ids = frame_ids(table, id_column, name)
-            return cls(name, without_column(table, id_column), ids, len(table), ids is None and is_pandas(table))
-        content = from_tensor(table, name)
+        if interop.is_frame(table):
+            ids, features = interop.frame_ids(table, id_column, name), interop.without_column(table, id_column)
+            return cls(name, features, ids, len(table), ids is None and interop.is_pandas(table))
+        content = interop.from_tensor(table, name)
         if not sparse.issparse(content):
             try:
                 content = np.asarray(content)
@@ -165,7 +155,11 @@ class _MemoryTable:
         if np.array_equal(rows, np.arange(self.n_rows)):
             return replace(self, ids=ids)
         return replace(
-            self, content=rows_of(self.content, rows), ids=ids, n_rows=len(rows), absent=np.flatnonzero(rows < 0)
+            self,
+            content=interop.rows_of(self.content, rows),
+            ids=ids,
+            n_rows=len(rows),
+            absent=np.flatnonzero(rows < 0),
         )
 
 
@@ -182,9 +176,8 @@ def _align(
     known, named = _ids_of_tables(tables, graphs[0].n_nodes) if ids is None else (ids, True)
     ordered = _ordered(graphs, [table.name for table in tables], known, named=named)
     if isinstance(nodes, str) and nodes == "all":
-        return ordered, [
-            table.selected(_rows(table, known, complete=True), known if named else None) for table in tables
-        ]
+        ids = known if named else None
+        return ordered, [table.selected(_rows(table, known, complete=True), ids) for table in tables]
     found = [_rows(table, known, complete=False) for table in tables]
     if isinstance(nodes, str):
         inside = np.flatnonzero(np.all([rows >= 0 for rows in found], axis=0))
@@ -289,8 +282,8 @@ def _to_numbers(table: _MemoryTable, transformer: Any, *, fit: bool) -> tuple[Fe
 
 
 def _named_columns(table: _MemoryTable, content: Any) -> tuple[Features, list[str]]:
-    if is_frame(content):
-        found = table_of(content, Schema(), Origin(table.name, ids=table.ids))
+    if interop.is_frame(content):
+        found = interop.table_of(content, Schema(), Origin(table.name, ids=table.ids))
         return found.numbers, found.columns
     values = content if sparse.issparse(content) else np.asarray(content)
     return values, [str(column) for column in range(values.shape[1] if values.ndim == 2 else 0)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from kcagc.data.files import PRIVATE, csv_text, read_table, write_text
-from kcagc.data.party_files import ExpectedNodes, edge_ends, kind_and_example, read_ids
+from kcagc.data.party_files import ExpectedNodes, edge_ends, read_ids
 from kcagc.data.table import MATRICES, TABLES, InputFile, PathLike, Wanted
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds
@@ -57,12 +58,14 @@ def present_nodes(
         ids = read_table(features, Wanted((id_column,), None), party=party).node_ids(id_column)
     else:
         raise ParameterError(f"{party}: {features}: has no ids; name their column (id_column) or file (feature_ids)")
-    nodes = ExpectedNodes(ids, f"the ids of the features are {kind_and_example(ids)}", only=True)
     if InputFile.named(graph, party, (*TABLES, *MATRICES)).kind not in MATRICES:
         table = read_table(graph, Wanted((source, target), None, ids.are_text), party=party)
+        nodes = replace(ExpectedNodes.of(ids), only=True)
         found = np.concatenate([edge_ends(table, column, nodes) for column in (source, target)])
     elif graph_ids is not None:
-        found = ids.find(_same_kind(read_ids(graph_ids, party=party), nodes, graph_ids, party).values)
+        where = f"{party}: {graph_ids}"
+        named = read_ids(graph_ids, party=party)
+        found = named.alignment(ids, where=where, whose="the features'", missing=True, extra=True)
     else:
         raise ParameterError(f"{party}: {graph}: is a matrix whose rows have no ids; name their file (graph_ids)")
     rows = np.unique(found[found >= 0])
@@ -97,21 +100,14 @@ def common_nodes(paths: Sequence[PathLike]) -> NodeIds:
     >>> common_nodes(["bank-nodes.csv", "shop-nodes.csv"]).values
     ['bob']
     """
-    lists = [read_ids(path, party="node lists") for path in paths]
-    first = ExpectedNodes.listed(lists[0])
-    common = lists[0]
-    for path, other in zip(paths, lists, strict=True):
-        rows = common.find(_same_kind(other, first, path, "node lists").values)
-        common = common.take(np.sort(rows[rows >= 0]))
-    if not len(common):
-        raise DataError(f"node lists: no id is in all {len(lists)} of them")
+    common = read_ids(paths[0], party="node lists")
+    for path in paths[1:]:
+        other = read_ids(path, party="node lists")
+        rows = common.alignment(other, where=str(path), whose=f"{paths[0]}'s", missing=True, extra=True)
+        common = common.take(np.flatnonzero(rows >= 0))
+        if not len(common):
+            raise DataError(f"node lists: no id is in all {len(paths)} of them")
     return common.take(common.sorted_rows())
-
-
-def _same_kind(ids: NodeIds, nodes: ExpectedNodes, path: PathLike, party: str) -> NodeIds:
-    if ids.are_text != nodes.ids.are_text:
-        raise DataError(f"{path}: ids are {kind_and_example(ids)}, but {nodes.described}", party=party)
-    return ids
 
 
 def write_ids(path: PathLike, ids: NodeIds) -> None:
