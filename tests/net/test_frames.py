@@ -1,4 +1,4 @@
-"""Frames: what is cut into parts comes together again, and nothing is believed that does not fit."""
+"""Frames: parts are joined to the original message, and invalid frames are refused."""
 
 import msgspec
 import pytest
@@ -44,12 +44,12 @@ def together(sent, longest=1 << 40):
 
 
 @pytest.mark.parametrize("frame", EVERY_KIND, ids=lambda frame: type(frame).__name__)
-def test_every_frame_is_read_as_it_was_written(frame):
+def test_decoding_inverts_encoding_for_every_frame(frame):
     assert decode_frame(encode_frame(frame), "x") == frame
 
 
 @given(size=st.integers(0, 3 * 64 + 5), number=st.integers(1, 1 << 40))
-def test_a_message_of_any_length_comes_together_again(size, number):
+def test_joining_inverts_splitting_for_messages_of_any_length(size, number):
     payload = bytes(index % 251 for index in range(size))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frames, "PART_BYTES", 64)
@@ -58,7 +58,7 @@ def test_a_message_of_any_length_comes_together_again(size, number):
     assert together(sent) == [(number, payload)]
 
 
-def test_no_frame_of_ours_is_longer_than_the_limit():
+def test_no_part_exceeds_the_maximum_frame_size():
     for part in split(1 << 47, bytes(2 * PART_BYTES + 1)):
         assert len(encode_frame(part)) <= MAX_FRAME_BYTES
 
@@ -67,7 +67,7 @@ def test_no_frame_of_ours_is_longer_than_the_limit():
     "number": st.integers(0, 9), "length": st.integers(0, 400), "offset": st.integers(0, 400),
     "data": st.binary(max_size=90), "digest": st.binary(max_size=32),
 }), at=st.integers(0, 3))  # fmt: skip
-def test_a_part_that_was_changed_never_gives_another_message(changes, at):
+def test_a_changed_part_never_results_in_another_message(changes, at):
     payload = bytes(range(250))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frames, "PART_BYTES", 64)
@@ -82,7 +82,7 @@ def test_a_part_that_was_changed_never_gives_another_message(changes, at):
         assert found in ([(5, payload)], [])
 
 
-def test_an_announcement_beyond_the_limit_is_refused_before_anything_is_kept():
+def test_an_announced_length_above_the_limit_is_refused_before_any_data():
     assembly = Assembly("alice", 1000)
     with pytest.raises(PeerError, match=r"announced a message of 1,001 bytes; at most 1,000"):
         assembly.add(MessagePart(1, 1001, 0, b"x"))
@@ -107,7 +107,7 @@ def test_parts_that_do_not_fit_are_refused(sent, words):
 
 
 @given(st.binary(max_size=200))
-def test_garbage_is_refused_by_name(garbage):
+def test_garbage_raises_an_error_that_names_the_sender(garbage):
     try:
         frame = decode_frame(garbage, "alice")
     except PeerError as error:

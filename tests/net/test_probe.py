@@ -1,4 +1,4 @@
-"""Every cause for which a connection does not come about is told apart, against real servers on real sockets."""
+"""The probe distinguishes every cause of a failed connection, with real servers and sockets."""
 
 import asyncio
 import socket
@@ -45,7 +45,7 @@ def bank(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def stranger(tmp_path_factory):
-    """Somebody who trusts our authority and has a certificate of another."""
+    """Credentials that trust our authority, with a certificate of another one."""
     folder = tmp_path_factory.mktemp("keys")
     own = Credentials.load(*stored(folder / "s", THEIRS, THEIRS.issue("shop.example", client=True)), owner="shop")
     return Credentials(**{**vars(own), "ca": OURS.certificate_pem})
@@ -53,7 +53,7 @@ def stranger(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def late(tmp_path_factory, bank):
-    """Bank with the certificate that ran out while it was running."""
+    """Credentials of bank with a certificate that expired during the run."""
     pair = OURS.issue("bank.example", client=True, start=PAST, days=5)
     _, certificate, key = stored(tmp_path_factory.mktemp("keys") / "late", OURS, pair)
     return Credentials(**{**vars(bank), "certificate_file": certificate, "key_file": key})
@@ -61,7 +61,7 @@ def late(tmp_path_factory, bank):
 
 @pytest.fixture(scope="module")
 def aggregator():
-    """Start real gRPC servers on a loop of their own; gives a function from the certificate's options to an address."""
+    """Start real gRPC servers; yield a function that returns the address of a new server."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -93,7 +93,7 @@ def aggregator():
 
 @contextmanager
 def answering(answer):
-    """A server that does to every connection what `answer` does; gives its address."""
+    """Start a server that calls `answer` for every connection; yield its address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve():
@@ -119,7 +119,7 @@ def answering(answer):
 
 @pytest.fixture(scope="module")
 def tls_server(tmp_path_factory):
-    """A TLS server of Python's, which sends alerts as gRPC does not."""
+    """Return a function that creates contexts of Python's own TLS server, which sends alerts, unlike gRPC."""
     numbers = iter(range(100))
 
     def context(*, alpn=("h2",), trusting=OURS, version=None, name=NAME):
@@ -165,7 +165,7 @@ def found(address, credentials, outcome, *words, name=NAME, timeout=PATIENCE):
 # ---- a real aggregator
 
 
-def test_an_aggregator_that_accepts_us_says_so_over_tls_1_3(aggregator, bank):
+def test_an_aggregator_accepts_a_valid_certificate_over_tls_1_3(aggregator, bank):
     seen = found(aggregator(), bank, ProbeOutcome.ACCEPTED, "accepts")
     assert seen.accepted
     assert seen.tls_version == "TLSv1.3"
@@ -182,8 +182,8 @@ def test_a_host_is_found_under_any_of_its_addresses(aggregator, bank):
     assert probe(f"localhost:{port}", bank, NAME).accepted
 
 
-def test_it_goes_unnoticed_by_those_who_are_connected(aggregator, bank):
-    """Even many at the same time."""
+def test_simultaneous_probes_are_all_accepted(aggregator, bank):
+    """Eight probes run at the same time."""
     address = aggregator()
     outcomes = []
     threads = [threading.Thread(target=lambda: outcomes.append(probe(address, bank, NAME).outcome)) for _ in range(8)]
@@ -194,7 +194,7 @@ def test_it_goes_unnoticed_by_those_who_are_connected(aggregator, bank):
     assert outcomes == [ProbeOutcome.ACCEPTED] * 8
 
 
-def test_an_aggregator_that_does_not_know_our_authority_is_told_by_the_first_read(aggregator, stranger):
+def test_an_unknown_authority_of_our_certificate_shows_at_the_first_read(aggregator, stranger):
     """The handshake itself succeeds in TLS 1.3, and gRPC closes without an alert."""
     seen = found(
         aggregator(), stranger, ProbeOutcome.CERTIFICATE_REJECTED, "shop.example", str(stranger.certificate_file)
@@ -203,11 +203,11 @@ def test_an_aggregator_that_does_not_know_our_authority_is_told_by_the_first_rea
     assert not seen.accepted
 
 
-def test_our_certificate_that_ran_out_is_not_accepted(aggregator, late):
+def test_our_expired_certificate_is_rejected(aggregator, late):
     found(aggregator(), late, ProbeOutcome.CERTIFICATE_REJECTED, "does not accept our certificate")
 
 
-def test_a_certificate_for_servers_is_not_accepted_from_a_client(aggregator, bank, tmp_path):
+def test_a_server_certificate_of_a_client_is_rejected(aggregator, bank, tmp_path):
     _, certificate, key = stored(tmp_path / "keys", OURS, OURS.issue("bank.example", server=True))
     wrong = Credentials(**{**vars(bank), "certificate_file": certificate, "key_file": key})
     found(aggregator(), wrong, ProbeOutcome.CERTIFICATE_REJECTED)
@@ -217,7 +217,7 @@ def test_a_server_of_another_authority_is_not_trusted(aggregator, bank):
     found(aggregator(THEIRS), bank, ProbeOutcome.SERVER_UNTRUSTED, str(bank.ca_file))
 
 
-def test_an_authority_between_is_enough_to_trust_as_it_is_for_grpc(aggregator, bank):
+def test_an_intermediate_authority_is_trusted_as_in_grpc(aggregator, bank):
     key = ec.generate_private_key(ec.SECP256R1())
     names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]) for name in ("root", "between")]
     builder = x509.CertificateBuilder(*names, key.public_key(), 1, PAST, datetime.now(UTC) + timedelta(days=500))
@@ -227,13 +227,13 @@ def test_an_authority_between_is_enough_to_trust_as_it_is_for_grpc(aggregator, b
     found(aggregator(between), trusting, ProbeOutcome.ACCEPTED)
 
 
-def test_a_server_whose_certificate_is_out_of_its_time_is_told(aggregator, bank):
+def test_a_server_certificate_outside_its_validity_is_reported(aggregator, bank):
     found(aggregator(start=PAST, days=5), bank, ProbeOutcome.SERVER_EXPIRED, "expired", "clock")
     soon = datetime.now(UTC) + timedelta(days=5)
     found(aggregator(start=soon, days=5), bank, ProbeOutcome.SERVER_EXPIRED, "not yet valid", "clock")
 
 
-def test_a_server_of_another_name_is_told_with_the_name_we_wanted(aggregator, bank):
+def test_a_server_of_another_name_is_reported_with_the_expected_name(aggregator, bank):
     found(aggregator(), bank, ProbeOutcome.SERVER_MISNAMED, "'other.example'", name="other.example")
 
 
@@ -246,18 +246,18 @@ def test_a_client_that_poses_as_the_aggregator_is_not_trusted(aggregator, bank):
 # ---- before TLS
 
 
-def test_a_port_at_which_nobody_listens_is_told(bank):
+def test_a_port_without_a_server_is_reported(bank):
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         port = listener.getsockname()[1]
     found(f"127.0.0.1:{port}", bank, ProbeOutcome.NOT_LISTENING, "no server listens")
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 70, "a..b"])
-def test_a_host_that_nobody_knows_is_told(bank, host):
+def test_an_unknown_host_is_reported(bank, host):
     found(f"{host}:7443", bank, ProbeOutcome.UNKNOWN_HOST, "DNS")
 
 
-def test_a_host_that_does_not_answer_at_all_is_told_in_time(bank):
+def test_a_host_without_an_answer_is_reported_in_time(bank):
     """A listener whose queue is full answers to nothing, as a firewall does."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
         waiting = [socket.socket() for _ in range(4)]
@@ -272,14 +272,14 @@ def test_a_host_that_does_not_answer_at_all_is_told_in_time(bank):
             each.close()
 
 
-def test_whoever_listens_and_says_nothing_is_told_in_time(bank):
+def test_a_silent_server_is_reported_in_time(bank):
     with answering(lambda connection: connection.recv(1) and time.sleep(2 * IMPATIENCE)) as address:
         started = time.monotonic()
         found(address, bank, ProbeOutcome.NO_ANSWER, "TLS handshake", timeout=IMPATIENCE)
         assert time.monotonic() - started < IMPATIENCE + 1
 
 
-def test_whoever_closes_at_once_is_told(bank):
+def test_a_server_that_closes_at_once_is_reported(bank):
     with answering(lambda connection: None) as address:
         found(address, bank, ProbeOutcome.CLOSED, "during the TLS handshake")
     with answering(lambda connection: connection.recv(10_000)) as address:
@@ -290,7 +290,7 @@ def test_whoever_closes_at_once_is_told(bank):
     "greeting",
     [b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", b"SSH-2.0-OpenSSH_9.6\r\n", bytes(40), b"\xff" * 40],
 )
-def test_a_server_that_talks_plain_text_is_told(bank, greeting):
+def test_a_plain_text_server_is_reported(bank, greeting):
     def answer(connection):
         connection.sendall(greeting)
         connection.recv(10_000)
@@ -299,7 +299,7 @@ def test_a_server_that_talks_plain_text_is_told(bank, greeting):
         found(address, bank, ProbeOutcome.NOT_TLS, "does not use TLS")
 
 
-def test_a_grpc_server_without_tls_is_told(bank):
+def test_a_grpc_server_without_tls_is_reported(bank):
     async def attempt():
         server = grpc.aio.server()
         port = server.add_insecure_port("127.0.0.1:0")
@@ -314,7 +314,7 @@ def test_a_grpc_server_without_tls_is_told(bank):
 
 @settings(max_examples=30)
 @given(content=st.binary(max_size=60))
-def test_no_bytes_whatsoever_raise(bank, content):
+def test_no_bytes_of_a_server_raise_an_error(bank, content):
     def answer(connection):
         connection.sendall(content)
         connection.recv(10_000)
@@ -335,23 +335,23 @@ ALERTS = {"unknown ca": "stranger", "certificate expired": "late"}
 
 @pytest.mark.parametrize("version", [None, ssl.TLSVersion.TLSv1_2])
 @pytest.mark.parametrize("alert", ALERTS)
-def test_the_words_of_an_alert_about_our_certificate_are_passed_on(tls_server, request, alert, version):
+def test_an_alert_about_our_certificate_is_reported(tls_server, request, alert, version):
     credentials = request.getfixturevalue(ALERTS[alert])
     with answering(over_tls(tls_server(version=version), greet)) as address:
         found(address, credentials, ProbeOutcome.CERTIFICATE_REJECTED, alert)
 
 
-def test_a_web_server_is_no_aggregator(tls_server, bank):
+def test_a_web_server_is_not_an_aggregator(tls_server, bank):
     with answering(over_tls(tls_server(alpn=["http/1.1"]), greet)) as address:
         found(address, bank, ProbeOutcome.NOT_GRPC, "no HTTP/2")
 
 
-def test_what_does_not_begin_as_http_2_does_is_no_aggregator(tls_server, bank):
+def test_a_server_without_http_2_settings_is_not_an_aggregator(tls_server, bank):
     with answering(over_tls(tls_server(), lambda tls: tls.sendall(b"HTTP/1.1 400 Bad Request"))) as address:
         found(address, bank, ProbeOutcome.NOT_GRPC, "SETTINGS")
 
 
-def test_a_server_that_waits_for_our_first_words_gets_them(tls_server, bank):
+def test_a_server_that_waits_for_the_preface_gets_it(tls_server, bank):
     heard = []
 
     def wait(tls):
@@ -363,7 +363,7 @@ def test_a_server_that_waits_for_our_first_words_gets_them(tls_server, bank):
     assert heard == [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])]
 
 
-def test_a_frame_that_comes_in_pieces_is_put_together(tls_server, bank):
+def test_a_frame_in_pieces_is_joined(tls_server, bank):
     def drip(tls):
         for byte in bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]):
             tls.sendall(bytes([byte]))
@@ -373,7 +373,7 @@ def test_a_frame_that_comes_in_pieces_is_put_together(tls_server, bank):
         found(address, bank, ProbeOutcome.ACCEPTED)
 
 
-def test_a_frame_that_comes_too_slowly_is_told_in_time(tls_server, bank):
+def test_a_frame_that_arrives_too_slowly_is_reported_in_time(tls_server, bank):
     """Each byte comes well within the time; all of them together do not."""
 
     def drip(tls):
@@ -388,12 +388,12 @@ def test_a_frame_that_comes_too_slowly_is_told_in_time(tls_server, bank):
         assert seen.tls_version == "TLSv1.3"
 
 
-def test_an_old_version_of_tls_is_told(tls_server, bank):
+def test_an_old_version_of_tls_is_reported(tls_server, bank):
     with answering(over_tls(tls_server(version=ssl.TLSVersion.TLSv1_2), greet)) as address:
         assert found(address, bank, ProbeOutcome.OLD_TLS, "TLSv1.2").tls_version == "TLSv1.2"
 
 
-def test_an_alert_about_anything_else_is_passed_on(bank):
+def test_other_alerts_are_reported(bank):
     def alert(number):
         def answer(connection):
             connection.recv(10_000)
@@ -414,24 +414,24 @@ def test_an_alert_about_anything_else_is_passed_on(bank):
     "address",
     ["", "host", "host:", ":7443", "host:0", "host:65536", "host:99999", "host:-1", "::1:7443", "[::1]", "a b:1"],
 )
-def test_what_is_not_an_address_is_told_and_not_tried(bank, address):
+def test_an_invalid_address_is_reported_and_not_tried(bank, address):
     found(address, bank, ProbeOutcome.MISCONFIGURED, "host:port")
     with pytest.raises(ParameterError, match="host:port"):
         split_address(address)
 
 
-def test_addresses_are_taken_apart():
+def test_addresses_are_split_into_host_and_port():
     assert split_address("agg.example:7443") == ("agg.example", 7443)
     assert split_address("192.0.2.1:1") == ("192.0.2.1", 1)
     assert split_address("[2001:db8::1]:65535") == ("2001:db8::1", 65535)
 
 
 @pytest.mark.parametrize("name", ["", ".example", "a" * 70, "a\0b"])
-def test_a_name_that_no_server_can_have_is_told(aggregator, bank, name):
+def test_an_invalid_server_name_is_reported(aggregator, bank, name):
     found(aggregator(), bank, ProbeOutcome.MISCONFIGURED, "name", name=name)
 
 
-def test_files_that_changed_since_are_told(aggregator, bank, tmp_path):
+def test_changed_files_are_reported(aggregator, bank, tmp_path):
     paths = stored(tmp_path / "keys", OURS, OURS.issue("bank.example", client=True))
     own = Credentials.load(*paths, owner="bank")
     address = aggregator()

@@ -1,4 +1,4 @@
-"""Certificates: what the trial authority makes is sound, and each way in which files can be wrong is said by name."""
+"""Certificates: the trial authority issues valid ones, and errors name every invalid file and its cause."""
 
 import base64
 from datetime import UTC, datetime, timedelta
@@ -91,7 +91,7 @@ def refused(load, file, words, **files):
 
 
 @pytest.mark.parametrize(("server", "client"), [(True, False), (False, True), (True, True)])
-def test_what_is_issued_stands_up_to_the_rules_of_the_web_for_its_use_and_no_other(server, client):
+def test_issued_certificates_pass_web_pki_rules_for_their_use_and_no_other(server, client):
     """The library verifies by those rules, which are stricter than those of private authorities."""
     certificate = parsed(AUTHORITY.issue("agg.example", server=server, client=client)[0])
     builder = verification.PolicyBuilder().store(verification.Store([AUTHORITY.certificate]))
@@ -108,13 +108,13 @@ def test_what_is_issued_stands_up_to_the_rules_of_the_web_for_its_use_and_no_oth
     assert not stands(builder.build_server_verifier(x509.DNSName("other.example")))
 
 
-def test_serial_numbers_and_keys_are_never_the_same():
+def test_serial_numbers_and_keys_are_unique():
     made = [AUTHORITY.issue("bank.example", client=True) for _ in range(20)]
     assert len({parsed(certificate).serial_number for certificate, _ in made}) == 20
     assert len({key for _, key in made}) == 20
 
 
-def test_a_clock_that_is_slow_by_less_than_an_hour_does_no_harm_and_the_authority_outlives_what_it_signs():
+def test_certificates_tolerate_slow_clocks_and_expire_before_their_authority():
     certificate = parsed(CERTIFICATE)
     assert timedelta(minutes=59) < NOW - certificate.not_valid_before_utc < timedelta(minutes=61)
     assert abs(certificate.not_valid_after_utc - NOW - CERTIFICATE_DAYS * DAY) < timedelta(minutes=1)
@@ -122,7 +122,7 @@ def test_a_clock_that_is_slow_by_less_than_an_hour_does_no_harm_and_the_authorit
     assert certificate.not_valid_after_utc < AUTHORITY.certificate.not_valid_after_utc
 
 
-def test_the_authority_cannot_make_authorities_and_shows_no_key():
+def test_the_authority_cannot_sign_authorities_and_its_repr_has_no_key():
     basic = AUTHORITY.certificate.extensions.get_extension_for_class(x509.BasicConstraints)
     assert (basic.critical, basic.value.ca, basic.value.path_length) == (True, True, 0)
     assert "key" not in repr(AUTHORITY).lower()
@@ -132,7 +132,7 @@ def test_the_authority_cannot_make_authorities_and_shows_no_key():
     "name",
     ["", "a b", "bänk.example", "-a.example", "a..example", "127.0.0.1", "::1", "a" * 64 + ".example", "*.x", "a\n"],
 )
-def test_what_is_not_a_host_name_gets_no_certificate(name):
+def test_an_invalid_host_name_gets_no_certificate(name):
     with pytest.raises(ParameterError, match="tls_name"):
         AUTHORITY.issue(name, server=True)
 
@@ -145,13 +145,13 @@ def test_what_is_not_a_host_name_gets_no_certificate(name):
         ({"server": True, "days": 0}, "days"),
     ],
 )
-def test_a_certificate_has_a_use_and_does_not_outlive_its_authority(options, words):
+def test_a_certificate_needs_a_use_and_ends_before_its_authority(options, words):
     with pytest.raises(ParameterError, match=words):
         AUTHORITY.issue("bank.example", **options)
 
 
 @pytest.mark.parametrize("name", ["", "a" * 65])
-def test_an_authority_has_a_name_that_fits(name):
+def test_an_authority_needs_a_name_of_valid_length(name):
     with pytest.raises(ParameterError, match="authority"):
         trial_authority(name)
 
@@ -159,7 +159,7 @@ def test_an_authority_has_a_name_that_fits(name):
 # ---- what an organisation loads
 
 
-def test_good_files_are_loaded_as_they_are(load, tmp_path):
+def test_valid_files_are_loaded_unchanged(load, tmp_path):
     loaded = load(client=True)
     assert (loaded.ca, loaded.certificate, loaded.key) == (AUTHORITY.certificate_pem, CERTIFICATE, KEY)
     assert loaded.key_file == tmp_path / "tls.key"
@@ -168,13 +168,13 @@ def test_good_files_are_loaded_as_they_are(load, tmp_path):
     assert loaded.warnings == ()
 
 
-def test_the_private_key_is_never_shown(load):
+def test_the_repr_has_no_private_key(load):
     secret = KEY.decode().splitlines()[1]
     assert secret not in repr(load())
     assert "PRIVATE" not in repr(load())
 
 
-def test_only_what_belongs_to_a_file_is_taken_from_it(load):
+def test_other_content_of_a_file_is_ignored(load):
     """Texts before a certificate, a key in the same file, other line ends, the older form of a key with its curve."""
     older = load_pem_private_key(KEY, None).private_bytes(
         Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()
@@ -202,17 +202,17 @@ def test_what_is_not_pem_is_named(load, file, part, content):
     refused(load, file, "contains no PEM", **{part: content})
 
 
-def test_files_in_each_others_place_are_named(load):
+def test_swapped_files_are_named(load):
     refused(load, "tls.pem", "but a private key", certificate=KEY, key=CERTIFICATE)
     refused(load, "tls.key", "no PEM private key", key=CERTIFICATE)
 
 
-def test_a_cut_certificate_is_named(load):
+def test_a_truncated_certificate_is_named(load):
     lines = CERTIFICATE.splitlines(keepends=True)
     refused(load, "tls.pem", "damaged", certificate=b"".join([*lines[:3], lines[-1]]))
 
 
-def test_an_encrypted_key_is_named_with_what_to_do(load):
+def test_an_encrypted_key_is_named_with_the_remedy(load):
     hidden = key_pem(load_pem_private_key(KEY, None), b"secret")
     refused(load, "tls.key", "encrypted.*decrypt", key=hidden)
 
@@ -223,14 +223,14 @@ def test_a_key_of_another_certificate_is_named_with_both_files(load):
     assert "tls.pem" in message
 
 
-def test_a_certificate_that_ran_out_is_named_with_its_dates(load):
+def test_an_expired_certificate_is_named_with_its_dates(load):
     old, key = AUTHORITY.issue("bank.example", client=True, start=NOW - 30 * DAY, days=10)
     message = refused(load, "tls.pem", "expired on", certificate=old, key=key)
     assert f"{NOW - 20 * DAY:%Y-%m-%d}" in message
     assert f"{NOW - 30 * DAY - DAY / 24:%Y-%m-%d}" in message
 
 
-def test_a_certificate_before_its_time_is_named_with_its_dates_and_the_clock(load):
+def test_a_certificate_that_is_not_yet_valid_is_named_with_its_dates_and_the_clock(load):
     early, key = AUTHORITY.issue("bank.example", client=True, start=NOW + 5 * DAY, days=10)
     message = refused(load, "tls.pem", "not valid before", certificate=early, key=key)
     assert f"{NOW + 5 * DAY - DAY / 24:%Y-%m-%d}" in message
@@ -238,7 +238,7 @@ def test_a_certificate_before_its_time_is_named_with_its_dates_and_the_clock(loa
     assert "clock" in message
 
 
-def test_an_authority_that_ran_out_is_named_and_one_that_was_renewed_counts(load):
+def test_an_expired_authority_is_named_and_a_renewed_one_is_used(load):
     key = ec.generate_private_key(ec.SECP256R1())
     old, _ = made("root", ca=True, key=key, ends=NOW - DAY)
     new, _ = made("root", ca=True, key=key, ends=NOW + 5 * DAY)
@@ -248,7 +248,7 @@ def test_an_authority_that_ran_out_is_named_and_one_that_was_renewed_counts(load
     assert loaded.days_left == 4  # of the authority, which is the first to run out
 
 
-def test_a_certificate_of_another_authority_is_named_also_when_it_has_the_same_name(load):
+def test_a_certificate_of_another_authority_is_named_even_if_its_name_is_the_same(load):
     for name in ("somebody else", "trial of bank and shop"):
         stranger = trial_authority(name)
         message = refused(load, "tls.pem", "not signed by an authority in", ca=stranger.certificate_pem)
@@ -260,7 +260,7 @@ def test_one_of_several_authorities_is_enough(load):
     assert load(ca=trial_authority("other").certificate_pem + AUTHORITY.certificate_pem).names == {"bank.example"}
 
 
-def test_authorities_between_are_followed_in_any_order_and_missed_when_they_are_not_there(load):
+def test_intermediate_authorities_are_found_in_any_order_and_named_if_absent(load):
     root = made("root", ca=True)
     upper = made("upper", root, ca=True)
     lower = made("lower", upper, ca=True)
@@ -278,7 +278,7 @@ def test_authorities_between_are_followed_in_any_order_and_missed_when_they_are_
     assert "first" in message.split("tls.pem")[1]
 
 
-def test_an_authority_between_that_ran_out_is_named(load):
+def test_an_expired_intermediate_authority_is_named(load):
     root = made("root", ca=True)
     between = made("between", root, ca=True, ends=NOW - DAY)
     own, key = made("bank.example", between)
@@ -287,7 +287,7 @@ def test_an_authority_between_that_ran_out_is_named(load):
     )
 
 
-def test_a_path_that_goes_in_a_circle_ends(load):
+def test_a_circular_path_ends(load):
     key = ec.generate_private_key(ec.SECP256R1())
     there = made("there", ca=True, key=key)
     here = made("here", there, ca=True, key=key)
@@ -296,7 +296,7 @@ def test_a_path_that_goes_in_a_circle_ends(load):
     refused(load, "tls.pem", "not signed", certificate=pem(own, here[0], there[0]), key=key_pem(mine))
 
 
-def test_whoever_is_no_authority_cannot_vouch_for_others(load):
+def test_a_certificate_of_a_party_cannot_sign_others(load):
     """Neither on the way up nor, above all, in the bundle: gRPC would trust a party there to speak for every name."""
     root = made("root", ca=True)
     party = made("shop.example", root)
@@ -309,7 +309,7 @@ def test_whoever_is_no_authority_cannot_vouch_for_others(load):
     refused(load, "tls.pem", "not signed", ca=pem(short[0]), certificate=pem(own, between[0]), key=key_pem(key))
 
 
-def test_an_authority_does_not_connect_itself(load):
+def test_the_certificate_of_an_authority_is_refused_for_a_role(load):
     root, key = made("bank.example", ca=True)
     san = x509.SubjectAlternativeName([x509.DNSName("bank.example")])
     builder = x509.CertificateBuilder(root.issuer, root.subject, key.public_key(), 8, NOW - DAY, NOW + DAY)
@@ -318,7 +318,7 @@ def test_an_authority_does_not_connect_itself(load):
     refused(load, "tls.pem", "certificate of an authority", ca=pem(both), certificate=pem(both), key=key_pem(key))
 
 
-def test_a_common_name_is_not_a_name(load):
+def test_a_common_name_does_not_replace_a_dns_name(load):
     root = made("root", ca=True)
     own, key = made("bank.example", root, san=False)
     refused(load, "tls.pem", "subjectAltName", ca=pem(root[0]), certificate=pem(own), key=key_pem(key))
@@ -334,14 +334,14 @@ WEAK = {
 
 
 @pytest.mark.parametrize("kind", WEAK)
-def test_a_key_that_is_weak_or_of_no_use_is_named_with_those_that_are(load, kind):
+def test_a_weak_or_unusable_key_is_named_with_the_usable_kinds(load, kind):
     root = made("root", ca=True)
     own, key = made("bank.example", root, key=WEAK[kind]())
     refused(load, "tls.pem", "P-256", ca=pem(root[0]), certificate=pem(own), key=key_pem(key))
 
 
 @pytest.mark.parametrize("key", [rsa.generate_private_key(65537, 2048), ec.generate_private_key(ec.SECP384R1())])
-def test_other_keys_of_strength_do(load, key):
+def test_other_strong_keys_are_accepted(load, key):
     root = made("root", ca=True, key=ed25519.Ed25519PrivateKey.generate())
     own, _ = made("bank.example", root, key=key)
     assert load(ca=pem(root[0]), certificate=pem(own), key=key_pem(key)).names == {"bank.example"}
@@ -353,7 +353,7 @@ def test_a_weak_authority_is_named(load):
     refused(load, "ca.pem", "CN=root.*weak", ca=pem(root[0]), certificate=pem(own), key=key_pem(key))
 
 
-def test_a_signature_with_a_broken_hash_is_named(load):
+def test_a_signature_with_sha_1_is_named(load):
     """The library makes none any more, so one is relabelled: the last byte of the signature's number says SHA-1."""
     root = made("root", ca=True, key=rsa.generate_private_key(65537, 2048))
     own, key = made("bank.example", root)
@@ -370,14 +370,14 @@ def test_a_certificate_for_another_use_is_named(load):
     refused(load, "tls.pem", "serverAuth", server=True)
 
 
-def test_a_certificate_without_a_stated_use_is_for_all(load):
+def test_a_certificate_without_extended_key_usage_allows_every_use(load):
     root = made("root", ca=True)
     own, key = made("bank.example", root)
     assert load(ca=pem(root[0]), certificate=pem(own), key=key_pem(key), server=True, client=True).warnings == ()
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o777])
-def test_a_key_that_others_can_read_is_a_warning(load, tmp_path, mode):
+def test_a_key_that_other_users_can_read_causes_a_warning(load, tmp_path, mode):
     load()
     (tmp_path / "tls.key").chmod(mode)
     (warning,) = Credentials.load(
@@ -389,7 +389,7 @@ def test_a_key_that_others_can_read_is_a_warning(load, tmp_path, mode):
 
 @pytest.mark.filterwarnings("ignore:Parsed a serial number")
 @pytest.mark.parametrize("part", ["ca", "certificate"])
-def test_damage_anywhere_in_a_certificate_is_a_refusal_and_never_a_crash(load, part):
+def test_a_damaged_certificate_is_refused_and_never_crashes(load, part):
     """Only what an authority says of itself is held by no signature that anybody looks at."""
     whole = parsed({"ca": AUTHORITY.certificate_pem, "certificate": CERTIFICATE}[part])
     content = bytearray(whole.public_bytes(Encoding.DER))
@@ -409,7 +409,7 @@ def test_damage_anywhere_in_a_certificate_is_a_refusal_and_never_a_crash(load, p
 # ---- who a peer is
 
 
-def test_the_names_of_a_peer_are_those_of_its_certificate_and_no_other():
+def test_the_names_of_a_peer_come_from_its_first_certificate():
     assert names_in(CERTIFICATE) == {"bank.example"}
     assert names_in(AUTHORITY.certificate_pem) == set()
     assert names_in(CERTIFICATE + AUTHORITY.issue("shop.example", client=True)[0]) == {"bank.example"}
@@ -425,5 +425,5 @@ def test_only_dns_names_count_in_lower_case():
 
 
 @given(st.binary(max_size=200) | st.integers(0, len(CERTIFICATE)).map(lambda size: CERTIFICATE[:size]))
-def test_what_cannot_be_read_names_nobody(content):
+def test_an_invalid_certificate_has_no_names(content):
     assert names_in(content) in (set(), {"bank.example"} if content.rstrip() == CERTIFICATE.rstrip() else set())

@@ -135,7 +135,7 @@ def test_other_parameters_are_named(waiting_run, c, field, pattern):
 
 def test_another_version_of_the_link_is_named(waiting_run, c):
     logged = "coordinator uses 'kcagc-stream/2', c kcagc-stream/1: install the same version"
-    changed = {"kcagc.runtime.connection.STREAM_PROTOCOL": "kcagc-stream/1"}
+    changed = {"kcagc.net.frames.STREAM_PROTOCOL": "kcagc-stream/1"}
     assert_refused(waiting_run, 5, logged, "ended before a valid frame", patches=changed)
 
 

@@ -1,4 +1,4 @@
-"""A station from outside: how it ends a role, and what its peers are told."""
+"""Driver: how it ends a role, and the messages to its peers."""
 
 import pytest
 
@@ -15,18 +15,18 @@ async def listening():
 
 
 def started(role):
-    station = Driver("ann", role, ("bob", "cid"))
-    station.start()
-    return station
+    driver = Driver("ann", role, ("bob", "cid"))
+    driver.start()
+    return driver
 
 
-def test_a_role_that_is_ended_from_outside_tells_its_peers():
-    station = started(listening())
-    sent = station.fail(KcagcError("the line is dead"))
+def test_a_role_that_fails_from_outside_sends_an_abort_to_its_peers():
+    driver = started(listening())
+    sent = driver.fail(KcagcError("the line is dead"))
     assert [to for to, _ in sent] == ["bob", "cid"]
     assert decode(sent[0][1], "ann") == Abort("ann", "aborted")
-    assert station.finished
-    assert [entry.kind for entry in station.ledger] == ["message/abort"] * 2
+    assert driver.finished
+    assert [entry.kind for entry in driver.ledger] == ["message/abort"] * 2
 
 
 async def releasing():
@@ -39,54 +39,54 @@ async def releasing():
     await wait(["bob"])
 
 
-def test_what_was_said_leaves_before_what_takes_long():
-    station = Driver("ann", releasing(), ("bob",))
-    station.flushes = True
-    assert station.start() == [("bob", b"first")]
-    assert station.interrupted
-    assert station.waiting_for == frozenset()
-    assert station.go_on() == [("bob", b"second")]
-    assert station.interrupted
-    assert station.go_on() == []
-    assert not station.interrupted
-    assert station.waiting_for == {"bob"}
+def test_a_flush_interrupts_a_step_so_that_messages_leave_before_a_long_computation():
+    driver = Driver("ann", releasing(), ("bob",))
+    driver.flushes = True
+    assert driver.start() == [("bob", b"first")]
+    assert driver.interrupted
+    assert driver.waiting_for == frozenset()
+    assert driver.go_on() == [("bob", b"second")]
+    assert driver.interrupted
+    assert driver.go_on() == []
+    assert not driver.interrupted
+    assert driver.waiting_for == {"bob"}
 
 
-def test_who_does_not_ask_for_it_gets_a_step_whole():
-    station = Driver("ann", releasing(), ("bob",))
-    assert station.start() == [("bob", b"first"), ("bob", b"second")]
-    assert not station.interrupted
+def test_without_flushes_a_step_is_not_interrupted():
+    driver = Driver("ann", releasing(), ("bob",))
+    assert driver.start() == [("bob", b"first"), ("bob", b"second")]
+    assert not driver.interrupted
 
 
-def test_a_role_that_has_ended_cannot_be_ended_again():
-    station = started(listening())
-    station.deliver("bob", b"")
-    assert station.result == "done"
-    assert station.fail(KcagcError("too late")) == []
-    assert station.result == "done"
-    assert station.error is None
+def test_a_finished_role_cannot_fail():
+    driver = started(listening())
+    driver.deliver("bob", b"")
+    assert driver.result == "done"
+    assert driver.fail(KcagcError("too late")) == []
+    assert driver.result == "done"
+    assert driver.error is None
 
 
-def test_words_for_others_are_cut_to_what_they_will_read():
-    station = started(listening())
-    (_, payload), _ = station.fail(AgreementError("long").with_public_message("x" * 10_000))
+def test_public_messages_are_cut_to_the_maximum_length():
+    driver = started(listening())
+    (_, payload), _ = driver.fail(AgreementError("long").with_public_message("x" * 10_000))
     message = decode(payload, "ann")
     assert set(message.reason) == {"x"}
     assert len(message.reason) == 400
 
 
-def test_a_message_that_is_not_awaited_is_not_handed_over():
-    station = started(listening())
+def test_a_message_that_the_role_does_not_wait_for_is_not_delivered():
+    driver = started(listening())
     with pytest.raises(KcagcError, match="message of cid, but does not wait"):
-        station.deliver("cid", b"")
-    assert not station.finished
+        driver.deliver("cid", b"")
+    assert not driver.finished
 
 
-def test_any_error_of_a_role_ends_it_for_all():
+def test_any_error_of_a_role_ends_the_run_of_all_roles():
     async def stumbling():
         await stored_result("result", lambda: 1 // 0)
 
-    station = Driver("ann", stumbling(), ("bob",))
-    ((to, payload),) = station.start()
+    driver = Driver("ann", stumbling(), ("bob",))
+    ((to, payload),) = driver.start()
     assert (to, decode(payload, "ann").reason) == ("bob", "aborted")
-    assert isinstance(station.error, ZeroDivisionError)
+    assert isinstance(driver.error, ZeroDivisionError)

@@ -1,4 +1,4 @@
-"""A role that dies at any moment and goes on from its journal: the run ends as if nothing had happened."""
+"""A role is killed at any moment and resumes from its journal: the run ends as an undisturbed run."""
 
 import random
 from functools import partial
@@ -38,7 +38,7 @@ MODES = [
 
 
 class Run:
-    """All roles with journals on disk, joined by connections that lose everything when a role dies."""
+    """All roles with journals on disk; their connections lose everything when a role is killed."""
 
     def __init__(self, folder, mode, seed=0):
         self.data = random_parties(7, 4 if mode["method"] == "tree" else 3, n_nodes=24)
@@ -47,7 +47,7 @@ class Run:
         self.names = [seat.name for seat in self.cast.agreement.participants]
         self.random = random.Random(seed)  # noqa: S311
         self.journals, self.roles = {}, {}
-        self.received = {}  # by (party, group, number), all bytes that the aggregator was ever handed
+        self.received = {}  # by (party, group, number): all bytes that the aggregator received
         self.crashes = 0
         for name in self.names:
             self.begin(name)
@@ -80,7 +80,7 @@ class Run:
         )
 
     def crash(self, name):
-        """What SIGKILL does: the journal's uncommitted step and everything in memory are gone."""
+        """Drop the journal's uncommitted step and everything in memory, as SIGKILL does."""
         self.journals[name].roll_back()
         self.journals[name].close()
         self.crashes += 1
@@ -93,7 +93,7 @@ class Run:
                 yield self.aggregator, party
 
     def waiting(self):
-        """Messages that have been sent and have not come, by connection."""
+        """Return the messages that were sent and have not arrived, by connection."""
         found = []
         for sender, receiver in self.pairs():
             queue, theirs = self.roles[sender].queues[receiver], self.roles[receiver].queues[sender]
@@ -155,7 +155,7 @@ def test_crashes_at_random_moments_change_nothing(runs, mode):
         crashes += run.crashes
         for name, found in labels.items():
             np.testing.assert_array_equal(found, undisturbed[name])
-        # One vector under one mask: whatever was sent again was the same to the last byte.
+        # One vector under one mask: every repeated message has the same bytes.
         assert run.received
         assert all(len(payloads) == 1 for payloads in run.received.values())
     assert crashes > 10
@@ -170,15 +170,15 @@ def test_a_crash_after_every_single_message_changes_nothing(runs):
 
 
 class KilledError(BaseException):
-    """What SIGKILL does, where a test can see it."""
+    """Stands for SIGKILL."""
 
 
 def killed(name):
     raise KilledError(name)
 
 
-def test_a_role_killed_where_messages_leave_in_the_middle_of_a_step_goes_on(runs, mode):
-    """The rest of the step, which takes long, is lost; what left stays what it was."""
+def test_a_role_killed_at_a_flush_resumes(runs, mode):
+    """The rest of the step is lost; the messages that have left do not change."""
     undisturbed = runs(mode).play()
     run, going = runs(mode, 2), True
     while going:
@@ -191,7 +191,7 @@ def test_a_role_killed_where_messages_leave_in_the_middle_of_a_step_goes_on(runs
     for name, found in run.play().items():
         np.testing.assert_array_equal(found, undisturbed[name])
     assert all(len(payloads) == 1 for payloads in run.received.values())
-    assert (run.crashes > 0) == (mode["method"] != "basic")  # whose starts travel with the comparison of data
+    assert (run.crashes > 0) == (mode["method"] != "basic")  # its starts travel with the comparison of data
 
 
 def test_data_are_compared_while_a_party_computes(runs):
@@ -210,7 +210,7 @@ def test_data_are_compared_while_a_party_computes(runs):
         assert local is None
 
 
-def test_a_party_that_sums_lets_the_others_go_on_before_it_computes(runs):
+def test_an_aggregating_party_sends_its_messages_before_it_computes(runs):
     run, seen = runs({"method": "cells", "aggregator": "party"}), []
     role = run.roles[run.aggregator]
 
@@ -223,7 +223,7 @@ def test_a_party_that_sums_lets_the_others_go_on_before_it_computes(runs):
     assert {Answer} in seen  # before its own next distances
 
 
-def test_a_hub_keeps_no_masked_vector(runs):
+def test_an_aggregator_stores_no_masked_vector(runs):
     run = runs({"method": "cells"})
     run.play()
     kept = [one.payload for one in run.journals[run.aggregator].incoming() if one.payload is not None]
@@ -233,7 +233,7 @@ def test_a_hub_keeps_no_masked_vector(runs):
     assert len(digests) == len(run.received)
 
 
-def test_the_ledger_of_a_run_that_crashed_is_that_of_one_that_did_not(runs):
+def test_a_crash_does_not_change_the_ledger(runs):
     ledgers = []
     for crash_rate in (0.0, 0.3):
         run = runs({"method": "cells"}, 3)
@@ -242,7 +242,7 @@ def test_the_ledger_of_a_run_that_crashed_is_that_of_one_that_did_not(runs):
     assert ledgers[0] == ledgers[1]
 
 
-def test_an_abort_ends_a_role_that_waits_for_somebody_else(runs):
+def test_an_abort_ends_a_role_that_waits_for_another_peer(runs):
     run = runs({"method": "cells"})
     while not run.received:
         run.step()
@@ -256,10 +256,10 @@ def test_an_abort_ends_a_role_that_waits_for_somebody_else(runs):
 
 
 class OwnTroubleError(ValueError):
-    """An error that nobody foresaw, whose words stay at home."""
+    """An unexpected error, whose text does not leave the role."""
 
 
-def test_two_different_messages_under_one_number_end_the_run_as_misbehaviour(runs):
+def test_equivocation_ends_the_run(runs):
     run = runs({"method": "cells"})
     while not run.received:
         run.step()
@@ -284,7 +284,7 @@ def test_a_journal_with_other_data_sends_nothing(runs):
     assert [(one.number, one.digest) for one in journal.outgoing()] == before
 
 
-def test_a_role_is_early_until_it_sends_a_vector(runs):
+def test_a_role_can_start_over_until_it_sends_a_vector(runs):
     run = runs({"method": "cells"})
     assert all(role.can_start_over() for role in run.roles.values())
     run.play()
@@ -295,7 +295,7 @@ def stages_of(role):
     return {entry.stage for entry in role.ledger.of("message/")}
 
 
-def test_local_clusters_are_early_and_vectors_are_not(runs):
+def test_a_role_can_start_over_after_local_labels_but_not_after_vectors(runs):
     run = runs({"method": "cells"})
     role = run.roles["party-1"]
     while "labels 1.1" not in stages_of(role):
@@ -310,7 +310,7 @@ def test_local_clusters_are_early_and_vectors_are_not(runs):
     assert not run.roles[run.aggregator].can_start_over()
 
 
-def test_who_has_heard_a_vector_is_no_longer_early_though_it_said_nothing(runs):
+def test_an_aggregator_cannot_start_over_after_it_received_a_vector(runs):
     run = runs({"method": "cells"})
     while not run.received:
         run.step()
@@ -321,7 +321,7 @@ def test_who_has_heard_a_vector_is_no_longer_early_though_it_said_nothing(runs):
     assert aggregator.can_start_over(besides=sender)
 
 
-def test_clusters_of_lower_merges_are_not_early(runs):
+def test_a_role_cannot_start_over_after_labels_of_a_merge(runs):
     run = runs({"method": "tree", "fan_in": 2})
     role = run.roles["party-1"]
     while "labels 2.1" not in stages_of(role):
@@ -331,8 +331,8 @@ def test_clusters_of_lower_merges_are_not_early(runs):
     assert RunStage(Step.LABELS, "1.12", 1).is_early
 
 
-def test_a_session_that_begins_anew_tells_the_same_local_clusters(runs, monkeypatch):
-    """To tell them once more tells nothing more; keys and boxes are others."""
+def test_a_session_that_starts_over_sends_the_same_local_labels(runs, monkeypatch):
+    """They disclose nothing new; keys and encrypted messages are different."""
     told, sealed = [], protocol_party.encrypt
 
     def noted(pair, label, content):
@@ -356,8 +356,8 @@ def test_a_session_that_begins_anew_tells_the_same_local_clusters(runs, monkeypa
         assert after[both][1] != box
 
 
-def test_costs_that_a_killed_hub_had_heard_still_count(runs):
-    """They are not asked for again: what it answers hangs on what each start cost before it was killed."""
+def test_costs_that_a_killed_aggregator_had_received_still_count(runs):
+    """The aggregator does not ask again: its answers depend on the cost of each restart before the kill."""
     mode = {"method": "basic", "n_init": 6, "n_clusters": 4}
     whole, killed_often = runs(mode), runs(mode)
     answers = []
@@ -379,7 +379,7 @@ def test_costs_that_a_killed_hub_had_heard_still_count(runs):
 
 
 class FullDisk(Journal):
-    """A journal whose n-th commit fails, as on a disk that is full."""
+    """Return a journal whose n-th commit fails, as on a full disk."""
 
     commits_left = None
 
@@ -393,7 +393,7 @@ class FullDisk(Journal):
 
 @pytest.mark.parametrize("victim", ["party-2", "coordinator"])
 @pytest.mark.parametrize("commits", range(4))
-def test_a_role_whose_journal_fails_does_nothing_more_and_goes_on_when_there_is_room_again(runs, victim, commits):
+def test_a_role_whose_journal_fails_stops_and_resumes_when_the_disk_has_space(runs, victim, commits):
     undisturbed = runs({"method": "cells"}).play()
     run = runs({"method": "cells"}, 5)
     while not run.received:
@@ -409,7 +409,7 @@ def test_a_role_whose_journal_fails_does_nothing_more_and_goes_on_when_there_is_
             failed = True
     assert failed
     before = {peer: (queue.safe, queue.sent) for peer, queue in role.queues.items()}
-    for peer, queue in role.queues.items():  # whatever comes now is neither taken nor answered nor called safe
+    for peer, queue in role.queues.items():  # the role neither accepts nor acknowledges any message now
         with pytest.raises(SessionError, match="the journal has failed"):
             role.receive(peer, queue.arrived + 1, encode(Finished("1.1")))
     assert {peer: (queue.safe, queue.sent) for peer, queue in role.queues.items()} == before
@@ -420,7 +420,7 @@ def test_a_role_whose_journal_fails_does_nothing_more_and_goes_on_when_there_is_
 
 
 @pytest.mark.parametrize("victim", ["party-1", "coordinator"])
-def test_a_role_that_dies_while_it_fails_begins_anew_when_it_comes_back(runs, victim):
+def test_a_role_killed_while_it_fails_starts_a_new_session(runs, victim):
     run = runs({"method": "cells"})
     while not run.received:
         run.step()
@@ -432,7 +432,7 @@ def test_a_role_that_dies_while_it_fails_begins_anew_when_it_comes_back(runs, vi
     assert run.roles[victim].queues[next(iter(run.roles[victim].queues))].arrived == 0
 
 
-def test_proposed_starts_are_something_about_data(runs):
+def test_a_role_cannot_start_over_after_proposed_starts(runs):
     run = runs({"method": "basic"})
     while not run.roles["party-1"].ledger.of("encrypted/confirmation.starts"):
         run.step()

@@ -1,4 +1,4 @@
-"""The journal: all of a step or nothing of it, one process at a time, and no secrets once the run has ended."""
+"""The journal: a step completely or not at all, one process at a time, and no secrets after the end of the run."""
 
 import os
 import sqlite3
@@ -29,7 +29,7 @@ def journal(path):
 
 
 def killed_after(path, statements):
-    """Run statements on a journal in a process that is killed without a chance to tidy up."""
+    """Run statements on a journal in a process that is then killed."""
     code = f"""
 import os, signal
 from pathlib import Path
@@ -43,7 +43,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert done.returncode == -9, done.stderr
 
 
-def test_a_step_that_was_committed_survives_a_kill_and_one_that_was_not_leaves_nothing(path):
+def test_a_kill_keeps_committed_steps_and_undoes_uncommitted_ones(path):
     killed_after(
         path,
         """
@@ -69,34 +69,34 @@ journal.store_outgoing("aggregator", 2, b"out")
     journal.close()
 
 
-def test_only_its_owner_can_read_it(journal, path):
-    os.umask(os.umask(0))  # whatever the umask is
+def test_only_its_owner_can_read_a_journal(journal, path):
+    os.umask(os.umask(0))  # any umask
     journal.set_fact("status", b"running")
     journal.commit()
     for file in path.parent.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
 
 
-def test_a_second_process_is_refused_at_once(journal, path):
+def test_a_second_process_cannot_open_a_journal(journal, path):
     with pytest.raises(SessionError, match="another process is using this journal"):
         Journal(path)
     journal.close()
     Journal(path).close()
 
 
-def test_what_is_computed_once_is_never_computed_again(journal):
+def test_a_stored_result_is_never_computed_again(journal):
     assert journal.store_result("a", lambda: b"first") == b"first"
     assert journal.store_result("a", lambda: b"second") == b"first"
 
 
-def test_another_message_under_a_number_that_was_sent_stops_the_replay(journal):
+def test_a_different_message_under_a_sent_number_stops_the_replay(journal):
     journal.store_outgoing("aggregator", 1, b"these bytes")
     journal.store_outgoing("aggregator", 1, b"these bytes")
     with pytest.raises(SessionError, match=r"message 1 to aggregator differs.*--new-session"):
         journal.store_outgoing("aggregator", 1, b"other bytes")
 
 
-def test_what_is_safe_at_the_peer_is_forgotten_but_for_its_digest(journal):
+def test_only_the_digest_stays_of_a_message_that_the_peer_has_committed(journal):
     for number in (1, 2, 3):
         journal.store_outgoing("aggregator", number, bytes([number]))
     journal.drop_outgoing("aggregator", 2)
@@ -106,7 +106,7 @@ def test_what_is_safe_at_the_peer_is_forgotten_but_for_its_digest(journal):
         journal.store_outgoing("aggregator", 1, b"other")
 
 
-def test_secrets_are_gone_from_the_file_and_its_log_when_a_run_has_ended(journal, path):
+def test_the_end_of_a_session_erases_secrets_from_the_file_and_its_log(journal, path):
     secrets = [os.urandom(32) for _ in range(5)]
     journal.set_fact("randomness", secrets[0])
     journal.store_result("local result", lambda: secrets[1] * 1000)
@@ -122,7 +122,7 @@ def test_secrets_are_gone_from_the_file_and_its_log_when_a_run_has_ended(journal
     assert (journal.status, journal.fact("summary"), journal.fact("randomness")) == ("finished", b"well", None)
 
 
-def test_the_ledger_outlives_the_process_and_a_replay_adds_nothing_twice(journal, path):
+def test_a_replay_records_no_disclosure_twice(journal, path):
     journal.record(HELLO)
     journal.commit()
     first = journal.ledger()
@@ -132,11 +132,11 @@ def test_the_ledger_outlives_the_process_and_a_replay_adds_nothing_twice(journal
     again.record(ABORT)
     again.commit()
     assert [entry for _, entry in again.ledger()] == [HELLO, ABORT]
-    assert again.ledger()[0] == first[0]  # with the moment at which it really left
+    assert again.ledger()[0] == first[0]  # with the original time
     again.close()
 
 
-def test_a_journal_that_cannot_be_written_says_so_and_the_step_is_not_half_done(journal, path, monkeypatch):
+def test_a_failed_write_raises_an_error_and_undoes_the_step(journal, path, monkeypatch):
     journal.set_fact("status", b"running")
     journal.commit()
 
@@ -154,7 +154,7 @@ def test_a_journal_that_cannot_be_written_says_so_and_the_step_is_not_half_done(
 
 
 @pytest.mark.parametrize("content", [b"not a database at all, but long enough to look at", bytes(100)])
-def test_something_else_in_its_place_is_refused(path, content):
+def test_a_file_that_is_not_a_journal_is_refused(path, content):
     path.parent.mkdir()
     path.write_bytes(content)
     with pytest.raises(SessionError, match=r"fit\.sqlite"):
@@ -169,7 +169,7 @@ def test_a_journal_of_another_format_is_refused(journal, path):
         Journal(path)
 
 
-def test_a_new_session_knows_nothing_of_the_old(journal):
+def test_a_new_session_has_nothing_of_the_old_one(journal):
     journal.set_fact("status", b"running")
     journal.store_result("local result", lambda: b"old")
     journal.record(HELLO)
@@ -180,7 +180,7 @@ def test_a_new_session_knows_nothing_of_the_old(journal):
     assert journal.ledger() == []
 
 
-def test_opening_it_twice_in_one_process_does_not_let_another_process_in(journal, path):
+def test_opening_a_journal_twice_in_one_process_keeps_the_lock(journal, path):
     with pytest.raises(SessionError):
         Journal(path)
     code = f"from pathlib import Path; from kcagc.runtime.journal import Journal; Journal(Path({str(path)!r}))"
@@ -188,7 +188,7 @@ def test_opening_it_twice_in_one_process_does_not_let_another_process_in(journal
     assert "another process is using this journal" in done.stderr
 
 
-def test_what_is_too_long_for_it_is_refused_by_name(journal, monkeypatch):
+def test_a_message_that_is_too_long_for_the_journal_is_refused(journal, monkeypatch):
     monkeypatch.setattr("kcagc.runtime.journal.MAX_STORED_BYTES", 100)
     with pytest.raises(PeerError, match="aggregator: sent a message of 101 bytes"):
         journal.store_incoming("aggregator", 1, b"digest", bytes(101))
@@ -197,7 +197,7 @@ def test_what_is_too_long_for_it_is_refused_by_name(journal, monkeypatch):
     journal.store_incoming("aggregator", 1, b"digest", bytes(100))
 
 
-def test_what_a_failed_session_disclosed_stays_on_record(journal):
+def test_disclosures_of_a_failed_session_stay_in_the_ledger(journal):
     journal.record(HELLO)
     journal.commit()
     journal.fail("trouble")
@@ -208,7 +208,7 @@ def test_what_a_failed_session_disclosed_stays_on_record(journal):
     assert [entry for _, entry in journal.ledger()] == [HELLO, ABORT]
 
 
-def test_a_word_about_a_stream_is_kept_whatever_the_role_does(journal):
+def test_disclosures_of_a_connection_stay_in_the_ledger_after_a_replay(journal):
     opening = Disclosure("alice", "aggregator", "link/opening", "connection", (), 0)
     journal.record_connection(opening)
     journal.record(HELLO)
@@ -217,7 +217,7 @@ def test_a_word_about_a_stream_is_kept_whatever_the_role_does(journal):
     assert [entry.kind for _, entry in journal.ledger()] == ["link/opening", "message/hello", "link/opening"]
 
 
-def test_a_journal_that_was_damaged_inside_says_so_wherever_that_shows(journal, path):
+def test_a_damaged_journal_raises_an_error_wherever_it_is_read(journal, path):
     for _ in range(300):
         journal.record(ABORT)
         journal.store_result(f"result {_}", lambda: bytes(1000))
@@ -240,7 +240,7 @@ def test_a_journal_that_was_damaged_inside_says_so_wherever_that_shows(journal, 
         read()
 
 
-def test_a_role_whose_journal_was_closed_meanwhile_hears_of_it(journal):
+def test_a_closed_journal_raises_an_error(journal):
     journal.set_fact("status", b"running")
     journal.close()
     for act in (lambda: journal.fact("status"), lambda: journal.set_fact("a", b""), journal.commit, journal.ledger):

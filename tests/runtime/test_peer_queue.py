@@ -1,4 +1,4 @@
-"""Numbered messages: whatever a connection loses or repeats, each message is handed over once and in order."""
+"""Numbered queues: each message is delivered once and in order, for any losses and repetitions of a connection."""
 
 import pytest
 from hypothesis import given
@@ -13,12 +13,12 @@ def handed_over(queue):
 
 
 @given(messages=st.lists(st.binary(max_size=20), max_size=12), data=st.data())
-def test_broken_connections_lose_nothing_and_repeat_nothing(messages, data):
+def test_lost_connections_lose_no_message_and_repeat_none(messages, data):
     sender, receiver, got = PeerQueue("b"), PeerQueue("a"), []
     for number, payload in enumerate(messages, start=1):
         sender.post(number, payload)
     while not sender.settled:
-        # A new connection: everything that is not acknowledged is sent, and the connection breaks somewhere.
+        # A new connection: all unacknowledged messages are sent until the connection is lost.
         due = sorted(sender.outbox)
         for number in due[: data.draw(st.integers(0, len(due)))]:
             receiver.receive(number, sender.outbox[number])
@@ -30,7 +30,7 @@ def test_broken_connections_lose_nothing_and_repeat_nothing(messages, data):
     assert sender.outbox == {}
 
 
-def test_the_same_message_again_is_dropped_and_another_under_its_number_is_misbehaviour():
+def test_a_repeated_message_is_dropped_and_a_different_one_under_its_number_is_equivocation():
     queue = PeerQueue("alice")
     assert queue.receive(1, b"one")
     assert not queue.receive(1, b"one")
@@ -39,7 +39,7 @@ def test_the_same_message_again_is_dropped_and_another_under_its_number_is_misbe
     assert handed_over(queue) == [b"one"]
 
 
-def test_a_repeat_is_known_after_a_restart():
+def test_a_repeated_message_is_recognised_after_a_restart():
     before, after = PeerQueue("alice"), PeerQueue("alice")
     before.receive(1, b"one")
     message = before.next_message()
@@ -51,22 +51,22 @@ def test_a_repeat_is_known_after_a_restart():
 
 
 @pytest.mark.parametrize("number", [2, 3, 1 << 47])
-def test_a_gap_is_misbehaviour(number):
+def test_a_gap_in_the_numbers_is_an_error_of_the_peer(number):
     with pytest.raises(PeerError, match=f"alice: sent message {number} instead of 1"):
         PeerQueue("alice").receive(number, b"")
 
 
-def test_nobody_acknowledges_what_was_not_sent():
+def test_an_acknowledgement_of_an_unsent_message_is_an_error_of_the_peer():
     queue = PeerQueue("alice")
     queue.post(1, b"one")
     with pytest.raises(PeerError, match="alice: acknowledged message 2, but only 1 were sent"):
         queue.acknowledge(2)
     queue.acknowledge(1)
-    queue.acknowledge(0)  # an old word that comes late takes nothing back
+    queue.acknowledge(0)  # a late acknowledgement changes nothing
     assert queue.acknowledged == 1
 
 
-def test_a_peer_cannot_fill_the_memory_with_what_nobody_asked_for():
+def test_a_peer_cannot_fill_the_memory_with_waiting_messages():
     many = PeerQueue("alice")
     for number in range(1, MAX_WAITING + 1):
         many.receive(number, b"")
@@ -77,12 +77,12 @@ def test_a_peer_cannot_fill_the_memory_with_what_nobody_asked_for():
     with pytest.raises(PeerError, match="more messages"):
         large.receive(2, bytes(90))
     large = PeerQueue("alice", max_waiting_bytes=100)
-    for number in range(1, 5):  # as long as they are taken, there is no limit to how many
+    for number in range(1, 5):  # messages that the role takes do not count
         large.receive(number, bytes(90))
         large.next_message()
 
 
-def test_bytes_are_counted_once_however_often_a_message_comes():
+def test_repeated_messages_do_not_count_twice_in_the_traffic():
     sender, receiver = PeerQueue("b"), PeerQueue("a")
     for number, payload in enumerate([b"four", b"", b"seven!!"], start=1):
         sender.post(number, payload)

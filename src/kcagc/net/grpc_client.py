@@ -9,16 +9,8 @@ import grpc
 from grpc import aio
 
 from kcagc.errors import PeerError
-from kcagc.net.frames import (
-    MAX_FRAME_BYTES,
-    AnyFrame,
-    ConnectionLost,
-    Frame,
-    Rejected,
-    RejectionReason,
-    decode_frame,
-    encode_frame,
-)
+from kcagc.net import frames
+from kcagc.net.frames import AnyFrame, ConnectionLost, Frame, Rejected, RejectionReason
 from kcagc.net.tls import Credentials
 
 SERVICE = "kcagc.Relay"
@@ -31,8 +23,8 @@ _KEEPALIVE_TIMEOUT_MS = 10_000
 
 OPTIONS: list[tuple[str, int]] = [
     # gRPC rejects a longer frame by its header, before it allocates memory.
-    ("grpc.max_receive_message_length", MAX_FRAME_BYTES),
-    ("grpc.max_send_message_length", MAX_FRAME_BYTES),
+    ("grpc.max_receive_message_length", frames.MAX_FRAME_BYTES),
+    ("grpc.max_send_message_length", frames.MAX_FRAME_BYTES),
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -65,7 +57,7 @@ class ClientStream:
     async def send(self, frame: Frame) -> None:
         """Send a frame."""
         try:
-            await self._call.write(encode_frame(frame))
+            await self._call.write(frames.encode_frame(frame))
         except (aio.AioRpcError, asyncio.InvalidStateError) as error:
             await self._raise_end(error)
 
@@ -77,7 +69,7 @@ class ClientStream:
             await self._raise_end(error)
         if payload is aio.EOF:
             await self._raise_end(None)
-        return decode_frame(payload, self._peer)
+        return frames.decode_frame(payload, self._peer)
 
     async def close(self) -> None:
         """Close the connection."""

@@ -16,15 +16,8 @@ import grpc
 from grpc import aio
 
 from kcagc.errors import KcagcError, PeerError
-from kcagc.net.frames import (
-    AnyFrame,
-    ConnectionLost,
-    Frame,
-    Rejected,
-    RejectionReason,
-    decode_frame,
-    encode_frame,
-)
+from kcagc.net import frames
+from kcagc.net.frames import AnyFrame, ConnectionLost, Frame, Rejected, RejectionReason
 from kcagc.net.grpc_client import KEEPALIVE_MS, METHOD, OPTIONS, REASON_KEY, SERVICE
 from kcagc.net.tls import Credentials, digest_of, names_in, split_address
 
@@ -38,13 +31,6 @@ _SERVER_OPTIONS: list[tuple[str, int]] = [
     ("grpc.server_handshake_timeout_ms", 10_000),
     ("grpc.max_connection_idle_ms", 60_000),  # of a connection without a stream
 ]
-_CODES = {
-    RejectionReason.IDENTITY: grpc.StatusCode.PERMISSION_DENIED,
-    RejectionReason.AGREEMENT: grpc.StatusCode.FAILED_PRECONDITION,
-    RejectionReason.SESSION: grpc.StatusCode.ABORTED,
-    RejectionReason.MISBEHAVIOUR: grpc.StatusCode.INVALID_ARGUMENT,
-    RejectionReason.RETRY: grpc.StatusCode.UNAVAILABLE,
-}
 _STREAM_ERRORS = (aio.AioRpcError, aio.UsageError, asyncio.InvalidStateError)
 
 
@@ -63,7 +49,7 @@ class ServerStream:
     async def send(self, frame: Frame) -> None:
         """Send a frame."""
         try:
-            await self._context.write(encode_frame(frame))
+            await self._context.write(frames.encode_frame(frame))
         except _STREAM_ERRORS as error:
             raise ConnectionLost(str(error)) from error
 
@@ -76,7 +62,7 @@ class ServerStream:
         if payload is aio.EOF:
             raise ConnectionLost("the party ended the stream")
         self.received_frame = True
-        return decode_frame(payload, self.address)
+        return frames.decode_frame(payload, self.address)
 
 
 class Server:
@@ -136,7 +122,7 @@ class Server:
 
 async def _abort(context: Any, reason: RejectionReason, message: str) -> None:
     status = message.encode("ascii", "replace").decode()[:2000]  # a status line holds no more
-    await context.abort(_CODES[reason], status, ((REASON_KEY, reason.value),))
+    await context.abort(grpc.StatusCode.FAILED_PRECONDITION, status, ((REASON_KEY, reason.value),))
 
 
 def _first(proven: dict[str, Any], key: str) -> bytes:

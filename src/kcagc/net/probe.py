@@ -55,25 +55,16 @@ _VERIFY_CODES = {
     62: ProbeOutcome.SERVER_MISNAMED,  # X509_V_ERR_HOSTNAME_MISMATCH
     64: ProbeOutcome.SERVER_MISNAMED,  # X509_V_ERR_IP_ADDRESS_MISMATCH
 }
-# `SSLError.reason` of the alerts that a server sends.
-_ALERTS = {
-    "TLSV1_ALERT_PROTOCOL_VERSION": ProbeOutcome.OLD_TLS,
-    "UNSUPPORTED_PROTOCOL": ProbeOutcome.OLD_TLS,
-    "SSLV3_ALERT_BAD_CERTIFICATE": ProbeOutcome.CERTIFICATE_REJECTED,
-    "SSLV3_ALERT_CERTIFICATE_EXPIRED": ProbeOutcome.CERTIFICATE_REJECTED,
-    "SSLV3_ALERT_CERTIFICATE_REVOKED": ProbeOutcome.CERTIFICATE_REJECTED,
-    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": ProbeOutcome.CERTIFICATE_REJECTED,
-    "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": ProbeOutcome.CERTIFICATE_REJECTED,
-    "TLSV1_ALERT_ACCESS_DENIED": ProbeOutcome.CERTIFICATE_REJECTED,
-    "TLSV1_ALERT_UNKNOWN_CA": ProbeOutcome.CERTIFICATE_REJECTED,
-    "TLSV13_ALERT_CERTIFICATE_REQUIRED": ProbeOutcome.CERTIFICATE_REJECTED,
-    "SSLV3_ALERT_HANDSHAKE_FAILURE": ProbeOutcome.CLOSED,
-    "SSLV3_ALERT_ILLEGAL_PARAMETER": ProbeOutcome.CLOSED,
-    "TLSV1_ALERT_DECODE_ERROR": ProbeOutcome.CLOSED,
-    "TLSV1_ALERT_INTERNAL_ERROR": ProbeOutcome.CLOSED,
-    "TLSV1_ALERT_USER_CANCELLED": ProbeOutcome.CLOSED,
-    "TLSV1_UNRECOGNIZED_NAME": ProbeOutcome.CLOSED,
+# `SSLError.reason` of alerts and local errors; any other reason means that the server does not use TLS.
+_REASONS = {
+    ProbeOutcome.OLD_TLS: "TLSV1_ALERT_PROTOCOL_VERSION UNSUPPORTED_PROTOCOL",
+    ProbeOutcome.CERTIFICATE_REJECTED: "SSLV3_ALERT_BAD_CERTIFICATE SSLV3_ALERT_CERTIFICATE_EXPIRED "
+    "SSLV3_ALERT_CERTIFICATE_REVOKED SSLV3_ALERT_CERTIFICATE_UNKNOWN SSLV3_ALERT_UNSUPPORTED_CERTIFICATE "
+    "TLSV1_ALERT_ACCESS_DENIED TLSV1_ALERT_UNKNOWN_CA TLSV13_ALERT_CERTIFICATE_REQUIRED",
+    ProbeOutcome.CLOSED: "SSLV3_ALERT_HANDSHAKE_FAILURE SSLV3_ALERT_ILLEGAL_PARAMETER TLSV1_ALERT_DECODE_ERROR "
+    "TLSV1_ALERT_INTERNAL_ERROR TLSV1_ALERT_USER_CANCELLED TLSV1_UNRECOGNIZED_NAME",
 }
+_OUTCOMES = {reason: outcome for outcome, reasons in _REASONS.items() for reason in reasons.split()}
 _MESSAGES = {
     ProbeOutcome.ACCEPTED: "the aggregator accepts our certificate ({detail})",
     ProbeOutcome.MISCONFIGURED: "no connection was tried: {detail}",
@@ -220,7 +211,7 @@ def _handshake_failure(error: OSError) -> tuple[ProbeOutcome, str]:
         case ssl.SSLEOFError() | ConnectionError():
             return ProbeOutcome.CLOSED, _reason(error)
         case ssl.SSLError():
-            return _ALERTS.get(error.reason or "", ProbeOutcome.NOT_TLS), _reason(error)
+            return _OUTCOMES.get(error.reason or "", ProbeOutcome.NOT_TLS), _reason(error)
     return ProbeOutcome.UNREACHABLE, _reason(error)
 
 

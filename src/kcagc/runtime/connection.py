@@ -16,26 +16,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kcagc.errors import AgreementError, PeerError, RejectedError, SessionError
-from kcagc.net.frames import (
-    STREAM_PROTOCOL,
-    Ack,
-    AnyFrame,
-    Assembly,
-    Challenge,
-    Close,
-    ConnectionLost,
-    MessagePart,
-    Open,
-    Ping,
-    Pong,
-    Rejected,
-    RejectionReason,
-    Stream,
-    WaitingFor,
-    Welcome,
-    encode_frame,
-    split,
-)
+from kcagc.net import frames
+from kcagc.net.frames import AnyFrame, ConnectionLost, Rejected, RejectionReason, Stream
 from kcagc.protocol.agreement import Agreement, compare_agreements, read_inputs
 from kcagc.runtime.durable import PeerQueue
 from kcagc.runtime.journal import SessionPosition
@@ -66,7 +48,7 @@ class Caller:
     """A party whose opening the aggregator has verified."""
 
     name: str
-    opened: Open
+    opened: frames.Open
     signed: bytes
 
 
@@ -76,16 +58,16 @@ class Caller:
 async def identify(stream: ServerStream, endpoint: Endpoint) -> Caller:
     """Challenge a new stream and verify the opening; raise `Rejected` if it is not from an expected party."""
     nonce = random_token()
-    await stream.send(Challenge(STREAM_PROTOCOL, endpoint.name, nonce))
+    await stream.send(frames.Challenge(frames.STREAM_PROTOCOL, endpoint.name, nonce))
     try:
         frame = await _next_frame(stream)
     except TimeoutError:
         raise Rejected(RejectionReason.MISBEHAVIOUR, "no opening arrived in time") from None
-    if not isinstance(frame, Open):
+    if not isinstance(frame, frames.Open):
         raise PeerError("sent another frame instead of an opening", peer=stream.address)
     name, expected = frame.name, endpoint.name
-    if frame.protocol != STREAM_PROTOCOL:
-        message = f"{expected} uses {STREAM_PROTOCOL}, the other end {frame.protocol!r}: install the same version"
+    if frame.protocol != frames.STREAM_PROTOCOL:
+        message = f"{expected} uses {frames.STREAM_PROTOCOL}, the other role {frame.protocol!r}: install one version"
         raise Rejected(RejectionReason.AGREEMENT, message)
     if name not in endpoint.agreement.parties or name == expected:
         raise Rejected(RejectionReason.IDENTITY, f"{name!r} is not a party that {expected} expects")
@@ -134,7 +116,7 @@ async def welcome(
     stream: Stream, endpoint: Endpoint, position: SessionPosition, queue: PeerQueue, caller: Caller
 ) -> None:
     """Accept a party."""
-    answer = Welcome(position.attempt, queue.safe, queue.arrived, queue.sent, b"")
+    answer = frames.Welcome(position.attempt, queue.safe, queue.arrived, queue.sent, b"")
     signature = endpoint.identity.sign(welcome_statement(endpoint.name, caller.signed, _unsigned(answer)))
     await stream.send(msgspec.structs.replace(answer, signature=signature))
 
@@ -142,13 +124,13 @@ async def welcome(
 # A party's side of the handshake.
 
 
-async def receive_challenge(stream: Stream, endpoint: Endpoint, aggregator: str) -> Challenge:
+async def receive_challenge(stream: Stream, endpoint: Endpoint, aggregator: str) -> frames.Challenge:
     """Receive the first frame; the party has sent nothing so far."""
     challenge = await _next_frame(stream)
-    if not isinstance(challenge, Challenge):
+    if not isinstance(challenge, frames.Challenge):
         raise PeerError("sent another frame instead of a challenge", peer=aggregator)
-    if challenge.protocol != STREAM_PROTOCOL:
-        message = f"{aggregator} uses {challenge.protocol!r}, {endpoint.name} {STREAM_PROTOCOL}"
+    if challenge.protocol != frames.STREAM_PROTOCOL:
+        message = f"{aggregator} uses {challenge.protocol!r}, {endpoint.name} {frames.STREAM_PROTOCOL}"
         raise AgreementError(f"{message}: install the same version of kcagc", peer=aggregator)
     if challenge.name != aggregator:
         raise RejectedError(f"{challenge.name!r} listens at its address: correct the address", peer=aggregator)
@@ -158,16 +140,16 @@ async def receive_challenge(stream: Stream, endpoint: Endpoint, aggregator: str)
 async def answer_challenge(
     stream: Stream,
     endpoint: Endpoint,
-    challenge: Challenge,
+    challenge: frames.Challenge,
     position: SessionPosition,
     queue: PeerQueue,
     timeout: float,
-) -> Welcome:
+) -> frames.Welcome:
     """Send the opening and return the aggregator's welcome after checking its signature and position."""
     aggregator = queue.peer
     bound = position.bound.get(aggregator, b"")
-    unsigned = Open(
-        protocol=STREAM_PROTOCOL,
+    unsigned = frames.Open(
+        protocol=frames.STREAM_PROTOCOL,
         name=endpoint.name,
         nonce=random_token(),
         certificate=endpoint.certificate,
@@ -182,7 +164,7 @@ async def answer_challenge(
     signed = opening_statement(aggregator, challenge.nonce, _unsigned(unsigned))
     await stream.send(msgspec.structs.replace(unsigned, signature=endpoint.identity.sign(signed)))
     answer = await _next_frame(stream, max(timeout, _HANDSHAKE_TIMEOUT))
-    if not isinstance(answer, Welcome):
+    if not isinstance(answer, frames.Welcome):
         raise PeerError("sent another frame instead of a welcome", peer=aggregator)
     expected = welcome_statement(aggregator, signed, _unsigned(answer))
     if not verify(endpoint.agreement.participant(aggregator).identity, expected, answer.signature):
@@ -217,8 +199,8 @@ async def _next_frame(stream: Stream, seconds: float | None = None) -> AnyFrame:
         return await stream.receive()
 
 
-def _unsigned(frame: Open | Welcome) -> bytes:
-    return encode_frame(msgspec.structs.replace(frame, signature=b""))
+def _unsigned(frame: frames.Open | frames.Welcome) -> bytes:
+    return frames.encode_frame(msgspec.structs.replace(frame, signature=b""))
 
 
 # After the handshake.
@@ -241,7 +223,7 @@ class Connection:
         self._stream, self._queue = stream, queue
         self._receive, self._on_ack, self._on_waiting_for = receive, on_ack, on_waiting_for
         self._next = arrived + 1  # the next message to send: the first that the peer does not have
-        self._assembly = Assembly(queue.peer, max_message_bytes)
+        self._assembly = frames.Assembly(queue.peer, max_message_bytes)
         self._messages: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(_MAX_PENDING)
         self._wake, self._frame_arrived, self._pong_arrived = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._acknowledged = -1
@@ -315,21 +297,21 @@ class Connection:
         while True:
             frame = await self._stream.receive()
             self._frame_arrived.set()
-            if isinstance(frame, MessagePart):
+            if isinstance(frame, frames.MessagePart):
                 message = self._assembly.add(frame)
                 if message is not None:
                     await self._messages.put(message)
-            elif isinstance(frame, Ack):
+            elif isinstance(frame, frames.Ack):
                 self._queue.acknowledge(frame.number)
                 self._on_ack()
-            elif isinstance(frame, Ping):
+            elif isinstance(frame, frames.Ping):
                 self._pongs += 1
                 self._wake.set()
-            elif isinstance(frame, WaitingFor):
+            elif isinstance(frame, frames.WaitingFor):
                 self._on_waiting_for(frame.names)
-            elif isinstance(frame, Close):
+            elif isinstance(frame, frames.Close):
                 self.peer_closed.set()
-            elif isinstance(frame, Pong):
+            elif isinstance(frame, frames.Pong):
                 self._pong_arrived.set()
             else:
                 raise PeerError("sent a frame of the handshake in the middle of a stream", peer=self._queue.peer)
@@ -346,22 +328,22 @@ class Connection:
             safe = self._queue.safe
             if safe > self._acknowledged:
                 self._acknowledged = safe
-                await self._stream.send(Ack(safe))
+                await self._stream.send(frames.Ack(safe))
             while self._next <= self._queue.sent:
                 payload = self._queue.outbox.get(self._next)
                 if payload is not None:
-                    for part in split(self._next, payload):
+                    for part in frames.split(self._next, payload):
                         await self._stream.send(part)
                 self._next += 1
             for _ in range(self._pings):
-                await self._stream.send(Ping())
+                await self._stream.send(frames.Ping())
             for _ in range(self._pongs):
-                await self._stream.send(Pong())
+                await self._stream.send(frames.Pong())
             self._pings = self._pongs = 0
             if self._waiting_for != self._waiting_for_sent:
                 self._waiting_for_sent = self._waiting_for
-                await self._stream.send(WaitingFor(self._waiting_for_sent))
+                await self._stream.send(frames.WaitingFor(self._waiting_for_sent))
             if self._closing:
                 self._closing = False
-                await self._stream.send(Close())
+                await self._stream.send(frames.Close())
             await self._wake.wait()

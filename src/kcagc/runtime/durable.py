@@ -57,7 +57,7 @@ class PeerQueue:
         self._digests[number] = digest
 
     def post(self, number: int, payload: bytes) -> None:
-        """Let a committed message leave."""
+        """Add a committed message to the outbox."""
         self.outbox[number] = payload
         self.sent = number
         self.bytes_sent += len(payload)
