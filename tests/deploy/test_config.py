@@ -146,7 +146,7 @@ def test_the_settings_of_a_coordinator_are_checked_as_well(folders):
     edit(folders["coordinator"], r"^listen = .*", "")
     assert refusal(folders["coordinator"]) == "network.listen: is missing; write HOST:PORT"
     edit(folders["coordinator"], r"^\[network\]", '[network]\nlisten = "7443"')
-    assert refusal(folders["coordinator"]).startswith("network.listen: '7443' is not an address")
+    assert refusal(folders["coordinator"]).startswith("network.listen: invalid address '7443'")
     edit(folders["coordinator"], r"^listen.*", 'listen = "127.0.0.1:0"')
     assert Config.load(folders["coordinator"]).listens
 

@@ -247,7 +247,7 @@ def test_names_that_are_not_valid_host_names_are_refused(tmp_path, name):
         (["--parties", "ann,coordinator"], "two roles have the name 'coordinator'"),
         (["--parties", "ann,bob", "--coordinator", "bob"], "two roles have the name 'bob'"),
         (["--parties", "ann,bob", "--aggregator", "cid"], "--aggregator: 'cid' is not one of the parties"),
-        (["--parties", "ann,bob", "--address", "localhost"], "--address: 'localhost' is not an address"),
+        (["--parties", "ann,bob", "--address", "localhost"], "--address: invalid address 'localhost'"),
         (["--parties", "ann,bob", "--n-clusters", "0"], "n_clusters: must be"),
         (["--parties", "ann,bob", "--psi", "-1"], "psi: must be"),
         ([], "--parties"),

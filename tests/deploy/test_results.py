@@ -4,7 +4,9 @@ import csv
 import json
 import os
 import stat
+from types import SimpleNamespace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -37,9 +39,7 @@ def run(tmp_path_factory):
 
 def left(run, folder, labels="labels.csv", name="alice"):
     tasks, results, disclosed = run
-    write_results(
-        ResultFiles.of(folder, labels), name, tasks[name].agreement, results[name], disclosed, tasks[name].graph, None
-    )
+    write_results(ResultFiles.of(folder, labels), tasks[name], results[name], disclosed)
     return folder
 
 
@@ -58,7 +58,9 @@ def test_a_fit_leaves_labels_model_ledger_and_summary(run, tmp_path):
 def test_labels_in_parquet_are_those_in_csv(run, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     found = parquet.read_table(left(run, tmp_path, "labels.parquet") / "labels.parquet").to_pydict()
-    assert found == {"id": names_of(), "cluster": run[1]["alice"].labels.tolist()}
+    assert (found["id"], found["cluster"]) == (names_of(), run[1]["alice"].labels.tolist())
+    with (left(run, tmp_path / "csv") / "labels.csv").open() as file:
+        assert [float(row["confidence"]) for row in csv.DictReader(file)] == found["confidence"]
     assert json.loads((tmp_path / "run.json").read_text())["files"]["labels"] == "labels.parquet"
 
 
@@ -103,15 +105,17 @@ def test_summary_and_ledger_hold_no_secret_no_feature_and_no_node(run, tmp_path,
 def test_a_prediction_leaves_the_labels_of_new_nodes_and_no_model(run, tmp_path):
     tasks, _, disclosed = run
     result = PredictResult(labels=np.array([2, 0, 1]), rounds=1, sums=9)
-    write_results(
-        ResultFiles.of(tmp_path, "labels.csv"),
-        "alice",
-        tasks["alice"].agreement,
-        result,
-        disclosed,
-        tasks["alice"].graph,
-        np.array([20, 3, 7]),
+    fit = tasks["alice"]
+    agreement = fit.config.agreement(msgspec.structs.replace(fit.agreement.parameters, task="predict", model="00"))
+    run = SimpleNamespace(
+        config=fit.config,
+        agreement=agreement,
+        graph=fit.graph,
+        new_rows=np.array([20, 3, 7]),
+        input=None,
+        confidence=lambda _: None,
     )
+    write_results(ResultFiles.of(tmp_path, "labels.csv"), run, result, disclosed)
     assert {path.name for path in tmp_path.iterdir()} == {"labels.csv", "ledger.jsonl", "run.json"}
     assert (tmp_path / "labels.csv").read_text() == "id,cluster\nn003,0\nn007,1\nn020,2\n"
     assert json.loads((tmp_path / "run.json").read_text())["cluster_sizes"] == [1, 1, 1]
@@ -120,9 +124,7 @@ def test_a_prediction_leaves_the_labels_of_new_nodes_and_no_model(run, tmp_path)
 def test_a_coordinator_leaves_no_labels_and_its_model_has_none(run, tmp_path):
     tasks, _, disclosed = run
     result = AggregatorResult(session=b"\x02" * 16, sums=5)
-    write_results(
-        ResultFiles.of(tmp_path, ""), "coordinator", tasks["coordinator"].agreement, result, disclosed, None, None
-    )
+    write_results(ResultFiles.of(tmp_path, ""), tasks["coordinator"], result, disclosed)
     assert {path.name for path in tmp_path.iterdir()} == {"model.kcagc", "ledger.jsonl", "run.json"}
     assert SavedModel.load(tmp_path / "model.kcagc", "coordinator").share is None
     assert "cluster_sizes" not in json.loads((tmp_path / "run.json").read_text())

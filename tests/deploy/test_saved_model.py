@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deploy.collaboration import made, task
-from kcagc.deploy.results import SavedModel
+from kcagc.deploy.results import FORMAT, SavedModel
 from kcagc.disclosure import Ledger, Policy
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
@@ -71,7 +71,7 @@ def test_ids_of_every_kind_are_read_back(model, tmp_path, ids):
 
 
 def test_a_coordinators_model_has_no_share(model, tmp_path):
-    saved = SavedModel.of_coordinator("coordinator", b"\x01" * 16, model.parameters)
+    saved = SavedModel(FORMAT, "coordinator", (b"\x01" * 16).hex(), model.parameters)
     saved.save(tmp_path / "m")
     again = SavedModel.load(tmp_path / "m", "coordinator")
     assert again == saved

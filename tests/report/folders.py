@@ -36,8 +36,7 @@ def run_in(root, parties=("alice", "bob", "carol"), *, aggregator=None, accept="
         result = results.get(name) or AggregatorResult(session=b"\x02" * 16, sums=11)
         mine = [entry for entry in ledger if name in (entry.sender, entry.receiver)]
         disclosed = [(1_000_000_000 + number / 8, entry) for number, entry in enumerate(mine)]
-        sure = one.confidence(result)
-        write_results(one.files, name, one.agreement, result, disclosed, one.graph, None, sure)
+        write_results(one.files, one, result, disclosed)
         describe_clusters(one, result)
         write_page(one.files.folder)
     return SimpleNamespace(tasks=tasks, results=results, configs=configs)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
@@ -159,15 +161,18 @@ class Config:
     def check(self) -> None:
         """Raise an error if this configuration cannot make a session; read no other file."""
         document = self.document
-        try:
+        with _errors_at(f"{self.path}: "):
             self.agreement().check()
             check_enough_cells(self.agreement())
-            self._check_policy()
+            with _errors_at("policy."):
+                self.policy()
             if self.me not in [one.name for one in document.participants]:
                 raise ParameterError(f"me.name: {self.me!r} is not among the participants")
             if (document.data is None) == (self.role == "party"):
-                needed = "a party needs a section [data]"
-                raise ParameterError(needed if self.role == "party" else "a coordinator has no section [data]")
+                needed = self.role == "party"
+                raise ParameterError(
+                    "a party needs a section [data]" if needed else "a coordinator has no section [data]"
+                )
             self._check_address("listen" if self.listens else "address")
             for one in document.participants:
                 if not one.tls_name:
@@ -179,32 +184,18 @@ class Config:
                     raise ParameterError(f"limits.{name}: must be above 0")
             if document.limits.max_message_bytes > MAX_STORED_BYTES:
                 raise ParameterError(f"limits.max_message_bytes: must be at most {MAX_STORED_BYTES:,} bytes")
-            self._check_labels()
             if document.data is not None:
                 document.data.rules().checked("data.")
+                with _errors_at("output.labels: "):
+                    check_labels_path(document.output.labels)
             if not 0 <= (document.me.random_state or 0) < 2**32:
                 raise ParameterError("me.random_state: must be a whole number from 0 to 2^32 - 1")
-        except ParameterError as error:
-            raise ParameterError(f"{self.path}: {error}") from error
-
-    def _check_policy(self) -> None:
-        try:
-            self.policy()
-        except ParameterError as error:
-            raise ParameterError(f"policy.{error}") from error
 
     def _check_address(self, name: str) -> None:
         address = getattr(self.document.network, name)
         if not address:
             raise ParameterError(f"network.{name}: is missing; write HOST:PORT")
         split_address(address, f"network.{name}", any_port=self.listens)
-
-    def _check_labels(self) -> None:
-        if self.role == "party":
-            try:
-                check_labels_path(self.document.output.labels)
-            except ParameterError as error:
-                raise ParameterError(f"output.labels: {error}") from error
 
     @property
     def me(self) -> str:
@@ -295,6 +286,15 @@ class Config:
         paths = ("features", "graph", "feature_ids", "graph_ids", "node_list")
         given = {name: getattr(section, name) for name in NewDataSection.__struct_fields__}
         return given | {name: self.file(given[name]) for name in paths if given[name] is not None}
+
+
+@contextlib.contextmanager
+def _errors_at(place: str) -> Iterator[None]:
+    """Put a place in front of the parameter errors inside this context."""
+    try:
+        yield
+    except ParameterError as error:
+        raise ParameterError(f"{place}{error}") from error
 
 
 def find_problem(value: Any, kind: Any, where: str = "") -> str | None:

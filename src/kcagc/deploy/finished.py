@@ -57,7 +57,7 @@ def describe_clusters(run: RoleRun, result: Any) -> None:
             labels=result.labels,
             n_clusters=run.agreement.parameters.n_clusters,
             table=data.features if new is None else data.features[new],
-            columns=run.columns,
+            columns=None if run.input is None else run.input.columns,
             rows=result.rows,
             confidence=confidence,
             graph=data.graph if new is None else None,

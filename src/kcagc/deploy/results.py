@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import numpy as np
 
-from kcagc._types import FloatArray, IntArray
 from kcagc.data.files import PRIVATE, write_bytes, write_labels, write_text
-from kcagc.data.party_files import PartyInput
 from kcagc.data.preprocessing import FittedRules
 from kcagc.disclosure import Disclosure, Ledger
 from kcagc.errors import DataError, ParameterError
@@ -26,6 +24,9 @@ from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.fit import FitResult, MergeReport
 from kcagc.protocol.local import PartyModel
 from kcagc.protocol.parameters import Parameters
+
+if TYPE_CHECKING:
+    from kcagc.deploy.run import RoleRun
 
 FORMAT = "kcagc model 3"
 PACKAGES = ("kcagc", "numpy", "scipy", "scikit-learn", "cryptography", "msgspec")
@@ -77,11 +78,6 @@ class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ids = None if graph.ids is None else list(graph.ids.values)
         return cls(FORMAT, model.party, model.session, model.parameters, model, ids, table)
 
-    @classmethod
-    def of_coordinator(cls, name: str, session: bytes, parameters: Parameters) -> Self:
-        """Return the model of a coordinator."""
-        return cls(FORMAT, name, session.hex(), parameters)
-
     def save(self, path: Path) -> None:
         """Write the model, readable for its owner only."""
         write_bytes(path, msgspec.msgpack.encode(self, enc_hook=int), mode=PRIVATE)
@@ -108,36 +104,27 @@ class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.structs.replace(self.parameters, task="predict", model=self.session)
 
 
-def write_results(
-    files: ResultFiles,
-    name: str,
-    agreement: Agreement,
-    result: Any,
-    disclosed: Disclosed,
-    graph: Graph | None,
-    rows: IntArray | None,
-    confidence: FloatArray | None = None,
-    brought: PartyInput | None = None,
-) -> dict[str, Any]:
+def write_results(files: ResultFiles, run: RoleRun, result: Any, disclosed: Disclosed) -> dict[str, Any]:
     """Write all files of a finished run and return its summary; each file is complete or absent."""
+    name, graph, rows = run.config.me, run.graph, run.new_rows
     files.folder.mkdir(parents=True, exist_ok=True)
-    summary = summary_of(name, agreement, result, disclosed)
-    if brought is not None:
-        summary["data"] = brought.summary()
+    summary = summary_of(name, run.agreement, result, disclosed)
+    if run.input is not None:
+        summary["data"] = run.input.summary()
     written = {"ledger": files.ledger}
     write_ledger(files, disclosed)
-    if isinstance(result, FitResult) and graph is not None:
-        write_labels(files.labels, graph.ids, result.labels, confidence=confidence, mode=PRIVATE)
-        table = None if brought is None else brought.preprocessing
-        SavedModel.of_party(result.model, graph, table).save(files.model)
-        written |= {"labels": files.labels, "model": files.model}
-    elif graph is not None and rows is not None:
-        ids = NodeIds(rows, where=name) if graph.ids is None else graph.ids.take(rows)
-        write_labels(files.labels, ids, result.labels, confidence=confidence, mode=PRIVATE)
-        written |= {"labels": files.labels}
-    elif agreement.parameters.task == "fit":
-        SavedModel.of_coordinator(name, result.session, agreement.parameters).save(files.model)
-        written |= {"model": files.model}
+    if graph is not None:
+        new_ids = None if rows is None else NodeIds(rows, where=name) if graph.ids is None else graph.ids.take(rows)
+        ids = graph.ids if rows is None else new_ids
+        write_labels(files.labels, ids, result.labels, confidence=run.confidence(result), mode=PRIVATE)
+        written["labels"] = files.labels
+    if run.agreement.parameters.task == "fit":
+        if graph is None:
+            model = SavedModel(FORMAT, name, result.session.hex(), run.agreement.parameters)
+        else:
+            model = SavedModel.of_party(result.model, graph, None if run.input is None else run.input.preprocessing)
+        model.save(files.model)
+        written["model"] = files.model
     summary["files"] = {what: path.name for what, path in written.items()}
     write_text(files.summary, json.dumps(summary, indent=2, ensure_ascii=False) + "\n", mode=PRIVATE)
     return summary

@@ -134,11 +134,6 @@ class RoleRun:
         return PartyData.build(self.config.me, self.input.graph, self.input.features, chosen)
 
     @property
-    def columns(self) -> list[str] | None:
-        """The names of a party's columns."""
-        return None if self.input is None else self.input.columns
-
-    @property
     def graph(self) -> Graph | None:
         """The graph that this role knows."""
         return None if self.data is None else self.data.graph
@@ -337,17 +332,7 @@ def _role_spec(
     on_status: Callable[[RoleStatus], None] | None,
 ) -> RoleSpec:
     def finish(result: Any) -> dict[str, bytes]:
-        summary = write_results(
-            run.files,
-            run.config.me,
-            run.agreement,
-            result,
-            journal.ledger(),
-            run.graph,
-            run.new_rows,
-            run.confidence(result),
-            run.input,
-        )
+        summary = write_results(run.files, run, result, journal.ledger())
         results.append(result)
         return {"summary": json.dumps(summary).encode()}
 
