@@ -99,7 +99,6 @@ class Probe:
 
     outcome: ProbeOutcome
     message: str
-    tls_version: str | None = None  # "TLSv1.3", after a complete handshake
 
     @property
     def accepted(self) -> bool:
@@ -118,33 +117,30 @@ def probe(address: str, credentials: Credentials, server_name: str, timeout: flo
     The server must present a certificate for `server_name`. All steps together take at most `timeout` seconds, except
     for the name lookup, whose time the system limits.
     """
-    outcome, detail, version = _attempt(address, credentials, server_name, _Clock(timeout))
+    outcome, detail = _attempt(address, credentials, server_name, _Clock(timeout))
     names = ", ".join(sorted(credentials.names))
     message = _MESSAGES[outcome].format(detail=detail, own=credentials, name=server_name, names=names)
-    return Probe(outcome, f"{address}: {message}", version)
+    return Probe(outcome, f"{address}: {message}")
 
 
-def _attempt(
-    address: str, credentials: Credentials, server_name: str, clock: _Clock
-) -> tuple[ProbeOutcome, str, str | None]:
+def _attempt(address: str, credentials: Credentials, server_name: str, clock: _Clock) -> tuple[ProbeOutcome, str]:
     try:
         host, port = split_address(address)
         context = _context(credentials, server_name)
     except ParameterError as error:
-        return ProbeOutcome.MISCONFIGURED, str(error), None
+        return ProbeOutcome.MISCONFIGURED, str(error)
     try:
         raw = _connect(host, port, clock)
     except (OSError, ValueError) as error:
-        return *_connection_failure(error), None
+        return _connection_failure(error)
     with raw:
         try:
             raw.settimeout(clock.left())
             tls = context.wrap_socket(raw, server_hostname=server_name)
         except OSError as error:
-            return *_handshake_failure(error), None
+            return _handshake_failure(error)
     with tls:
-        version = tls.version()  # not available after the other side has closed
-        return *_first_frame(tls, clock), version
+        return _first_frame(tls, clock)
 
 
 class _Clock:

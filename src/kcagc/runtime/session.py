@@ -137,7 +137,10 @@ class SessionRun:
             if self.role.error is not error or isinstance(error, SessionError):  # the same command resumes it
                 raise
             culprit = error.peer if isinstance(error, PeerError) and error.recoverable else ""
-            restart = may_restart and self.role.can_start_over(besides=culprit) and self._caused_by_party(error)
+            cause = error.peer if isinstance(error, AbortedError | AgreementError) else culprit
+            endpoint = self._spec.endpoint
+            others = {*endpoint.agreement.parties} - {endpoint.name, self._spec.aggregator}
+            restart = may_restart and cause in others and self.role.can_start_over(besides=culprit)
             await self._worker.call(self.session.journal.fail, str(error))
             if restart:
                 logger.warning("%s; waiting for a new session", error)
@@ -152,15 +155,6 @@ class SessionRun:
         queue = self.queues.get(aggregator) or PeerQueue(aggregator)
         end = SessionEnd(position.attempt, position.bound.get(aggregator, b""), queue.arrived, queue.sent)
         self.session.finish(facts, end)
-
-    def _caused_by_party(self, error: Exception) -> bool:
-        """Return whether another party caused the end, and may come back after a correction."""
-        if not isinstance(error, AbortedError | AgreementError | PeerError):
-            return False
-        if isinstance(error, PeerError) and not error.recoverable:
-            return False
-        endpoint = self._spec.endpoint
-        return error.peer in endpoint.agreement.parties and error.peer not in (endpoint.name, self._spec.aggregator)
 
     # Connections.
 
