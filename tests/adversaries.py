@@ -1,4 +1,4 @@
-"""Somebody between the roles: runs of all roles in which any message may be read, changed, held back or forged.
+"""Scenarios: runs of all roles with an adversary that reads, changes, holds back or forges any message.
 
 Keys and nonces are derived from names here, so that a run can be repeated to the byte and a failure comes back.
 """
@@ -40,7 +40,7 @@ ALL_ACCEPTED = Policy(RISKS)
 FILTER = HalfFilter(2)
 SEED = 7
 
-# Gives what arrives instead of one message: any number of (sender, receiver, payload).
+# Returns what arrives instead of one message: any number of (sender, receiver, payload).
 Adversary = Callable[[str, str, bytes], list[tuple[str, str, bytes]]]
 
 
@@ -91,11 +91,11 @@ def secrets_of(name: str, session: int = 0) -> Secrets:
 def agreement_of(chosen: Parameters, count: int) -> Agreement:
     names = party_names(count)
     aggregator = (COORDINATOR,) if chosen.aggregator == "coordinator" else ()
-    roster = tuple(
+    participants = tuple(
         Participant(name, "party" if name in names else "coordinator", identity_of(name).public)
         for name in (*names, *aggregator)
     )
-    return Agreement(participants=roster, parameters=chosen)
+    return Agreement(participants=participants, parameters=chosen)
 
 
 @cache
@@ -108,7 +108,7 @@ def _local(chosen: Parameters, count: int, position: int, n: int) -> bytes:
 class Outcome:
     """How a run ended: each role's result or error, every message as it was sent, and the record of all roles.
 
-    `opened` are the boxes that opened, as (sender, receiver, content).
+    `opened` are the decrypted messages, as (sender, receiver, content).
     """
 
     drivers: dict[str, Driver]
@@ -143,7 +143,7 @@ class Outcome:
     def about_data(self, *, but: str = "") -> set[str]:
         """What could be read that was computed from features, of all parties and by all parties `but` one.
 
-        Labels leave early, in boxes: they can be read where a box opens.
+        Labels leave early, encrypted: they count where a party decrypted them.
         """
         left = {entry.kind for entry in self.ledger if entry.sender != but}
         labels = {
@@ -159,13 +159,13 @@ class Outcome:
 
 
 def together(drivers: list[Driver], ledger: Ledger, adversary: Adversary | None = None) -> Outcome:
-    """Let all run, with the adversary on every wire."""
+    """Run all drivers, with the adversary on every connection."""
     sent: list[tuple[str, str, bytes]] = []
     opened: list[tuple[str, str, Any]] = []
     decrypt = party.decrypt
 
-    def decrypted(pair: Any, label: bytes, box: bytes) -> bytes:
-        content = decrypt(pair, label, box)
+    def decrypted(pair: Any, label: bytes, ciphertext: bytes) -> bytes:
+        content = decrypt(pair, label, ciphertext)
         opened.append((pair.other, pair.me, messages.decode_content(content, pair.other)))
         return content
 
@@ -187,19 +187,19 @@ def together(drivers: list[Driver], ledger: Ledger, adversary: Adversary | None 
                 driver._role.close()
     for driver in drivers:
         if not isinstance(driver.error, KcagcError | None):
-            raise driver.error  # an error that nobody raised on purpose is a defect, whatever else happened
+            raise driver.error  # an unexpected exception is a defect
     return Outcome({driver.name: driver for driver in drivers}, ledger, sent, raised, opened)
 
 
 def about(data: PartyData, *, shared: bool = True, subject: bytes = b"") -> bytes:
-    """Give what boxes behind the comparison are closed with, as who has these data can compute it."""
+    """Return the digest of data that encryption after the confirmations depends on."""
     graph = graph_digest(data.graph) if shared else b""
     return digest("about", data.graph.n_nodes, ids_kind(data.graph), ids_digest(data.graph), graph, subject)
 
 
 @dataclass
 class Scenario:
-    """All that a run needs; whatever is changed before `play` is what the roles differ in."""
+    """All that a run needs; change a field before `run` to make the roles differ."""
 
     parameters: Parameters
     count: int = 3
@@ -243,16 +243,16 @@ class Scenario:
             store.results["local result"] = _local(self.parameters, self.count, position, self.n)
         return store
 
-    def role(self, name: str, everybody: dict[str, PartyData]) -> Any:
-        data = self.data.get(name, everybody[name])
+    def role(self, name: str, all_data: dict[str, PartyData]) -> Any:
+        data = self.data.get(name, all_data[name])
         if self.models:
             return predict_party(self.membership(name), data, self.models[name], self.nodes[name])
         return fit_party(self.membership(name), data, seed=SEED + self.parties.index(name))
 
     def run(self, adversary: Adversary | None = None) -> Outcome:
         ledger = Ledger()
-        everybody = data_of(self.count, self.n)
-        roles = {name: self.role(name, everybody) for name in self.parties}
+        all_data = data_of(self.count, self.n)
+        roles = {name: self.role(name, all_data) for name in self.parties}
         aggregator_inputs = self.agreements.get(self.aggregator, self.agreement)
         if self.aggregator in roles:
             roles[self.aggregator] = combine_halves(
@@ -333,12 +333,12 @@ class Changing:
 
 
 def but(**fields: Any) -> Callable[[Any], Any]:
-    """Give an edit that replaces these fields."""
+    """Return an edit that replaces these fields."""
     return lambda message: msgspec.structs.replace(message, **fields)
 
 
 class Insider:
-    """An adversary who is one of the parties: it holds that party's secrets, and so can open and close its boxes."""
+    """An adversary that is one of the parties: with the secrets of that party it decrypts and encrypts its messages."""
 
     def __init__(self, scenario: Scenario, name: str, stage_text: str, edit: Callable[[str, Any], Any]) -> None:
         self.scenario, self.name, self.stage_text, self.edit = scenario, name, stage_text, edit
@@ -358,14 +358,14 @@ class Insider:
             and sender == self.name
             and str(message.stage) == self.stage_text
         ):
-            boxes = tuple((to, self._changed(to, box)) for to, box in message.ciphertexts)
-            payload = messages.encode(messages.EncryptedMessages(message.stage, boxes))
+            ciphertexts = tuple((to, self._changed(to, ciphertext)) for to, ciphertext in message.ciphertexts)
+            payload = messages.encode(messages.EncryptedMessages(message.stage, ciphertexts))
         return [(sender, receiver, payload)]
 
-    def _changed(self, to: str, box: bytes) -> bytes:
+    def _changed(self, to: str, ciphertext: bytes) -> bytes:
         label = framed("box", self.stage_text, self.name, to, self.about)
         cipher = ChaCha20Poly1305(self.pairs[to].encryption_key(self.name, to, label))
-        content = messages.decode_content(cipher.decrypt(bytes(12), box, label), self.name)
+        content = messages.decode_content(cipher.decrypt(bytes(12), ciphertext, label), self.name)
         changed = self.edit(to, content)
         self.done += changed != content
         return cipher.encrypt(bytes(12), messages.encode(changed), label)

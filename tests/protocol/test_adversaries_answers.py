@@ -66,7 +66,7 @@ class TellingOneParty:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", RUNS)
-def test_whichever_answer_one_party_alone_is_told_differently_nobody_ends_with_labels(name, mode):
+def test_no_party_ends_with_labels_if_one_party_receives_a_different_answer(name, mode):
     """Every answer of the run in turn: first and middle rounds, the last before the end, the choice, lower merges."""
     count, changes = RUNS[name]
     scenario = Scenario(parameters(aggregator=mode, **changes), count)
@@ -94,7 +94,7 @@ def layer(group):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["flat", "basic", "drawn starts", "tree"])
-def test_after_parties_were_told_different_things_no_further_sum_of_theirs_opens(name, mode):
+def test_no_further_sum_opens_after_parties_received_different_answers(name, mode):
     """Masks hang on everything that was told, so that a difference costs one answer and not the whole run."""
     count, changes = RUNS[name]
     scenario = Scenario(parameters(aggregator=mode, **changes), count)
@@ -126,7 +126,7 @@ def test_the_last_answer_is_compared_by_the_parties_themselves(mode):
         assert error.peer == scenario.aggregator
 
 
-def test_two_of_three_told_the_same_lie_do_not_outvote_the_third():
+def test_a_false_answer_to_two_of_three_parties_is_detected():
     for to in ("party-1", "party-2", "party-3"):
         lies = Changing(Answer, another_answer, where=lambda one: one.number == 2)
 
@@ -147,7 +147,7 @@ def test_the_same_lie_to_all_gives_all_the_same_labels():
     assert len({str(labels) for labels in outcome.labels.values()}) == 1
 
 
-def test_who_wins_by_nine_must_be_told_alike():
+def test_different_margin_flags_are_detected():
     def edit(message):
         return msgspec.structs.replace(message, clear=bytes([message.clear[0] ^ 1]) + message.clear[1:])
 
@@ -159,7 +159,7 @@ def test_who_wins_by_nine_must_be_told_alike():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_prediction_told_differently_ends_with_no_labels(mode):
+def test_a_prediction_with_different_answers_ends_without_labels(mode):
     scenario = prediction(aggregator=mode)
     for number in range(2 if mode == "party" else 3):
         outcome = scenario.run(TellingOneParty(number))
@@ -240,7 +240,7 @@ BAD_ANSWERS = {
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", BAD_ANSWERS)
-def test_an_answer_that_is_no_answer_to_the_question_is_refused(name, mode):
+def test_an_answer_that_does_not_fit_the_sum_is_refused(name, mode):
     edit, words = BAD_ANSWERS[name]
     adversary = Changing(Answer, edit, to="party-1", at=1)
     outcome = fit(adversary, aggregator=mode)
@@ -390,7 +390,7 @@ def test_a_aggregator_that_names_other_bests_to_two_parties_is_found_out(method,
 
 
 @pytest.mark.parametrize("edit", [but(cost=1.0), lambda one: but(cost=one.cost * (1 + 1e-15) + 5e-324)(one)])
-def test_a_cost_told_to_one_party_alone_is_found_out(edit):
+def test_a_false_cost_to_one_party_is_detected(edit):
     scenario = Scenario(parameters(n_init=2))
     (*_, last) = (one for _, to, one in scenario.run().messages(Answer) if to == "party-2")
     adversary = Changing(Answer, edit, to="party-2", where=lambda one: one == last)
@@ -401,7 +401,7 @@ def test_a_cost_told_to_one_party_alone_is_found_out(edit):
     assert not outcome.labels
 
 
-def test_a_start_stopped_for_one_party_alone_is_found_out():
+def test_a_restart_stopped_for_one_party_only_is_detected():
     def edit(message):
         return but(stopped=tuple(number for number in range(3) if number != message.best)[:1])(message)
 
@@ -413,7 +413,7 @@ def test_a_start_stopped_for_one_party_alone_is_found_out():
     assert not outcome.labels
 
 
-def test_a_start_that_all_give_up_travels_no_more():
+def test_a_stopped_restart_sends_no_further_values():
     def edit(message):
         return but(stopped=(next(number for number in range(3) if number != message.best),))(message)
 
@@ -432,7 +432,7 @@ def test_a_start_that_all_give_up_travels_no_more():
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_start_that_was_stopped_is_no_longer_costed_and_the_best_was(seed):
+def test_a_stopped_restart_has_no_further_costs_and_the_best_restart_has_one(seed):
     """In honest runs of many starts some are given up, and never is one of them named again."""
     scenario = Scenario(parameters(n_init=12, n_local_clusters=4, n_clusters=4), 2 + seed % 2, session=seed)
     outcome = scenario.run()
@@ -448,7 +448,7 @@ def test_a_start_that_was_stopped_is_no_longer_costed_and_the_best_was(seed):
         assert answer.best not in gone
 
 
-def test_costs_of_one_start_do_not_travel():
+def test_a_single_restart_sends_no_costs():
     outcome = fit(n_init=1)
     assert outcome.raised is None
     assert not any(one.costs for _, _, one in outcome.messages(Masked))
@@ -467,7 +467,7 @@ def test_a_shape_that_wraps_around_is_refused_even_if_all_send_it(shape):
 
 @pytest.mark.parametrize("sender", ["party-1", "party-2"])
 @pytest.mark.parametrize("mode", MODES)
-def test_a_changed_check_word_is_found_out(mode, sender):
+def test_a_changed_check_word_is_detected(mode, sender):
     """The low bytes of a sum may be changed by its sender; the words behind it say whether masks are gone."""
 
     def edit(one):
@@ -527,7 +527,7 @@ def test_vectors_swapped_between_two_parties_are_only_a_sum():
     assert outcome.labels == honest.labels
 
 
-def test_who_sums_refuses_a_group_that_goes_on_where_others_are_done():
+def test_the_aggregator_refuses_a_member_that_continues_after_others_finished():
     adversary = Changing(
         Finished, lambda one: [Masked(one.group, "lloyd", 99, (1, 1, 1), bytes(24)), one], sender="party-3"
     )
@@ -557,7 +557,7 @@ def test_an_answer_to_another_group_of_the_layer_is_refused():
 
 @pytest.mark.parametrize("kind", [Hello, Hellos, EncryptedMessages, RelayedMessages, Masked, Answer, Choice, Finished])
 @pytest.mark.parametrize("mode", MODES)
-def test_a_message_that_is_lost_leaves_somebody_waiting_and_never_two_with_different_labels(kind, mode):
+def test_a_lost_message_stops_the_run_and_never_leads_to_different_labels(kind, mode):
     adversary = Changing(kind, lambda _: None, at=0)
     outcome = fit(adversary, aggregator=mode, seeding="d2")
     assert adversary.done == 1
@@ -566,7 +566,7 @@ def test_a_message_that_is_lost_leaves_somebody_waiting_and_never_two_with_diffe
 
 
 @pytest.mark.parametrize("to", ["party-1", "party-2", "party-3"])
-def test_a_lost_receipt_keeps_its_receiver_from_ending(to):
+def test_a_party_without_all_receipts_does_not_end(to):
     adversary = Changing(RelayedMessages, lambda _: None, to=to, where=lambda one: str(one.stage) == "receipt")
     outcome = fit(adversary)
     assert adversary.done == 1
@@ -582,7 +582,7 @@ def test_a_message_that_comes_twice_is_refused(kind):
     assert len({str(labels) for labels in outcome.labels.values()}) <= 1
 
 
-def test_an_abort_that_names_another_leaves_nobody_waiting():
+def test_an_abort_that_names_another_role_ends_all_roles():
     """Party-2 claims that party-1 ended the run: party-1 must hear of it all the same."""
     for origin in ("party-1", "party-3", COORDINATOR, "nobody"):
         adversary = Changing(Masked, lambda _, origin=origin: Abort(origin, "because"), sender="party-2", at=0)
@@ -593,7 +593,7 @@ def test_an_abort_that_names_another_leaves_nobody_waiting():
 
 
 @pytest.mark.parametrize("kind", [Hellos, RelayedMessages, Answer])
-def test_an_abort_by_the_aggregator_ends_a_party_with_its_words(kind):
+def test_an_abort_by_the_aggregator_ends_a_party_with_its_reason(kind):
     outcome = fit(Changing(kind, lambda _: Abort(COORDINATOR, "enough"), to="party-2", at=0))
     assert type(outcome.errors["party-2"]) is AbortedError
     assert str(outcome.errors["party-2"]) == f"{COORDINATOR} ended the run: enough"
@@ -601,7 +601,7 @@ def test_an_abort_by_the_aggregator_ends_a_party_with_its_words(kind):
 
 
 @pytest.mark.parametrize("words", ["\x1b[2J\x1b[31mall is well", "line\nbreak", "\u202egnorw", "x" * 100_000])
-def test_what_another_says_of_the_end_cannot_write_over_the_screen(words):
+def test_the_reason_of_an_abort_cannot_control_the_terminal(words):
     """An abort's words come from somebody else: no control characters, no novels."""
     outcome = fit(Changing(Hellos, lambda _: Abort(words, words), to="party-2"))
     shown = str(outcome.errors["party-2"])

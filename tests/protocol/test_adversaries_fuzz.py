@@ -12,7 +12,7 @@ from kcagc.protocol.messages import Masked, decode, decode_content
 
 RUNS = {
     "flat": lambda: Scenario(parameters(n_init=2), 3),
-    "flat, a party sums": lambda: Scenario(parameters(n_init=2, aggregator="party"), 3),
+    "flat, a party aggregates": lambda: Scenario(parameters(n_init=2, aggregator="party"), 3),
     "two parties": lambda: Scenario(parameters(n_init=2, aggregator="party"), 2),
     "basic": lambda: Scenario(parameters(n_init=2, method="basic", max_iter=3), 3),
     "tree": lambda: Scenario(parameters(n_init=2, method="tree", max_iter=2), 4),

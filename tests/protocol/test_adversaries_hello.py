@@ -99,8 +99,8 @@ def signed(scenario, name, *, key=None, nonce=None, by=None):
     """Sign what the holder of an identity could sign."""
     own = secrets_of(name)
     fresh = Contribution(name, own.nonce if nonce is None else nonce, own.public if key is None else key)
-    seat = scenario.agreement.participant(name)
-    signature = (by or identity_of(name)).sign(hello_statement(seat.role, scenario.agreement.inputs(), fresh))
+    participant = scenario.agreement.participant(name)
+    signature = (by or identity_of(name)).sign(hello_statement(participant.role, scenario.agreement.inputs(), fresh))
     honest = own_hello(name, scenario.agreement, identity_of(name), own)
     return msgspec.structs.replace(honest, nonce=fresh.nonce, key=fresh.key, signature=signature)
 
@@ -115,7 +115,7 @@ def ended_by(outcome, kind, *words, liar=""):
     assert not outcome.labels
 
 
-def test_without_an_enemy_all_parties_end_with_the_same():
+def test_without_an_adversary_all_parties_end_with_the_same_labels():
     for mode in MODES:
         outcome = fit(aggregator=mode)
         assert outcome.raised is None
@@ -137,11 +137,11 @@ def test_a_role_with_another_parameter_is_named_with_it(field, who):
 
 
 @pytest.mark.parametrize("field", sorted(set(OTHERWISE) - {"aggregator"}))
-def test_where_a_party_sums_another_parameter_is_named_too(field):
+def test_a_party_that_aggregates_also_names_a_different_parameter(field):
     ended_by(differing(field, "party-1", "party").run(), AgreementError, "party-1", "party-3", f"{field}:")
 
 
-def test_roles_that_do_not_agree_on_who_sums_get_nowhere():
+def test_roles_with_different_aggregators_do_not_open_a_session():
     mine, theirs = (agreement_of(parameters(aggregator=mode), 3) for mode in MODES)
     with pytest.raises(AgreementError, match=r"party-1 and party-2 do not agree: aggregator: .*; participants: "):
         compare_agreements("party-1", mine, "party-2", theirs)
@@ -160,11 +160,11 @@ def test_another_version_of_the_protocol_is_named(mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_another_roster_is_named(mode):
+def test_different_participants_are_named(mode):
     scenario = Scenario(parameters(aggregator=mode))
     strange = Participant("party-2", "party", identity_of("somebody else").public)
-    roster = tuple(strange if seat.name == "party-2" else seat for seat in scenario.agreement.participants)
-    scenario.agreements["party-1"] = msgspec.structs.replace(scenario.agreement, participants=roster)
+    participants = tuple(strange if one.name == "party-2" else one for one in scenario.agreement.participants)
+    scenario.agreements["party-1"] = msgspec.structs.replace(scenario.agreement, participants=participants)
     ended_by(scenario.run(), AgreementError, "party-1", scenario.aggregator, "participants:")
 
 
@@ -182,7 +182,7 @@ def test_parties_compare_inputs_themselves_even_if_the_coordinator_does_not():
     assert adversary.done == 1
 
 
-def test_what_others_are_told_of_a_disagreement_names_both_and_the_field():
+def test_the_public_message_of_a_disagreement_names_both_roles_and_the_field():
     outcome = differing("n_init", "party-2").run()
     told = outcome.errors["party-1"]
     assert isinstance(told, AbortedError)
@@ -223,23 +223,25 @@ OTHER_DATA = {
 
 @pytest.mark.parametrize("graph", ["shared", "own"])
 @pytest.mark.parametrize("other", OTHER_DATA)
-def test_labels_that_left_before_data_were_compared_do_not_open_for_who_has_other_data(other, graph):
-    """Party-2 holds the box, all keys of its own and whatever it can compute: what it said of its data is no matter."""
+def test_a_party_with_other_data_cannot_decrypt_labels_sent_before_the_comparison(other, graph):
+    """Party-2 holds the ciphertext and all its own keys; what it sent about its data does not matter."""
     scenario = Scenario(parameters(graph=graph))
     theirs, same = OTHER_DATA[other](), graph == "own" and other == "another graph"
     scenario.data["party-2"] = theirs
     outcome = scenario.run()
-    (box,) = (
-        box
+    (ciphertext,) = (
+        ciphertext
         for sender, _, message in outcome.messages(EncryptedMessages)
-        for to, box in message.ciphertexts
+        for to, ciphertext in message.ciphertexts
         if (sender, to, str(message.stage)) == ("party-1", "party-2", "labels 1.1")
     )
     hellos = outcome.messages(Hellos)[0][2]
     pair = open_session("party-2", scenario.agreement, secrets_of("party-2"), hellos.hellos).pairs["party-1"]
 
     def opened(known):
-        return decode_content(decrypt(pair, framed("box", "labels 1.1", "party-1", "party-2", known), box), "party-1")
+        return decode_content(
+            decrypt(pair, framed("box", "labels 1.1", "party-1", "party-2", known), ciphertext), "party-1"
+        )
 
     shared = graph == "shared"
     assert isinstance(opened(about(data_of(3)["party-1"], shared=shared)), PackedLabels)
@@ -267,8 +269,8 @@ def test_labels_stay_closed_even_where_a_party_passes_off_its_data_as_those_of_a
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_local_clusters_leave_before_any_comparison_is_heard(mode):
-    """Nobody waits for a comparison: the second boxes leave while the first are held back."""
+def test_local_labels_leave_before_any_confirmation_arrives(mode):
+    """Nobody waits for a comparison: the second ciphertexts leave while the first are held back."""
     sent, adversary = [], Changing(RelayedMessages, lambda _: None, where=lambda one: str(one.stage) == "confirmation")
 
     def watching(sender, receiver, payload):
@@ -284,7 +286,7 @@ def test_local_clusters_leave_before_any_comparison_is_heard(mode):
     assert not [one for _, to, one in outcome.opened if isinstance(one, PackedLabels) and to in held]
 
 
-def test_the_basic_method_has_nothing_to_tell_before_data_were_compared():
+def test_the_basic_method_sends_nothing_about_data_before_the_comparison():
     scenario = with_graph(Scenario(parameters(method="basic")), "party-2", another_graph())
     outcome = scenario.run()
     ended_by(outcome, AgreementError, "party-2", "graph")
@@ -385,7 +387,7 @@ def test_a_hello_in_the_name_of_another_is_refused():
         if (mode, to) != ("party", "party-3")
     ],
 )
-def test_a_hello_of_an_earlier_session_is_of_no_use(mode, to):
+def test_a_hello_of_an_earlier_session_is_refused(mode, to):
     """It is properly signed, for the same inputs: only nonces and keys tell that it is old."""
     earlier = Scenario(parameters(aggregator=mode), session=5).run()
     assert earlier.raised is None
@@ -403,7 +405,7 @@ def test_the_hello_that_reaches_the_aggregator_may_not_be_an_earlier_one(mode):
     )
 
 
-def test_a_whole_earlier_session_shown_again_is_refused_by_everybody():
+def test_all_parties_refuse_the_hellos_of_an_earlier_session():
     earlier = Scenario(parameters(), session=5).run()
     old = earlier.messages(Hellos)[0][2]
     outcome = fit(Changing(Hellos, lambda _: old))
@@ -481,13 +483,13 @@ def test_a_signature_made_as_a_coordinator_is_none_of_a_party():
     ids=["without the first", "without the last", "one more", "the first twice", "backwards", "two swapped", "none"],
 )
 @pytest.mark.parametrize("mode", MODES)
-def test_hellos_must_be_the_rosters_each_once_and_in_its_order(mode, edit):
+def test_hellos_must_be_those_of_all_participants_in_the_agreed_order(mode, edit):
     adversary = Changing(Hellos, edit, to="party-1")
     ended_by(fit(adversary, aggregator=mode), PeerError, "not of the agreed participants")
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_missing_hello_leaves_everybody_waiting_and_says_for_whom(mode):
+def test_a_missing_hello_stops_all_roles_and_the_aggregator_names_the_party(mode):
     outcome = fit(Changing(Hello, lambda _: None, sender="party-2"), aggregator=mode)
     ended_by(outcome, KcagcError, "waits for party-2")
 
@@ -504,10 +506,13 @@ def test_session_ids_differ_whenever_anything_in_a_hello_does():
     def identifier(**sessions):
         hellos = tuple(
             own_hello(
-                seat.name, scenario.agreement, identity_of(seat.name), secrets_of(seat.name, sessions.get(key, 0))
+                participant.name,
+                scenario.agreement,
+                identity_of(participant.name),
+                secrets_of(participant.name, sessions.get(key, 0)),
             )
-            for seat in scenario.agreement.participants
-            for key in [seat.name.replace("-", "_")]
+            for participant in scenario.agreement.participants
+            for key in [participant.name.replace("-", "_")]
         )
         return open_session("party-1", scenario.agreement, secrets_of("party-1", sessions.get("party_1", 0)), hellos).id
 
@@ -526,10 +531,10 @@ def test_session_ids_differ_whenever_anything_in_a_hello_does():
 
 @pytest.mark.parametrize("stage_name", ["confirmation", "labels 1.1", "receipt"])
 @pytest.mark.parametrize("position", [0, -1])
-def test_a_box_that_was_changed_on_the_way_is_refused(stage_name, position):
+def test_a_changed_ciphertext_is_refused(stage_name, position):
     def changed(relayed):
-        (sender, box), *others = relayed.ciphertexts
-        spoiled = bytearray(box)
+        (sender, ciphertext), *others = relayed.ciphertexts
+        spoiled = bytearray(ciphertext)
         spoiled[position] ^= 1
         return RelayedMessages(relayed.stage, ((sender, bytes(spoiled)), *others))
 
@@ -542,8 +547,8 @@ def test_a_box_that_was_changed_on_the_way_is_refused(stage_name, position):
 
 
 @pytest.mark.parametrize("stage_name", ["confirmation", "labels 1.1", "receipt"])
-def test_boxes_for_one_do_not_open_for_another(stage_name):
-    """The relay gives party-2 the box that party-1 closed for party-3, and the other way round."""
+def test_a_party_cannot_decrypt_messages_to_another(stage_name):
+    """The relay gives party-2 the ciphertext that party-1 closed for party-3, and the other way round."""
     scenario = Scenario(parameters())
     honest = scenario.run()
     ours = {
@@ -557,8 +562,8 @@ def test_boxes_for_one_do_not_open_for_another(stage_name):
         return lambda relayed: RelayedMessages(
             relayed.stage,
             tuple(
-                (sender, ours[swap[to]].get(sender, box) if sender == "party-1" else box)
-                for sender, box in relayed.ciphertexts
+                (sender, ours[swap[to]].get(sender, ciphertext) if sender == "party-1" else ciphertext)
+                for sender, ciphertext in relayed.ciphertexts
             ),
         )
 
@@ -581,7 +586,7 @@ STAGES = {
 @pytest.mark.parametrize(
     ("told", "instead"), [("labels 1.1", "confirmation"), ("receipt", "labels 1.1"), ("receipt", "confirmation")]
 )
-def test_a_box_of_another_stage_is_of_no_use(told, instead):
+def test_a_ciphertext_of_another_stage_is_refused(told, instead):
     scenario = Scenario(parameters())
     old = next(
         message
@@ -601,7 +606,7 @@ def test_a_box_of_another_stage_is_of_no_use(told, instead):
         assert words in str(outcome.raised)
 
 
-def test_a_box_of_an_earlier_session_is_of_no_use():
+def test_a_ciphertext_of_an_earlier_session_is_refused():
     earlier = Scenario(parameters(), session=5).run()
     for told in ("confirmation", "labels 1.1", "receipt"):
         old = next(
@@ -619,7 +624,7 @@ def test_a_box_of_an_earlier_session_is_of_no_use():
         assert "cannot be decrypted with the keys of this session" in str(outcome.raised)
 
 
-def test_a_box_cannot_be_passed_off_as_another_senders():
+def test_a_ciphertext_cannot_change_its_sender():
     def changed(relayed):
         (one, first), (other, second) = relayed.ciphertexts
         return RelayedMessages(relayed.stage, ((one, second), (other, first)))
@@ -635,17 +640,17 @@ def test_a_box_cannot_be_passed_off_as_another_senders():
 @pytest.mark.parametrize(
     "edit",
     [
-        lambda boxes: boxes[1:],
-        lambda boxes: boxes[::-1],
-        lambda boxes: (*boxes, boxes[0]),
+        lambda ciphertexts: ciphertexts[1:],
+        lambda ciphertexts: ciphertexts[::-1],
+        lambda ciphertexts: (*ciphertexts, ciphertexts[0]),
         lambda _: (),
-        lambda boxes: (("party-1", boxes[0][1]), *boxes[1:]),
-        lambda boxes: (("nobody", boxes[0][1]), *boxes[1:]),
+        lambda ciphertexts: (("party-1", ciphertexts[0][1]), *ciphertexts[1:]),
+        lambda ciphertexts: (("nobody", ciphertexts[0][1]), *ciphertexts[1:]),
     ],
     ids=["one fewer", "another order", "one more", "none", "of oneself", "of nobody"],
 )
 @pytest.mark.parametrize("told", ["confirmation", "labels 1.1", "receipt"])
-def test_boxes_must_come_from_exactly_those_who_are_due(told, edit):
+def test_ciphertexts_must_come_from_exactly_the_expected_senders(told, edit):
     adversary = Changing(
         RelayedMessages,
         lambda one: RelayedMessages(one.stage, edit(one.ciphertexts)),
@@ -662,7 +667,7 @@ def test_boxes_must_come_from_exactly_those_who_are_due(told, edit):
 
 
 @pytest.mark.parametrize("receiver", ["nobody", "party-1", COORDINATOR])
-def test_the_aggregator_passes_boxes_to_those_only_who_are_to_get_one(receiver):
+def test_the_aggregator_relays_only_to_the_expected_receivers(receiver):
     adversary = Changing(
         EncryptedMessages,
         lambda one: EncryptedMessages(one.stage, ((receiver, b"x"), *one.ciphertexts)),
@@ -673,12 +678,12 @@ def test_the_aggregator_passes_boxes_to_those_only_who_are_to_get_one(receiver):
     assert f"party-1: sent encrypted messages to {receiver}, party-2" in str(outcome.raised)
 
 
-def test_the_aggregator_refuses_boxes_of_another_stage():
+def test_the_aggregator_refuses_encrypted_messages_of_another_stage():
     outcome = fit(Changing(EncryptedMessages, but(stage=RunStage(Step.RECEIPT)), sender="party-2", at=0))
     ended_by(outcome, PeerError, "party-2", "'receipt'", "'confirmation'")
 
 
-# A party that lies inside its boxes
+# A party that lies inside its ciphertexts
 
 
 def lying(name, stage_name, edit, **changes):
@@ -717,7 +722,7 @@ def test_only_the_leader_of_a_group_can_give_its_key():
     assert outcome.labels["party-1"] == fit().labels["party-1"]
 
 
-def test_a_fingerprint_shown_to_one_means_nothing_to_another():
+def test_a_fingerprint_for_one_party_is_different_from_that_for_another():
     """Pairs have keys of their own, so digests of the same ids cannot be compared across pairs."""
     seen = {}
     scenario = Scenario(parameters())
@@ -761,7 +766,7 @@ def starts(*nodes):
         b"\xff" * 72,
     ],
 )
-def test_proposed_starts_out_of_range_are_the_senders_fault(proposed):
+def test_proposed_starts_out_of_range_name_the_sender(proposed):
     outcome = lying("party-2", "confirmation", lambda _, one: but(starts=proposed)(one), method="basic")
     ended_by(outcome, PeerError, "party-2: did not propose 3 times 3 nodes", liar="party-2")
 
@@ -783,21 +788,21 @@ def test_labels_of_another_length_or_out_of_range_are_refused(packed):
 
 
 @pytest.mark.parametrize("told", ["confirmation", "labels 1.1"])
-def test_a_box_with_another_kind_of_content_is_refused(told):
+def test_an_encrypted_message_with_another_content_is_refused(told):
     instead = {"confirmation": PackedLabels(3, bytes(9), b"", 2), "labels 1.1": Receipt(bytes(32))}[told]
     outcome = lying("party-2", told, lambda *_: instead)
     assert type(outcome.raised) is PeerError
     assert f"party-2: sent '{kind_of(instead)}' where" in str(outcome.raised)
 
 
-def test_a_receipt_that_differs_ends_the_run_for_its_receiver():
+def test_a_different_receipt_ends_the_run_of_its_receiver():
     outcome = lying("party-2", "receipt", lambda to, one: Receipt(bytes(32)) if to == "party-1" else one)
     assert type(outcome.raised) is PeerError
     assert "sent different assignments to party-1 and party-2" in str(outcome.raised)
     assert "party-1" not in outcome.labels
 
 
-def test_a_party_that_tells_others_different_labels_is_found_out_before_the_end():
+def test_a_party_that_sends_different_labels_is_detected_before_the_end():
     """Party-1 tells party-2 other labels than party-3: never do two parties end with different clusters."""
 
     def edit(to, one):
@@ -822,7 +827,7 @@ def test_results_are_compared_and_not_only_what_led_there(method):
 
 
 @pytest.mark.parametrize("what", ["seed", "key", "starts"])
-def test_parties_that_were_told_different_beginnings_open_nothing(what):
+def test_parties_with_different_seeds_keys_or_starts_open_no_sum(what):
     def edit(to, one):
         if to != "party-2":
             return one
@@ -874,31 +879,31 @@ def test_a_table_with_other_columns_than_the_model_has_does_not_begin():
 
 
 @pytest.mark.parametrize(
-    ("roster", "words"),
+    ("edit", "words"),
     [
-        (lambda seats: (*seats[:1], *seats[:1], *seats[2:]), "same name"),
-        (lambda seats: (seats[0], Participant("party-2", "party", seats[0].identity), *seats[2:]), "identity key"),
-        (lambda seats: (seats[0], Participant("", "party", seats[1].identity), *seats[2:]), "invalid name"),
+        (lambda every: (*every[:1], *every[:1], *every[2:]), "same name"),
+        (lambda every: (every[0], Participant("party-2", "party", every[0].identity), *every[2:]), "identity key"),
+        (lambda every: (every[0], Participant("", "party", every[1].identity), *every[2:]), "invalid name"),
         (
-            lambda seats: (seats[0], Participant("a\nb", "party", seats[1].identity), *seats[2:]),
+            lambda every: (every[0], Participant("a\nb", "party", every[1].identity), *every[2:]),
             "invalid name",
         ),
         (
-            lambda seats: (seats[0], Participant("x" * 65, "party", seats[1].identity), *seats[2:]),
+            lambda every: (every[0], Participant("x" * 65, "party", every[1].identity), *every[2:]),
             "invalid name",
         ),
-        (lambda seats: (seats[0], Participant("party-2", "party", b"short"), *seats[2:]), "invalid identity key"),
-        (lambda seats: (seats[0], Participant("party-2", "party", bytes(32)), *seats[2:]), "invalid identity key"),
-        (lambda seats: (seats[0], seats[-1]), "1 parties"),
-        (lambda seats: seats[:-1], "1 coordinator"),
-        (lambda seats: seats[::-1], "after all parties"),
-        (lambda seats: (*seats, Participant("more", "coordinator", hashed("more"))), "1 coordinator"),
-        (lambda seats: (*(Participant(f"p{i}", "party", hashed(i)) for i in range(17)), seats[-1]), "17 parties"),
+        (lambda every: (every[0], Participant("party-2", "party", b"short"), *every[2:]), "invalid identity key"),
+        (lambda every: (every[0], Participant("party-2", "party", bytes(32)), *every[2:]), "invalid identity key"),
+        (lambda every: (every[0], every[-1]), "1 parties"),
+        (lambda every: every[:-1], "1 coordinator"),
+        (lambda every: every[::-1], "after all parties"),
+        (lambda every: (*every, Participant("more", "coordinator", hashed("more"))), "1 coordinator"),
+        (lambda every: (*(Participant(f"p{i}", "party", hashed(i)) for i in range(17)), every[-1]), "17 parties"),
     ],
 )
-def test_a_roster_that_makes_no_session_is_refused_before_anything_is_sent(roster, words):
+def test_impossible_participants_are_refused_before_anything_is_sent(edit, words):
     agreement = agreement_of(parameters(), 3)
-    strange = msgspec.structs.replace(agreement, participants=roster(agreement.participants))
+    strange = msgspec.structs.replace(agreement, participants=edit(agreement.participants))
     with pytest.raises(ParameterError, match=words):
         strange.check()
     scenario = Scenario(parameters())
@@ -908,7 +913,7 @@ def test_a_roster_that_makes_no_session_is_refused_before_anything_is_sent(roste
     assert not [one for one in outcome.messages(Hello) if one[0] == "party-1"]
 
 
-def test_a_party_that_is_not_on_the_roster_is_told_so():
+def test_a_party_that_is_not_a_participant_is_refused():
     scenario = Scenario(parameters())
     agreement = agreement_of(parameters(), 2)
     scenario.agreements["party-3"] = agreement

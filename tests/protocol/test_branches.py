@@ -5,7 +5,7 @@ import pytest
 
 from collaborations import parameters, random_parties, run_fit
 from kcagc.protocol.messages import Answer, Finished, Masked
-from protocol.clocked import Clocked
+from protocol.timed_runs import TimedRun
 
 SLOW = "party-7"  # in group 1.4, under 2.2
 
@@ -14,7 +14,7 @@ SLOW = "party-7"  # in group 1.4, under 2.2
 def test_a_slow_group_does_not_hold_up_another_branch(aggregator):
     chosen = parameters(method="tree", fan_in=2, aggregator=aggregator, n_local_clusters=4)
     data = random_parties(5, 8, n_nodes=40)
-    run = Clocked.fit(chosen, data, held=lambda sender, message: sender == SLOW and isinstance(message, Masked))
+    run = TimedRun.fit(chosen, data, held=lambda sender, message: sender == SLOW and isinstance(message, Masked))
     assert run.run() == {}
     answered = {message.group for _, _, message in run.heard if isinstance(message, Answer)}
     done = {(sender, message.group) for sender, _, message in run.heard if isinstance(message, Finished)}

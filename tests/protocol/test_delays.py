@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from collaborations import parameters, random_parties
 from kcagc.protocol.fit import EXCHANGE
 from kcagc.protocol.messages import Masked
-from protocol.clocked import Clocked
+from protocol.timed_runs import TimedRun
 
 few = settings(max_examples=12)
 aggregators = pytest.mark.parametrize("aggregator", ["coordinator", "party"])
 
 
 def played(seed, n_parties, n_nodes=30, **changes):
-    run = Clocked.fit(parameters(**changes), random_parties(seed, n_parties, n_nodes=n_nodes), seed=seed)
+    run = TimedRun.fit(parameters(**changes), random_parties(seed, n_parties, n_nodes=n_nodes), seed=seed)
     return run, list(run.run().values())
 
 
@@ -120,7 +120,7 @@ def test_all_parties_side_by_side_take_as_long_as_two():
 
 
 @aggregators
-def test_drawing_starts_one_after_another_costs_a_round_each(aggregator):
+def test_each_drawn_initial_centre_costs_one_round(aggregator):
     run, results = played(3, 2, seeding="d2", n_clusters=4, n_local_clusters=4, aggregator=aggregator)
     (merge,) = results[0].merges
     (asked,) = rounds_of(run).values()

@@ -30,14 +30,14 @@ RUNS = {
     "basic, drawn": lambda: fit(method="basic", seeding="d2", max_iter=3),
     "tree": lambda: fit(method="tree", count=5),
     "drawn": lambda: fit(seeding="d2"),
-    "a party sums": lambda: fit(aggregator="party"),
-    "a party sums two": lambda: fit(aggregator="party", count=2),
-    "a party sums two, drawn": lambda: fit(aggregator="party", count=2, seeding="d2"),
-    "a party sums drawn": lambda: fit(aggregator="party", seeding="d2"),
-    "a party sums a tree": lambda: fit(aggregator="party", method="tree", count=4),
+    "a party aggregates": lambda: fit(aggregator="party"),
+    "a party aggregates two": lambda: fit(aggregator="party", count=2),
+    "a party aggregates two, drawn": lambda: fit(aggregator="party", count=2, seeding="d2"),
+    "a party aggregates drawn": lambda: fit(aggregator="party", seeding="d2"),
+    "a party aggregates a tree": lambda: fit(aggregator="party", method="tree", count=4),
     "prediction": lambda: prediction().run(),
-    "prediction, a party sums": lambda: prediction(aggregator="party").run(),
-    "prediction, a party sums two": lambda: prediction(2, aggregator="party").run(),
+    "prediction, a party aggregates": lambda: prediction(aggregator="party").run(),
+    "prediction, a party aggregates two": lambda: prediction(2, aggregator="party").run(),
     "refused": _refused,
 }
 
@@ -51,7 +51,7 @@ def tags(union):
     return {one.__struct_config__.tag for one in get_args(union)}
 
 
-def test_every_type_of_message_and_of_box_has_a_line():
+def test_every_type_of_message_and_of_encrypted_content_has_a_text():
     assert tags(AnyMessage) | {"plain"} == set(MESSAGES)  # a vector without masks has a line of its own
     assert tags(EncryptedContent) == {line.partition(".")[0] for line in ENCRYPTED}
     kinds = [*(f"message/{one}" for one in MESSAGES), *(f"encrypted/{one}" for one in ENCRYPTED)]
@@ -99,21 +99,21 @@ def test_the_shape_of_every_vector_is_recorded(name):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_every_box_has_an_entry_and_is_as_long_as_it_says(name):
-    """Sixteen bytes of every box are its seal."""
+def test_every_ciphertext_has_an_entry_with_its_length(name):
+    """Sixteen bytes of every ciphertext are its seal."""
     run = outcome(name)
     inside = sorted(entry.bytes + 16 for entry in run.ledger.of("encrypted/"))
-    boxes = [
-        box
+    ciphertexts = [
+        ciphertext
         for _, _, one in run.messages(get_args(AnyMessage))
         if kind_of(one) == "encrypted"
-        for _, box in one.ciphertexts
+        for _, ciphertext in one.ciphertexts
     ]
     party_aggregates = "coordinator" not in run.drivers
     if not party_aggregates:
-        assert sorted(len(box) for box in boxes) == inside
-    else:  # what the summing party sends itself does not travel, and what is in its boxes for others travels once
-        assert not Counter(len(box) for box in boxes) - Counter(inside)
+        assert sorted(len(ciphertext) for ciphertext in ciphertexts) == inside
+    else:  # what the summing party sends itself does not travel, and what is in its ciphertexts for others travels once
+        assert not Counter(len(ciphertext) for ciphertext in ciphertexts) - Counter(inside)
 
 
 @pytest.mark.parametrize("name", [one for one in RUNS if one != "refused" and "prediction" not in one])
@@ -134,7 +134,7 @@ def test_every_round_opens_one_sum_and_every_opened_sum_is_a_round(name):
 
 
 @pytest.mark.parametrize("name", [one for one in RUNS if one != "refused"])
-def test_costs_have_a_line_of_their_own_with_each_sum_of_several_starts_that_go_on(name):
+def test_costs_of_several_active_restarts_are_recorded_with_each_sum(name):
     run = outcome(name)
     with_costs = {}
     for _, _, one in run.messages(Masked):
@@ -177,10 +177,10 @@ def test_every_line_is_used_by_some_run():
     assert used == {kind for kind in TEXTS if not kind.startswith("link/")}  # those are for streams
 
 
-def test_the_default_mode_never_opens_more_and_a_party_that_sums_always_does():
+def test_only_weaker_modes_open_more_than_the_default():
     for name in RUNS:
         weaker = {entry.kind for entry in outcome(name).ledger if entry.weaker}
-        more = ("a party sums", "as many local", "drawn")
+        more = ("a party aggregates", "as many local", "drawn")
         assert bool(weaker) == any(words in name for words in more), (name, weaker)
 
 
@@ -201,7 +201,7 @@ def test_every_party_that_ends_well_records_its_output_once():
         assert Counter(entry.sender for entry in run.ledger.of("output/")) == expected
 
 
-@pytest.mark.parametrize("name", ["flat", "a party sums two", "refused"])
+@pytest.mark.parametrize("name", ["flat", "a party aggregates two", "refused"])
 def test_lines_of_json_bring_every_entry_back(name, tmp_path):
     ledger = outcome(name).ledger
     ledger.save(tmp_path / "ledger.jsonl")

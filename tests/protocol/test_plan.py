@@ -43,7 +43,7 @@ def test_children_of_a_merge_are_merges_of_the_layers_below_or_single_parties(n_
         known |= {merge.group.members for merge in layer}
 
 
-def test_one_left_over_moves_up():
+def test_a_remaining_party_moves_up_one_layer():
     first, second, third = layers(agreement(5, method="tree", fan_in=2))
     assert [merge.group.members for merge in first] == [("party-1", "party-2"), ("party-3", "party-4")]
     assert [merge.group.members for merge in second] == [("party-1", "party-2", "party-3", "party-4")]
@@ -72,5 +72,5 @@ def test_flat_and_basic_have_one_group_of_all():
         (2, {"aggregator": "party", "task": "predict", "seeding": "d2"}, [TWO_PARTY_SUM, LABELLED_SUMS]),
     ],
 )
-def test_risks_follow_from_roster_and_parameters(n_parties, changes, found):
+def test_risks_follow_from_participants_and_parameters(n_parties, changes, found):
     assert risks(agreement(n_parties, **changes)) == found

@@ -35,7 +35,7 @@ class Recorded(Driver):
         self.inbox, self.outbox, self.snapshots = [], [], []
 
     def answers_kept(self, message):
-        return self._store.recall(f"answer {message.group} {message.number}") is not None
+        return self._store.load_result(f"answer {message.group} {message.number}") is not None
 
     def start(self):
         self.outbox.append(super().start())
@@ -96,7 +96,7 @@ def test_a_role_replayed_from_its_inbox_sends_the_same_bytes(played):
             assert again.result.labels.tolist() == results[name].labels.tolist()
 
 
-def test_a_role_that_crashed_after_any_message_is_replayed_and_goes_on_as_if_it_had_not(played):
+def test_a_role_that_crashed_after_any_message_continues_after_replay(played):
     """With the store as it was at the crash: what came later was not there yet."""
     play, _, drivers, results = played
     for name, first in drivers.items():
@@ -112,7 +112,7 @@ def test_a_role_that_crashed_after_any_message_is_replayed_and_goes_on_as_if_it_
                 assert again.result.labels.tolist() == results[name].labels.tolist()
 
 
-def test_a_aggregator_is_replayed_without_the_masked_vectors_that_it_answered(played):
+def test_an_aggregator_is_replayed_without_the_masked_vectors_that_it_answered(played):
     play, stores, drivers, _ = played
     first = drivers[play.aggregator]
     again = play.driver(play.aggregator, stores[play.aggregator])
@@ -126,7 +126,7 @@ def test_a_aggregator_is_replayed_without_the_masked_vectors_that_it_answered(pl
     assert again.ledger.of("opened/") == first.ledger.of("opened/")
 
 
-def test_a_aggregator_that_is_sent_an_answered_vector_again_does_not_mind(played):
+def test_an_aggregator_ignores_a_repeated_vector_that_it_answered(played):
     """A party that did not get the answer before the crash sends its vector again."""
     play, stores, drivers, _ = played
     first = drivers[play.aggregator]

@@ -21,7 +21,7 @@ from kcagc.simulation import SimulatedRoles
 
 
 @dataclass
-class Clocked:
+class TimedRun:
     """All roles of a fit; messages arrive in the order of their depths, but for those that are `held` back."""
 
     drivers: dict[str, Driver]
@@ -34,7 +34,7 @@ class Clocked:
     _ways: dict[tuple[str, str], deque[tuple[int, bytes]]] = field(default_factory=lambda: defaultdict(deque))
 
     @classmethod
-    def fit(cls, chosen: Parameters, data: dict[str, PartyData], *, seed: int = 0, **more: Any) -> Clocked:
+    def fit(cls, chosen: Parameters, data: dict[str, PartyData], *, seed: int = 0, **more: Any) -> TimedRun:
         """Prepare a fit of all parties."""
         cast = SimulatedRoles.of(chosen, tuple(data))
         roles = {name: fit_party(cast.context(name, EVERYTHING), data[name], seed=seed) for name in data}

@@ -104,7 +104,7 @@ def test_a_prediction_needs_exactly_these_names_and_sends_nothing_without_one(co
 
 
 @pytest.mark.parametrize("lacking", ["party-1", "party-2", "party-3"])
-def test_nobody_can_accept_for_another(lacking):
+def test_a_party_cannot_accept_a_risk_for_another(lacking):
     scenario = Scenario(parameters(aggregator="party"))
     scenario.policies[lacking] = Policy()
     outcome = scenario.run()
@@ -145,9 +145,9 @@ class Writing(MemoryStore):
         super().__init__()
         self.used = []
 
-    def use(self, label, digest):
+    def commit_mask(self, label, digest):
         self.used.append((label, digest))
-        super().use(label, digest)
+        super().commit_mask(label, digest)
 
 
 async def sends(*words, to="other", label=b"label"):
@@ -203,8 +203,8 @@ def test_no_label_is_used_twice_in_a_run_by_one_party(method, mode):
         assert labels
 
 
-def test_every_vector_and_every_box_is_committed_before_it_leaves():
-    """One commitment for each masked vector and each box, as the record counts them."""
+def test_every_vector_and_every_ciphertext_is_committed_before_it_leaves():
+    """One commitment for each masked vector and each ciphertext, as the record counts them."""
     scenario = Scenario(parameters(method="tree"), 4)
     for name in scenario.parties:
         scenario.stores[name] = Writing()
@@ -232,7 +232,7 @@ async def failing(error):
     raise error
 
 
-def test_peers_are_told_who_ended_and_in_words_without_data():
+def test_peers_learn_which_role_ended_the_run_and_nothing_about_data():
     secret = DataError("bank: features: the value in row 17, column 3 is 123.456")
     ledger = Ledger()
     driver = Driver("bank", failing(secret), ("peer", "another"), ledger=ledger)
@@ -259,7 +259,7 @@ def _below(kind):
 
 
 @pytest.mark.parametrize("kind", every_error())
-def test_no_errors_words_travel_unless_they_were_chosen_to(kind):
+def test_only_the_public_message_of_an_error_is_sent(kind):
     driver = Driver("bank", failing(kind("the balance of zoe is 4711")), ("peer",))
     driver.start()
     ((_, payload),) = driver.deliver("peer", b"")
@@ -283,7 +283,7 @@ def test_an_abort_is_passed_on_with_its_origin_and_not_back_to_it():
 
 @pytest.mark.parametrize("mode", ["coordinator", "party"])
 @pytest.mark.parametrize("who", ["party-1", "party-2", "party-3"])
-def test_all_others_hear_which_role_failed(who, mode):
+def test_all_other_roles_learn_which_role_failed(who, mode):
     """Its table is of zeros only: that is found out alone, and told without a word about the table."""
     scenario = Scenario(parameters(aggregator=mode))
     scenario.data[who] = PartyData.build(who, data_of(3)[who].graph, np.zeros((36, 3)), FILTER)
@@ -313,7 +313,7 @@ def test_a_value_out_of_bounds_names_its_party_at_home_and_stays_there(method, m
         assert not isinstance(message, Abort) or message.reason in ("its data cannot be used", "aborted")
 
 
-def test_the_abort_of_a_refused_message_says_nothing_that_was_in_it():
+def test_the_abort_after_a_refused_message_contains_nothing_of_it():
     adversary = Changing(
         Masked, lambda one: msgspec.structs.replace(one, step="ssn 078-05-1120"), sender="party-2", at=0
     )
@@ -323,7 +323,7 @@ def test_the_abort_of_a_refused_message_says_nothing_that_was_in_it():
         assert "078" not in one.reason
 
 
-def test_a_station_records_before_it_lets_go():
+def test_a_driver_records_a_message_before_it_sends_it():
     class Full(Ledger):
         def record(self, entry):
             raise KcagcError("the disk is full")
@@ -336,8 +336,8 @@ def test_a_station_records_before_it_lets_go():
     assert isinstance(driver.error, KcagcError)
 
 
-def test_a_message_to_somebody_unknown_is_an_error():
-    with pytest.raises(KcagcError, match="whom nobody knows"):
+def test_a_message_to_an_unknown_role_is_an_error():
+    with pytest.raises(KcagcError, match="unknown role nobody"):
         run_together([Driver("one", sends(b"word", to="nobody"), ())])
 
 
