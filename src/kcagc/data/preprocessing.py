@@ -16,7 +16,7 @@ from scipy import sparse
 
 from kcagc._types import Features, Flags, FloatArray, IntArray, Sparse
 from kcagc.data.table import FILL_IN, ColumnType, Schema, Table, nonfinite_entries
-from kcagc.errors import DataError, ParameterError
+from kcagc.errors import ParameterError
 from kcagc.parameters import check_choice, check_count
 
 Kind = Literal["number", "categorical", "drop"]
@@ -200,11 +200,9 @@ class FittedNumbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         rows, columns = nonfinite_entries(block)
         fill = np.array([np.nan if value is None else value for value in self.fill])
         _refuse_gaps(table, self.columns, rows, columns, np.isnan(fill))
-        log, centre, divisor = np.array(self.log, dtype=bool), np.array(self.centre), np.array(self.divisor)
-        if rows.size or log.any() or centre.any() or (divisor != 1).any():
-            block = _filled(block, fill)
-            _take_logarithms(table, self.columns, block, log)
-            _scale(block, centre, divisor)
+        how = np.array(self.log, dtype=bool), np.array(self.centre), np.array(self.divisor)
+        if rows.size or how[0].any() or how[1].any() or (how[2] != 1).any():
+            block = _transformed(table, self.columns, block, fill, how)
         marked = np.array(self.indicator, dtype=bool)
         chosen = marked[columns]
         ends = (rows[chosen], (np.cumsum(marked) - 1)[columns[chosen]])
@@ -355,10 +353,11 @@ def _fit_group(
 
         imputer = SimpleImputer(strategy=_IMPUTER[rule.missing], fill_value=0.0, keep_empty_features=True)
         fill = np.asarray(imputer.fit(block).statistics_, dtype=np.float64)
-    if rule.scale == "log1p":  # an error names a value without a logarithm now
-        _take_logarithms(table, names, _filled(block, fill), np.ones(count, dtype=bool))
-    elif rule.scale != "none":
-        centre, divisor = _fit_scale(rule, _filled(block, fill))
+    if rule.scale != "none":  # for log1p, an error names a value without a logarithm now
+        log = np.full(count, rule.scale == "log1p")
+        filled = _transformed(table, names, block, fill, (log, centre, divisor))
+        if rule.scale != "log1p":
+            centre, divisor = _fit_scale(rule, filled)
     finite = np.isfinite(centre) & np.isfinite(divisor)
     if not finite.all():
         raise table.error(0, names[int(np.argmin(finite))], "the values of this column are too large to be scaled")
@@ -379,46 +378,26 @@ def _fit_scale(rule: ColumnRule, block: Features) -> tuple[FloatArray, FloatArra
     return bounds.data_min_, np.where(bounds.data_range_ > 0, bounds.data_range_, 1.0)
 
 
-def _filled(block: Features, fill: FloatArray) -> Features:
-    """Return a copy in which each missing number has the filling of its column."""
-    block = block.copy()
-    if sparse.issparse(block):
-        places = np.flatnonzero(np.isnan(block.data))
-        block.data[places] = fill[block.indices[places]]
-        return block
-    rows, columns = nonfinite_entries(block)
-    block[rows, columns] = fill[columns]
-    return block
-
-
-def _take_logarithms(table: Table, names: tuple[str, ...], block: Features, log: Flags) -> None:
-    """Replace x by log(1 + x) in the columns `log`, in place; zero stays zero."""
-
-    def error(row: int, column: int, value: float) -> DataError:
-        return table.error(row, names[column], f"log1p needs values above -1, not {value:g}; choose another scale")
-
-    if sparse.issparse(block):
-        chosen = log[block.indices]
-        places = np.flatnonzero(chosen & (block.data <= -1))
-        if places.size:
-            row = int(np.searchsorted(block.indptr, places[0], side="right")) - 1
-            raise error(row, block.indices[places[0]], block.data[places[0]])
-        block.data[chosen] = np.log1p(block.data[chosen])
-        return
-    for column in np.flatnonzero(log).tolist():
-        low = np.flatnonzero(block[:, column] <= -1)
-        if low.size:
-            raise error(int(low[0]), column, block[low[0], column])
-        block[:, column] = np.log1p(block[:, column])
-
-
-def _scale(block: Features, centre: FloatArray, divisor: FloatArray) -> None:
-    """Subtract the centre and divide, in place."""
-    if sparse.issparse(block):
-        block.data /= divisor[block.indices]
-        block.eliminate_zeros()
-        return
-    if centre.any():
-        block -= centre
-    if (divisor != 1).any():
-        block /= divisor
+def _transformed(
+    table: Table, names: tuple[str, ...], block: Features, fill: FloatArray, how: tuple[Flags, FloatArray, FloatArray]
+) -> Features:
+    """Return a copy in which missing numbers are filled, then columns transformed by `how`: log1p, centre, divisor."""
+    log, centre, divisor = how
+    block = block.tocsc(copy=True) if sparse.issparse(block) else np.array(block, order="F")  # columns lie together
+    for place, name in enumerate(names):
+        stored = slice(*block.indptr[place : place + 2]) if sparse.issparse(block) else (slice(None), place)
+        values = block.data[stored] if sparse.issparse(block) else block[stored]
+        values[np.isnan(values)] = fill[place]
+        if log[place]:
+            for low in np.flatnonzero(values <= -1)[:1].tolist():
+                row = int(block.indices[stored][low]) if sparse.issparse(block) else low
+                raise table.error(row, name, f"log1p needs values above -1, not {values[low]:g}; choose another scale")
+            np.log1p(values, out=values)
+        if centre[place]:
+            values -= centre[place]
+        if divisor[place] != 1:
+            values /= divisor[place]
+    if not sparse.issparse(block):
+        return np.ascontiguousarray(block)
+    block.eliminate_zeros()
+    return block.tocsr()
