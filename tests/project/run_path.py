@@ -8,9 +8,11 @@ from __future__ import annotations
 import ast
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -43,9 +45,9 @@ def executed_files(folder: Path) -> dict[str, list[str]]:
 
     scenario = SCENARIOS["coordinator"]
     scenario.write(folder / "roles")
-    place = f"127.0.0.1:{free_port()}"
-    processes = {}
-    for role in scenario.roles:
+    port = free_port()
+    place, processes = f"127.0.0.1:{port}", {}
+    for role in reversed(scenario.roles):  # the coordinator first: otherwise the parties diagnose their connections
         command = ["party", "--address", place] if role in scenario.parties else ["coordinator", "--listen", place]
         config = str(folder / "roles" / role / "kcagc.toml")
         processes[role] = subprocess.Popen(
@@ -55,11 +57,23 @@ def executed_files(folder: Path) -> dict[str, list[str]]:
             stderr=subprocess.PIPE,
             text=True,
         )
+        if role not in scenario.parties:
+            wait_until_listening(port)
     for role, process in processes.items():
         _, errors = process.communicate(timeout=SECONDS)
         if process.returncode != 0:
             raise RuntimeError(f"{role} ended with exit code {process.returncode}:\n{errors}")
     return {party: counted(json.loads((folder / f"{party}.json").read_text())) for party in scenario.parties}
+
+
+def wait_until_listening(port: int) -> None:
+    """Wait until a process accepts connections at a port of this machine."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        with socket.socket() as trial:
+            if trial.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
 
 
 def counted(files: list[str | None]) -> list[str]:
