@@ -194,16 +194,16 @@ def test_the_rules_of_a_party_are_in_its_own_model_only(runs):
 
 def check(path, *options):
     done = CliRunner().invoke(cli, ["check", "--offline", "--config", str(path), "--json", *options])
-    return {row["what"]: row for row in json.loads(done.output)}["data"]
+    return {row["check"]: row for row in json.loads(done.output)}["data"]
 
 
 def test_check_says_what_a_run_would_do_with_the_table(runs):
     found = check(runs[0]["bob"])
-    assert found["words"].startswith(f"{len(FITTED)} nodes whose ids are strings, 3 columns that became 7, ")
+    assert found["message"].startswith(f"{len(FITTED)} nodes whose ids are strings, 3 columns that became 7, ")
     notes = "; ".join(found["warnings"])
-    assert "8 rows of other nodes" in notes
+    assert "8 rows are left out" in notes
     assert "3 nodes of node_list have no row here" in notes
-    assert "edges to other nodes" in notes
+    assert "edges are left out" in notes
 
 
 @pytest.mark.parametrize(
@@ -229,8 +229,8 @@ def test_what_the_rules_do_not_cover_is_named_with_party_file_line_and_column(ru
     finally:
         path.write_text(before)
     assert found["exit_code"] == 3
-    assert re.search(words, found["words"]), found["words"]
-    assert found["words"].startswith("bob: ")
+    assert re.search(words, found["message"]), found["message"]
+    assert found["message"].startswith("bob: ")
 
 
 def test_a_node_without_a_row_is_an_error_where_a_column_has_no_rule_for_it(runs):
@@ -249,7 +249,7 @@ def test_a_node_without_a_row_is_an_error_where_a_column_has_no_rule_for_it(runs
         features.write_text(before)
         path.write_text(config)
     assert found["exit_code"] == 3
-    assert "features.csv: there is no row for node 'n002'; column 'age': the value is missing" in found["words"]
+    assert "features.csv: there is no row for node 'n002'; column 'age': the value is missing" in found["message"]
 
 
 def test_a_prediction_names_a_column_that_is_gone_or_new(runs):
@@ -259,10 +259,10 @@ def test_a_prediction_names_a_column_that_is_gone_or_new(runs):
     before = more.read_text()
     try:
         more.write_text(before.replace("id,age,", "id,aged,", 1))
-        assert "there is no column 'age'" in check(path, "--model", str(model))["words"]
+        assert "there is no column 'age'" in check(path, "--model", str(model))["message"]
         table = pandas.read_csv(io.StringIO(before))
         more.write_text(written(table.assign(extra=1.0)))
-        assert "column 'extra' was not in the table that was fitted" in check(path, "--model", str(model))["words"]
+        assert "column 'extra' was not in the table that was fitted" in check(path, "--model", str(model))["message"]
         more.write_text(written(table[["note", "f1", "city", "id", "age"]]))  # another order is none of these
         assert check(path, "--model", str(model))["ok"]
     finally:
