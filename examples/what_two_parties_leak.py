@@ -60,7 +60,7 @@ def main() -> None:
     print("The default: a coordinator without data adds; rows are shuffled and multiplied by secret factors")
     for line in model.ledger_.summary():
         if line.kind.startswith("opened/"):
-            print(f"  {line.kind} × {line.count}, to the {line.receiver}")
+            print(f"  {line.kind} × {line.count}, to the {', '.join(line.receivers)}")
     weaker = [line.kind for line in model.ledger_.summary() if line.weaker]
     print(f"  disclosures that are weaker than the default: {weaker or 'none'}")
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from kcagc.datasets import generate
 from kcagc.disclosure import Ledger, Policy
-from kcagc.disclosure.policy import RISKS
+from kcagc.disclosure.texts import RISKS
 from kcagc.errors import AbortedError, KcagcError
 from kcagc.graph.filters import HalfFilter
 from kcagc.graph.graph import Graph

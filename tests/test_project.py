@@ -50,8 +50,8 @@ def test_only_the_download_of_datasets_unpickles_and_never_without_restrictions(
 
 
 LAYERS = [
-    {"errors", "_types", "text"},
-    {"parameters", "partition"},
+    {"errors", "text"},
+    {"_types"},
     {"graph"},
     {"cluster", "datasets", "metrics", "secagg"},
     {"data"},
@@ -59,7 +59,7 @@ LAYERS = [
     {"disclosure"},
     {"protocol", "net"},
     {"report", "runtime"},
-    {"simulation", "inputs"},
+    {"simulation"},
     {"deploy", "persistence", "analysis"},
     {"estimator"},
     {"__init__"},

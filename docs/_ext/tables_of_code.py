@@ -16,7 +16,7 @@ import kcagc
 from kcagc.cli.main import cli
 from kcagc.deploy.config import Document
 from kcagc.disclosure import texts
-from kcagc.disclosure.policy import RISKS
+from kcagc.disclosure.texts import RISKS
 from kcagc.net import frames
 from kcagc.protocol import messages
 

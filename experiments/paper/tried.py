@@ -14,7 +14,7 @@ from experiments.paper.experiment import Config, Options, Result
 from experiments.paper.store import Records
 from experiments.paper.tables import printed, spread, table
 from kcagc.datasets import split_columns
-from kcagc.disclosure.policy import LABELLED_SUMS, LOCAL_MEANS
+from kcagc.disclosure.texts import LABELLED_SUMS, LOCAL_MEANS
 from kcagc.secagg.masks import TWO_PARTY_SUM
 
 _ACCEPTED = (TWO_PARTY_SUM, LABELLED_SUMS, LOCAL_MEANS)

@@ -1,13 +1,17 @@
-"""Names for the array types that appear in signatures.
+"""Types of arrays in signatures, and checks of arguments.
 
-SciPy and scikit-learn carry no type information, so a sparse matrix is `Any` to the type checker; the alias still
-tells the reader.
+SciPy and scikit-learn have no type information, so a sparse matrix is `Any` to the type checker; the name still tells
+the reader what it is.
 """
 
+from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from kcagc.errors import DataError, ParameterError
 
 FloatArray: TypeAlias = NDArray[np.float64]
 AnyFloatArray: TypeAlias = NDArray[np.floating[Any]]
@@ -15,4 +19,37 @@ IntArray: TypeAlias = NDArray[np.int64]
 Labels: TypeAlias = NDArray[np.intp]
 Flags: TypeAlias = NDArray[np.bool_]
 Sparse: TypeAlias = Any  # scipy.sparse array or matrix
-Features: TypeAlias = Any  # a dense 2-d array or a scipy.sparse array or matrix
+Features: TypeAlias = Any  # a dense 2-d array, or a scipy.sparse array or matrix
+
+
+def check_count(name: str, value: Any, *, least: int = 1, optional: bool = False) -> None:
+    """Raise `ParameterError` unless a value is a whole number of at least `least`, or None if that is allowed."""
+    if optional and value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ParameterError(f"{name}: must be a whole number, {least} or more, not {value!r}")
+
+
+def check_between(name: str, value: Any, least: float, most: float) -> None:
+    """Raise `ParameterError` unless a value is a real number from `least` to `most`."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not least <= float(value) <= most:
+        raise ParameterError(f"{name}: must be a number from {least:g} to {most:g}, not {value!r}")
+
+
+def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
+    """Raise `ParameterError` unless a value is one of `choices`."""
+    if value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices[:-1])
+        raise ParameterError(f"{name}: must be {listed} or {choices[-1]!r}, not {value!r}")
+
+
+def check_weights(weights: ArrayLike, n: int, where: str) -> FloatArray:
+    """Return n weights in float64; raise `DataError` unless all are finite and not negative."""
+    weight = np.asarray(weights, dtype=np.float64)
+    if weight.shape != (n,):
+        raise DataError(f"{where}: {n} rows but weights of shape {weight.shape}")
+    wrong = ~(np.isfinite(weight) & (weight >= 0))
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise DataError(f"{where}: row {row} has weight {weight[row]}; weights must be finite and not negative")
+    return weight

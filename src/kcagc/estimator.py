@@ -17,7 +17,7 @@ from kcagc.data.memory import check_tables, graphs_of, prepare_parties, rows_to_
 from kcagc.data.party_files import PartyInput
 from kcagc.data.table import PathLike
 from kcagc.disclosure import Ledger, Policy
-from kcagc.disclosure.policy import LABELLED_SUMS
+from kcagc.disclosure.texts import LABELLED_SUMS
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.filters import Filter
 from kcagc.graph.graph import Graph

@@ -52,7 +52,7 @@ def test_a_kind_without_a_text_cannot_be_disclosed(kind):
 
 
 def test_a_summary_has_one_line_for_each_kind_sender_and_receiver():
-    found = [(line.kind, line.sender, line.receiver, line.count, line.bytes) for line in LEDGER.summary()]
+    found = [(line.kind, *line.senders, *line.receivers, line.count, line.bytes) for line in LEDGER.summary()]
     assert found == [
         ("message/hello", "bank", "coordinator", 1, 300),
         ("encrypted/labels", "bank", "shop", 1, 40),

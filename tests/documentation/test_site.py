@@ -78,8 +78,7 @@ def test_the_page_of_commands_has_every_command_and_option(site):
 
 
 def test_the_threat_model_has_every_line_of_the_ledger_and_every_risk(site):
-    from kcagc.disclosure.policy import RISKS
-    from kcagc.disclosure.texts import TEXTS
+    from kcagc.disclosure.texts import RISKS, TEXTS
 
     page = _text(site / "threat-model.html")
     for kind, line in TEXTS.items():

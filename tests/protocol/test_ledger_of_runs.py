@@ -236,9 +236,10 @@ def test_the_summary_counts_every_entry_once():
         summary = ledger.summary()
         assert sum(line.count for line in summary) == len(ledger)
         assert sum(line.bytes for line in summary) == sum(entry.bytes for entry in ledger)
-        assert len({(line.sender, line.receiver, line.kind) for line in summary}) == len(summary)
+        assert len({(line.senders, line.receivers, line.kind) for line in summary}) == len(summary)
         assert str(ledger).count("\n") == len(summary) - 1
         for line in summary:
             assert (
-                "[more than the default]" in str(Ledger([Disclosure(line.sender, line.receiver, line.kind, "", (), 0)]))
+                "[more than the default]"
+                in str(Ledger([Disclosure(line.senders[0], line.receivers[0], line.kind, "", (), 0)]))
             ) == (line.weaker)

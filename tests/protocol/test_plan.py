@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collaborations import parameters
-from kcagc.disclosure.policy import LABELLED_SUMS, LOCAL_MEANS
+from kcagc.disclosure.texts import LABELLED_SUMS, LOCAL_MEANS
 from kcagc.protocol.plan import layers, risks
 from kcagc.secagg.masks import TWO_PARTY_SUM
 from kcagc.simulation import SimulatedRoles

@@ -22,7 +22,7 @@ from experiments.paper.network.roles import ROLE_FUNCTION, MeasuredRole, Measure
 from kcagc.datasets import load
 from kcagc.datasets.catalog import EMBEDDED, entry
 from kcagc.datasets.dataset import Dataset
-from kcagc.disclosure.policy import LABELLED_SUMS
+from kcagc.disclosure.texts import LABELLED_SUMS
 from kcagc.metrics import accuracy
 from kcagc.secagg.masks import TWO_PARTY_SUM
 

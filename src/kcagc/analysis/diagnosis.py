@@ -14,13 +14,13 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kcagc._types import check_between
 from kcagc.analysis.clusters import ClusteredRows, Clusters
 from kcagc.analysis.conclusions import PURPOSE, joint_conclusions, party_conclusions
 from kcagc.analysis.conditions import Conditions, conditions
 from kcagc.analysis.theorem import ENOUGH, Bound, RestrictedProximity, bound, common_c, restricted_proximity
 from kcagc.data.memory import check_tables, graphs_of, prepare_parties
 from kcagc.errors import DataError, ParameterError
-from kcagc.parameters import check_between
 from kcagc.protocol.local import PartyData, compute_local
 from kcagc.protocol.parameters import Parameters, draw_seeds, settings_of
 from kcagc.text import count, number, percent

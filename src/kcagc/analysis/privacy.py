@@ -31,9 +31,8 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 from scipy.special import digamma
 
-from kcagc._types import Features, FloatArray, IntArray
+from kcagc._types import Features, FloatArray, IntArray, check_count
 from kcagc.errors import DataError
-from kcagc.parameters import check_count
 
 __all__ = ["Privacy", "nearest", "plug_in", "plug_in_by_column"]
 

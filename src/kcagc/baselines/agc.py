@@ -7,12 +7,11 @@ from typing import Any, Self, get_args
 
 from scipy import sparse
 
-from kcagc._types import AnyFloatArray, Labels
+from kcagc._types import AnyFloatArray, Labels, check_choice, check_count
 from kcagc.baselines.base import PooledEstimator
 from kcagc.cluster.local import LocalClusters, Scaling, cluster_filtered
 from kcagc.graph.adaptive import adaptive_order
 from kcagc.graph.filters import FilteredOperator, HalfFilter, filter_for_projection
-from kcagc.parameters import check_choice, check_count
 
 
 class AGC(PooledEstimator):

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import normalize
 
-from kcagc._types import AnyFloatArray, Features, FloatArray, Labels
+from kcagc._types import AnyFloatArray, Features, FloatArray, Labels, check_between, check_choice, check_count
 from kcagc.baselines.base import PooledEstimator
 from kcagc.cluster.kmeans import fit_kmeans
 from kcagc.cluster.lloyd import assign, fill_empty, weighted_means
@@ -24,7 +24,6 @@ from kcagc.cluster.local import fit_projection
 from kcagc.graph.filters import filter_columns, normalised_adjacency
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import membership
-from kcagc.parameters import check_between, check_choice, check_count
 
 
 @dataclass(frozen=True, eq=False)

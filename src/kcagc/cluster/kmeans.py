@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kcagc._types import FloatArray, IntArray, Labels
+from kcagc._types import FloatArray, IntArray, Labels, check_count, check_weights
 from kcagc.cluster.lloyd import (
     ROUNDING,
     LloydResult,
@@ -35,7 +35,6 @@ from kcagc.cluster.lloyd import (
 )
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import check_features
-from kcagc.parameters import check_count, check_weights
 
 # The random generator whose stream is the same in all versions of NumPy. It has no connection to cryptographic keys.
 RandomState = np.random.RandomState

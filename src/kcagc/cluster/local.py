@@ -19,13 +19,12 @@ import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, svds
 
-from kcagc._types import AnyFloatArray, Features, FloatArray, IntArray, Labels, Sparse
+from kcagc._types import AnyFloatArray, Features, FloatArray, IntArray, Labels, Sparse, check_choice, check_count
 from kcagc.cluster.kmeans import KMeansResult, fit_kmeans
 from kcagc.cluster.lloyd import ROUNDING, distance_blocks, one_blas_thread
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.filters import Filter, FilteredOperator, filter_for_projection
 from kcagc.graph.graph import AttributedGraph, Graph
-from kcagc.parameters import check_choice, check_count
 
 Scaling = Literal["unit", "U", "US"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kcagc._types import Features, FloatArray, IntArray
+from kcagc._types import Features, FloatArray, IntArray, check_count
 from kcagc.data.files import read_table
 from kcagc.data.preprocessing import FittedRules, TableRules
 from kcagc.data.table import (
@@ -24,7 +24,6 @@ from kcagc.data.table import (
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
-from kcagc.parameters import check_count
 from kcagc.text import quoted
 
 _LISTED = 3  # unknown ids that an error names

@@ -14,10 +14,9 @@ import msgspec
 import numpy as np
 from scipy import sparse
 
-from kcagc._types import Features, Flags, FloatArray, IntArray, Sparse
+from kcagc._types import Features, Flags, FloatArray, IntArray, Sparse, check_choice, check_count
 from kcagc.data.table import FILL_IN, ColumnType, Schema, Table, nonfinite_entries
 from kcagc.errors import ParameterError
-from kcagc.parameters import check_choice, check_count
 
 Kind = Literal["number", "categorical", "drop"]
 Missing = Literal["error", "mean", "median", "zero", "indicator"]

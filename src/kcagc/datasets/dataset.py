@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from kcagc._types import Features, IntArray, Sparse
+from kcagc._types import Features, IntArray, Sparse, check_count
 from kcagc.errors import DataError
 from kcagc.graph.graph import Graph, check_features
-from kcagc.parameters import check_count
 
 
 @dataclass(frozen=True, eq=False)

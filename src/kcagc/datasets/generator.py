@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
-from kcagc._types import Features, FloatArray, IntArray, Sparse
+from kcagc._types import Features, FloatArray, IntArray, Sparse, check_between, check_count
 from kcagc.datasets.dataset import Dataset
 from kcagc.errors import ParameterError
-from kcagc.parameters import check_between, check_count
 
 
 def generate(

@@ -16,7 +16,7 @@ from scipy import sparse
 from kcagc._types import Features
 from kcagc.data.files import PRIVATE, write_bytes, write_text
 from kcagc.datasets.dataset import Dataset
-from kcagc.disclosure.policy import RISKS
+from kcagc.disclosure.texts import RISKS
 from kcagc.errors import ParameterError
 from kcagc.net.trial_authority import trial_authority
 from kcagc.protocol.agreement import Agreement, Participant

@@ -1,4 +1,9 @@
-"""The disclosure ledger: one record for every message that a role sends and every sum that a role opens."""
+"""The disclosure ledger, and the policy of an operator.
+
+The ledger has one record for every message that a role sends and every sum that a role opens. Each role has its own
+policy. It is not a parameter of the session, so no role can accept for another. All risks follow from the participants
+and the parameters, so a role refuses a run before it sends anything.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from kcagc.disclosure.texts import TEXTS
-from kcagc.errors import KcagcError
+from kcagc.disclosure.texts import RISKS, TEXTS
+from kcagc.errors import KcagcError, ParameterError, PolicyError
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,12 @@ class DisclosureSummary:
         What the receiver learns, and the place in the paper that names it.
     weaker : bool
         Whether this discloses more than the default settings do.
+
+    Examples
+    --------
+    >>> ledger = Ledger([Disclosure("bank", "coordinator", "message/hello", "hello", (), 321)])
+    >>> [(line.title, line.count, line.about_data) for line in ledger.summary()]
+    [('Hello: parameters and public keys', 1, False)]
     """
 
     kind: str
@@ -107,16 +118,6 @@ class DisclosureSummary:
     learns: str
     paper: str
     weaker: bool
-
-    @property
-    def sender(self) -> str:
-        """The senders as one text."""
-        return ", ".join(self.senders)
-
-    @property
-    def receiver(self) -> str:
-        """The receivers as one text."""
-        return ", ".join(self.receivers)
 
     @property
     def title(self) -> str:
@@ -144,6 +145,12 @@ def summarise(
     Returns
     -------
     list of DisclosureSummary
+
+    Examples
+    --------
+    >>> hellos = [Disclosure(name, "coordinator", "message/hello", "hello", (), 321) for name in ("bank", "shop")]
+    >>> [(line.senders, line.bytes) for line in summarise(hellos, by_sender=False)]
+    [(('bank', 'shop'), 642)]
     """
     groups: dict[tuple[str, str, str], list[Any]] = {}
     for one in disclosures:
@@ -204,7 +211,8 @@ class Ledger:
 
     def __str__(self) -> str:
         return "\n".join(
-            f"{line.sender} -> {line.receiver}  {line.kind} × {line.count}, {line.bytes:,} bytes: {line.learns}"
+            f"{', '.join(line.senders)} -> {', '.join(line.receivers)}  {line.kind} × {line.count}, "
+            f"{line.bytes:,} bytes: {line.learns}"
             + (" [more than the default]" if line.weaker else "")
             + (f" (paper: {line.paper})" if line.paper else "")
             for line in self.summary()
@@ -224,3 +232,44 @@ class Ledger:
     def save(self, path: Path | str) -> None:
         """Write JSON lines, one for each disclosure."""
         Path(path).write_text(self.as_lines(), encoding="utf-8")
+
+
+class Policy:
+    """The risks that one operator accepts.
+
+    Parameters
+    ----------
+    accept : iterable of str, default ()
+        Names of risks, see `RISKS`.
+
+    Raises
+    ------
+    ParameterError
+        If a name is unknown.
+
+    Examples
+    --------
+    >>> Policy(["labelled-sums"]).check(["labelled-sums"])
+    """
+
+    def __init__(self, accept: Iterable[str] = ()) -> None:
+        if isinstance(accept, str):
+            raise ParameterError(f'accept: must be a list of names, for example ("{accept}",), not a single text')
+        names = list(accept)
+        if not all(isinstance(name, str) for name in names):
+            raise ParameterError(f"accept: must be a list of names, not {names!r}")
+        self.accept = frozenset(names)
+        unknown = sorted(self.accept - RISKS.keys())
+        if unknown:
+            raise ParameterError(f"accept: there is no risk {unknown[0]!r}; the names are {', '.join(RISKS)}")
+
+    def check(self, risks: Iterable[str]) -> None:
+        """Raise `PolicyError` if the operator has not accepted one of these risks."""
+        refused = [RISKS[name] for name in dict.fromkeys(risks) if name not in self.accept]
+        if refused:
+            listed = " ".join(f'"{risk.name}": {risk.discloses}' for risk in refused)
+            names = ", ".join(f'"{risk.name}"' for risk in refused)
+            raise PolicyError(
+                f"this run would disclose more than the default settings do. {listed} To run it, accept {names} in "
+                "your policy; otherwise use a coordinator as aggregator"
+            )

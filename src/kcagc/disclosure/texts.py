@@ -1,4 +1,4 @@
-"""Texts of the disclosure ledger: for every kind of disclosure its title and what the receiver learns.
+"""Texts of disclosures and risks: for every kind of disclosure its title and what the receiver learns.
 
 A kind without a text cannot be disclosed: every message asks for its text before a role sends it. The texts describe
 what is sent and what the receiver can compute from it, as far as this is known.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcagc.secagg.masks import Group
+from kcagc.secagg.masks import TWO_PARTY_SUM, Group
 
 
 @dataclass(frozen=True)
@@ -261,3 +261,52 @@ def opened_kind(group: Group, stage: str) -> str:
     """Return the kind of disclosure of a sum that this group opens at this stage."""
     knowledge = "two-party" if group.exposes_one_party else "labelled" if group.aggregator_is_member else "shuffled"
     return f"opened/{_SUMMED.get(stage, 'distances')}.{knowledge}"
+
+
+# Disclosures beyond the default settings, which an operator must accept by name.
+
+LABELLED_SUMS = "labelled-sums"
+LOCAL_MEANS = "local-means"
+
+
+@dataclass(frozen=True)
+class Risk:
+    """A disclosure beyond the default settings.
+
+    Attributes
+    ----------
+    name : str
+        Name by which an operator accepts it.
+    discloses : str
+        What it discloses, in full sentences.
+
+    Examples
+    --------
+    >>> RISKS["two-party-sum"].name
+    'two-party-sum'
+    """
+
+    name: str
+    discloses: str
+
+
+RISKS = {
+    risk.name: risk
+    for risk in (
+        Risk(
+            TWO_PARTY_SUM,
+            "The aggregator is a party and adds its values to those of only one other party. It learns the other "
+            "party's distances by subtraction.",
+        ),
+        Risk(
+            LABELLED_SUMS,
+            "The aggregator is a party and knows which node or cell each sum belongs to. It can separate the parties' "
+            "shares by least squares: approximately, if virtual nodes are cell means.",
+        ),
+        Risk(
+            LOCAL_MEANS,
+            "Virtual nodes are local means, and the aggregator knows the labels. It can compute the distances between "
+            "the local centres of each party to the last digits, for any number of parties.",
+        ),
+    )
+}

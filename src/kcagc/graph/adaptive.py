@@ -10,12 +10,11 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from kcagc._types import AnyFloatArray, Features, Labels
+from kcagc._types import AnyFloatArray, Features, Labels, check_count
 from kcagc.errors import DataError
 from kcagc.graph.filters import HalfFilter, filter_columns
 from kcagc.graph.graph import Graph, as_graph, check_features
 from kcagc.graph.ids import membership
-from kcagc.parameters import check_count
 
 _ROWS = 1 << 15  # rows compared with their means at a time
 

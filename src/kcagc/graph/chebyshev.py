@@ -15,11 +15,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from kcagc._types import AnyFloatArray, FloatArray
+from kcagc._types import AnyFloatArray, FloatArray, check_between, check_count
 from kcagc.errors import DataError
 from kcagc.graph.filters import BlockFilter, Filter, StoredFilter, normalised_adjacency
 from kcagc.graph.graph import Graph
-from kcagc.parameters import check_between, check_count
 
 _GRID = np.linspace(0.0, 2.0, 20_001)  # an odd number of points: both ends and the middle are among them
 

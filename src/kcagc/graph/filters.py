@@ -21,10 +21,9 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
 
-from kcagc._types import AnyFloatArray, Features, FloatArray, Sparse
+from kcagc._types import AnyFloatArray, Features, FloatArray, Sparse, check_between, check_choice, check_count
 from kcagc.errors import ParameterError
 from kcagc.graph.graph import Graph, as_graph, check_features
-from kcagc.parameters import check_between, check_choice, check_count
 
 # Columns filtered at a time: enough that one random access to a node's row serves many columns, and few enough that
 # the buffers of a thread stay small compared with the features.

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from kcagc._types import Features, FloatArray, IntArray, Sparse
+from kcagc._types import Features, FloatArray, IntArray, Sparse, check_choice, check_count, check_weights
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds, canonical_csr, entry_at, float_type, numbers, one_kind
-from kcagc.parameters import check_choice, check_count, check_weights
 
 Symmetrise = Literal["max", "mean", "sum"]
 Repeats = Literal["same", "sum"]

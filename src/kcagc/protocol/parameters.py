@@ -1,8 +1,8 @@
 """Parameters of a run: the only declaration of their names, types, defaults, valid values and meanings.
 
 `RunSettings` holds what an estimator, a configuration file or a command asks for. `RunSettings.resolve` makes every
-choice that was left open, and returns the `Parameters` that all roles compare and sign before anything else. Whoever
-needs a default, a list of choices or a description takes it from `PARAMETERS`.
+choice that was left open, and returns the `Parameters` that all roles compare and sign before anything else. Defaults,
+lists of choices and descriptions come from `PARAMETERS`.
 """
 
 from __future__ import annotations

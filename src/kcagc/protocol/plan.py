@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcagc.disclosure.policy import LABELLED_SUMS, LOCAL_MEANS
+from kcagc.disclosure.texts import LABELLED_SUMS, LOCAL_MEANS
 from kcagc.errors import ParameterError
 from kcagc.protocol.agreement import Agreement
 from kcagc.secagg.masks import TWO_PARTY_SUM, Group

@@ -54,7 +54,7 @@ def disclosures_section(run: RunFolder) -> Html | None:
 def _item(one: DisclosureSummary) -> Html:
     receivers = listed(list(one.receivers))
     routes = {"opened": f"opened to {receivers}", "output": f"written by {receivers}"}
-    way = routes.get(one.kind.partition("/")[0], f"{one.sender} → {receivers}")
+    way = routes.get(one.kind.partition("/")[0], f"{listed(list(one.senders))} → {receivers}")
     facts = count(one.count, "time") + (f", {size(one.bytes)}" if one.bytes else "")
     return tag(
         "li",

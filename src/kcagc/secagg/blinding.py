@@ -1,9 +1,9 @@
 """Blinding: secret orders, factors and shifts that the parties share and the aggregator does not know.
 
 The aggregator needs to learn which value of a row is the smallest, not the values. So the parties shuffle rows and
-columns, multiply each row by its own factor, and shift it, in the same way and anew for every vector. A factor keeps
-the order within a row and the ratio of two of its values; a shift keeps the order. What a blinded sum still shows is
-the ratio of differences within a row.
+columns, multiply each row by its own factor, and shift it. All parties do the same, with new random values for every
+vector. A factor keeps the order within a row and the ratio of two of its values; a shift keeps the order. A blinded sum
+still shows the ratio of differences within a row.
 """
 
 from __future__ import annotations
