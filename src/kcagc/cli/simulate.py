@@ -183,7 +183,7 @@ def disclosure_table(learned: list[tuple[str, str]]) -> Any:
 
 
 def learned_about_data(disclosures: Iterable[Any], parties: list[str]) -> list[tuple[str, str]]:
-    """Return what was learned about data, each text with its receivers; sorted by receivers."""
+    """Return the disclosures about data, each text with its receivers; sorted by receivers."""
     from kcagc.disclosure import summarise
 
     found = []
