@@ -153,7 +153,7 @@ def test_nodes_without_edges_are_a_warning(folders):
     edges.write_text("\n".join(kept) + "\n")
     (warning,) = check(folders["alice"], "--offline")["data"]["warnings"]
     assert warning.startswith("1 ")
-    assert "no edge" in warning
+    assert "without edges" in warning
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from kcagc.net.probe import probe
 from kcagc.net.tls import split_address
 from kcagc.protocol.plan import risks
 from kcagc.runtime.journal import Journal
-from kcagc.text import listed
+from kcagc.text import count, listed
 
 _Result = tuple[str, tuple[str, ...]]  # what was found, and warnings
 _SOON = 14  # days before the end of a certificate at which to warn
@@ -105,7 +105,7 @@ def _data(run: RoleRun) -> _Result:
     nodes, columns = data.features.shape
     ids = "called by their row number" if data.graph.ids is None else f"whose ids are {data.graph.ids.kind}"
     alone = int((data.graph.adjacency.indptr[1:] == data.graph.adjacency.indptr[:-1]).sum())
-    warnings = (f"{alone:,} nodes have no edge: only their features decide their cluster",) if alone else ()
+    warnings = (f"{count(alone, 'node')} without edges: only features decide the cluster",) if alone else ()
     made, notes = _columns_and_nodes(run, columns)
     return f"{nodes:,} nodes {ids}, {made}, {data.graph.n_edges:,} edges", (*notes, *warnings)
 
