@@ -77,20 +77,21 @@ def wait_until_listening(port: int) -> None:
 
 
 def counted(files: list[str | None]) -> list[str]:
-    """Return those files that hold code: a package's index that holds only a docstring is left out."""
+    """Return the files that a reader has to read: the indexes of packages, which only list names, are left out."""
     return sorted(
         Path(file).relative_to(SOURCE / "kcagc").as_posix()
         for file in files
-        if file is not None and not only_docstring(Path(file))
+        if file is not None and not is_index(Path(file))
     )
 
 
-def only_docstring(path: Path) -> bool:
-    """Return whether a package's index holds nothing but a docstring."""
+def is_index(path: Path) -> bool:
+    """Return whether a file is a package's index: it imports and lists names, at once or when they are first used."""
     if path.name != "__init__.py":
         return False
     body = ast.parse(path.read_text("utf-8")).body
-    return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in body)
+    defined = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    return defined <= {"__getattr__", "__dir__"}
 
 
 def main() -> None:
@@ -100,7 +101,7 @@ def main() -> None:
     print("\n".join(found))
     packages = Counter(path.partition("/")[0] if "/" in path else "(top level)" for path in found)
     print(", ".join(f"{package} {number}" for package, number in sorted(packages.items())))
-    print(f"{len(found)} files from configuration to labels (at most {MAX_FILES})")
+    print(f"{len(found)} files from configuration to labels (at most {MAX_FILES}), without package indexes")
 
 
 if __name__ == "__main__":
