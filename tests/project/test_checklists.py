@@ -44,11 +44,14 @@ def test_strings_and_comments_of_code_are_read_whole(tmp_path):
     assert sorted(words.text_of_code(module)) == [(1, "first who sums"), (4, "told …more")]
 
 
-def test_a_package_index_counts_unless_it_holds_only_a_docstring(tmp_path):
-    for name, text, free in (("a", '"""Docstring."""\n', True), ("b", '"""Docstring."""\nX = 1\n', False)):
+def test_a_package_index_counts_if_it_defines_more_than_its_list_of_names(tmp_path):
+    texts = {"a": "from x import y\n", "b": "def __getattr__(name): ...\n", "c": "def compute(): ...\n"}
+    for name, text in texts.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(text)
-        assert run_path.only_docstring(tmp_path / name / "__init__.py") is free
+        (tmp_path / name / "module.py").write_text(text)
+        assert run_path.is_index(tmp_path / name / "__init__.py") is (name != "c")
+        assert not run_path.is_index(tmp_path / name / "module.py")
 
 
 def test_sections_of_a_docstring_are_separated():
