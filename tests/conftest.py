@@ -41,6 +41,10 @@ SLOW = (
     "protocol/test_equal_to_pooled.py",
     "protocol/test_delays.py",
     "protocol/test_history.py",
+    "protocol/test_adversaries_answers.py",
+    "protocol/test_attack.py",
+    "cluster/test_kmeans.py",
+    "cli/test_diagnose.py",
     "baselines/test_agc.py",
     "package/test_distribution.py",
 )

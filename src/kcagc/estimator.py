@@ -256,12 +256,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         parameters = settings.resolve(len(X), filter_)
         names = [f"party-{number}" for number in range(1, len(X) + 1)]
         inputs = prepare_parties(
-            names,
-            graphs,
-            X,
-            id_column=self.id_column,
-            nodes=self.nodes,
-            transformers=self.transformers,
+            names, graphs, X, id_column=self.id_column, nodes=self.nodes, transformers=self.transformers
         )
         data = _party_data(inputs, filter_)
         graph = data[names[0]].graph
@@ -334,14 +329,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
         model = self.models_[names[0]]
         if shared != (model.parameters.graph == "shared"):
             raise ParameterError("adjacency: must be one graph, or one for each party, as it was for fit")
-        inputs = prepare_parties(
-            names,
-            graphs,
-            X,
-            id_column=self.id_column,
-            nodes=self._nodes_to_predict(graphs[0]),
-            fitted=self.transformers_,
-        )
+        taken = self._nodes_to_predict(graphs[0])
+        inputs = prepare_parties(names, graphs, X, id_column=self.id_column, nodes=taken, fitted=self.transformers_)
         fitted = None if self.node_ids_ is None else NodeIds(self.node_ids_, where="model")
         data = _party_data(inputs, self.filter_)
         wanted = rows_to_predict(data[names[0]].graph, fitted, model.n_nodes, nodes)

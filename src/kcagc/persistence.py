@@ -92,7 +92,7 @@ class SavedEstimator(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         except OSError as error:
             raise ParameterError(f"{path}: {error.strerror or error}") from error
         try:
-            found = msgspec.msgpack.decode(content, type=_Format).format
+            found = msgspec.msgpack.decode(content, type=_ModelFormat).format
             if found != FORMAT:
                 raise DataError(
                     f"{path}: has the format {found!r}, but KCAGC.load reads {FORMAT!r}; fit the model again"
@@ -102,7 +102,7 @@ class SavedEstimator(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise DataError(f"{path}: is not a saved KCAGC, or is damaged: {error}") from error
 
 
-class _Format(msgspec.Struct):
+class _ModelFormat(msgspec.Struct):
     """The format of a file, which tells whether this version can read it."""
 
     format: str

@@ -1,4 +1,4 @@
-"""The source stays small, uses the words of the glossary, and a run executes few files."""
+"""The source stays small and uses the words of the glossary; its public names have numpydoc docstrings."""
 
 from pathlib import Path
 
@@ -12,8 +12,33 @@ def texts():
     return size.modules()
 
 
+def test_the_source_has_at_most_so_many_files(texts):
+    assert len(texts) <= size.MAX_FILES
+
+
 def test_no_file_of_the_source_is_too_long(texts):
     assert size.long_files(texts) == {}
+
+
+def test_no_two_classes_of_the_source_have_the_same_name(texts):
+    assert size.shared_class_names(texts) == {}
+
+
+def test_no_name_of_the_source_has_a_word_that_the_glossary_replaces():
+    assert list(map(str, words.names_left())) == []
+
+
+def test_docstrings_start_with_a_standard_verb_or_a_noun():
+    assert list(map(str, words.docstrings_left())) == []
+
+
+def test_no_text_for_readers_has_a_phrase_that_the_glossary_replaces():
+    assert list(map(str, words.phrases_left())) == []
+
+
+@pytest.mark.parametrize(("module", "name"), public_docs.public_names(), ids=lambda value: value)
+def test_a_public_name_documents_its_parameters_and_results_with_an_example(module, name):
+    assert public_docs.missing(module, name) == []
 
 
 # ---- the checklists themselves
