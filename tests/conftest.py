@@ -47,6 +47,7 @@ SLOW = (
     "cli/test_diagnose.py",
     "baselines/test_agc.py",
     "package/test_distribution.py",
+    "project/test_checklists.py",
 )
 # Tests that wait for other processes. In a parallel run they share one worker, so that each has a core of its own.
 PROCESSES = ("kill", "network", "experiments/network", "deploy/test_trial.py", "cli/test_watching.py")

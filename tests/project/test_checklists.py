@@ -1,4 +1,4 @@
-"""The source stays small and uses the words of the glossary; its public names have numpydoc docstrings."""
+"""The source stays small, uses the words of the glossary, and a run executes few files."""
 
 from pathlib import Path
 
@@ -22,6 +22,12 @@ def test_no_file_of_the_source_is_too_long(texts):
 
 def test_no_two_classes_of_the_source_have_the_same_name(texts):
     assert size.shared_class_names(texts) == {}
+
+
+def test_a_party_executes_few_files_from_its_configuration_to_its_labels(tmp_path):
+    for files in run_path.executed_files(tmp_path).values():
+        assert "deploy/run.py" in files
+        assert len(files) <= run_path.MAX_FILES, "\n".join(files)
 
 
 def test_no_name_of_the_source_has_a_word_that_the_glossary_replaces():
