@@ -12,7 +12,7 @@ from experiments.paper.configurations import scores
 from experiments.paper.experiment import Result
 from kcagc._types import FloatArray, IntArray
 from kcagc.cluster.kmeans import local_search, plus_plus
-from kcagc.cluster.lloyd import LloydResult, run_lloyd, weighted_means, won_by_margin
+from kcagc.cluster.lloyd import KMeansResult, run_lloyd, weighted_means, won_by_margin
 from kcagc.cluster.local import fit_projection
 from kcagc.datasets import Dataset
 from kcagc.graph.filters import HalfFilter
@@ -50,14 +50,14 @@ def _projected(filtered: FloatArray, q: int) -> FloatArray:
 
 def _cheapest(
     projected: FloatArray, rows: FloatArray, weights: FloatArray, k: int, random: np.random.RandomState
-) -> LloydResult:
+) -> KMeansResult:
     """Run Protocol 1 from line 4 on, ten times, and return the cheapest result."""
     return min((_start(projected, rows, weights, k, random) for _ in range(STARTS)), key=lambda found: found.inertia)
 
 
 def _start(
     projected: FloatArray, rows: FloatArray, weights: FloatArray, k: int, random: np.random.RandomState
-) -> LloydResult:
+) -> KMeansResult:
     chosen: IntArray = local_search(projected, weights, plus_plus(projected, weights, k, random), k, random)
     won, owner = won_by_margin(projected, projected[chosen])
     centers = weighted_means(rows[won], weights[won], owner, rows[chosen])

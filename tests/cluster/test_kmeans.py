@@ -116,7 +116,7 @@ def test_rows_and_weights_of_any_magnitude_give_the_same_labels(scale):
 
 def test_rows_that_differ_by_rounding_are_one_row():
     almost = np.array([[1.0], [1.0 - 1e-16], [1.0 + 2.3e-16], [-1.0]])
-    with pytest.raises(DataError, match="3 clusters asked of 2 distinct rows"):
+    with pytest.raises(DataError, match="3 clusters requested, but there are 2 distinct rows"):
         fit_kmeans(almost, 3)
 
 
@@ -266,10 +266,10 @@ def test_without_a_seed_every_run_draws_anew_and_with_one_none_does():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"k": 4}, DataError, "4 clusters asked of 3 distinct rows"),
+        ({"k": 4}, DataError, "4 clusters requested, but there are 3 distinct rows"),
         ({"k": 0}, ParameterError, "n_clusters"),
-        ({"k": 5}, DataError, "5 clusters asked of 4 rows"),
-        ({"k": 1, "rows": np.zeros((0, 2))}, DataError, "1 clusters asked of 0 rows"),
+        ({"k": 5}, DataError, "5 clusters requested, but there are 4 rows"),
+        ({"k": 1, "rows": np.zeros((0, 2))}, DataError, "1 clusters requested, but there are 0 rows"),
         ({"k": 2, "rows": [1.0, 2.0]}, DataError, "rows: must have two dimensions"),
         ({"k": 2, "rows": [[1.0], [np.nan]]}, DataError, "rows: the value in row 1, column 0 is nan"),
         ({"k": 2, "n_init": 0}, ParameterError, "n_init"),
@@ -280,7 +280,7 @@ def test_without_a_seed_every_run_draws_anew_and_with_one_none_does():
         ({"k": 2, "weights": [1, 1]}, DataError, "4 rows but weights of shape"),
         ({"k": 2, "weights": [1, 1, -1, 1]}, DataError, "row 2 has weight -1.0"),
         ({"k": 2, "weights": [1, np.nan, 1, 1]}, DataError, "row 1 has weight nan"),
-        ({"k": 3, "weights": [1, 0, 1, 1]}, DataError, "3 clusters asked of 2 distinct rows"),
+        ({"k": 3, "weights": [1, 0, 1, 1]}, DataError, "3 clusters requested, but there are 2 distinct rows"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, error, message):

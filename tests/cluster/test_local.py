@@ -95,7 +95,7 @@ def test_every_parameter_arrives(monkeypatch):
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_one_positive_column_at_unit_length_is_one_row_and_the_error_says_what_to_do(k):
-    with pytest.raises(DataError, match=f'{k} clusters asked of 1 distinct rows; .* use scaling="US"'):
+    with pytest.raises(DataError, match=f'{k} clusters requested, but there are 1 distinct rows; .* use scaling="US"'):
         cluster_locally(np.zeros((9, 9)), np.arange(1.0, 10.0)[:, None], k, filter=HalfFilter(1))
 
 

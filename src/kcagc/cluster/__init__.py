@@ -1,7 +1,7 @@
 """The clustering of one party: projection, seeding, the step with margin 9 and weighted Lloyd (Protocol 1)."""
 
-from kcagc.cluster.kmeans import KMeansResult, approximation_bound, fit_kmeans, local_search, plus_plus
-from kcagc.cluster.lloyd import fill_empty, run_lloyd, weighted_means
+from kcagc.cluster.kmeans import fit_kmeans, local_search, plus_plus
+from kcagc.cluster.lloyd import KMeansResult, fill_empty, run_lloyd, weighted_means
 from kcagc.cluster.local import LocalClusters, Projection, Scaling, cluster_locally, fit_projection
 
 __all__ = [
@@ -9,7 +9,6 @@ __all__ = [
     "LocalClusters",
     "Projection",
     "Scaling",
-    "approximation_bound",
     "cluster_locally",
     "fill_empty",
     "fit_kmeans",

@@ -9,22 +9,23 @@ centre whose removal costs least, if that lowers the cost (Lattanzi and Sohler, 
 fixed ε > 0, the result is within a constant factor of the optimum with high probability in k (Choo, Grunau, Portmann
 and Rozhoň, ICML 2020); their constant is not explicit. An explicit constant, 509 in expectation, is proven only for
 100,000 k log log k swaps. The default of k swaps therefore has a proven constant factor, but not a proven factor 10.
-The paper's footnote allows any t-approximation where c/t is large; `approximation_bound` certifies a factor for a given
-result.
+The paper's footnote allows any t-approximation where c/t is large.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kcagc._types import FloatArray, IntArray, Labels, check_count, check_weights
+from kcagc._types import FloatArray, IntArray, check_count, check_weights
 from kcagc.cluster.lloyd import (
     ROUNDING,
-    LloydResult,
+    KMeansResult,
     assign,
     canonical_rows,
     margin_step,
@@ -43,39 +44,6 @@ _MANY = 1 << 16  # with more distinct rows, restarts compete on a sample
 _SAMPLE = 1 << 15
 _TOLERANCE = 1e-3  # and iterations end when at most this share of rows changes
 _PIECE = 256  # rows whose weight is added before running totals are computed
-
-
-@dataclass(frozen=True, eq=False)
-class KMeansResult:
-    """The cheapest of several k-means restarts.
-
-    Attributes
-    ----------
-    labels : ndarray of shape (n,)
-        The cluster of each row, from 0 to k - 1.
-    centers : ndarray of shape (k, d)
-        The weighted mean of each cluster.
-    inertia : float
-        The weighted sum of squared distances to the centres.
-    n_iter : int
-        The number of Lloyd iterations.
-    converged : bool
-        Whether labels stopped changing within the allowed number of iterations.
-    factor_bound : float
-        A certified bound on the ratio of `inertia` to the optimum.
-
-    Examples
-    --------
-    >>> fit_kmeans([[0.0], [1.0], [9.0]], 2, random_state=0).inertia
-    0.5
-    """
-
-    labels: Labels
-    centers: FloatArray
-    inertia: float
-    n_iter: int
-    converged: bool
-    factor_bound: float
 
 
 def fit_kmeans(
@@ -137,87 +105,59 @@ def fit_kmeans(
     check_count("max_iter", max_iter)
     check_count("n_swaps", n_swaps, least=0, optional=True)
     if len(rows) < (1 if fewer else k):
-        raise DataError(f"n_clusters: {k} clusters asked of {len(rows)} rows")
+        raise DataError(f"n_clusters: {k} clusters requested, but there are {len(rows)} rows")
     middle, unit, on_grid = _rounded(rows)
-    distinct = canonical_rows(on_grid, weight / _power_of_two(weight.max(initial=0.0)))
-    heavy = distinct.weights > 0
+    distinct, mass, inverse = canonical_rows(on_grid, weight / _power_of_two(weight.max(initial=0.0)))
+    heavy = mass > 0
     if fewer:
         k = min(k, max(int(np.count_nonzero(heavy)), 1))
     if np.count_nonzero(heavy) < k:
-        raise DataError(f"n_clusters: {k} clusters asked of {np.count_nonzero(heavy)} distinct rows")
+        raise DataError(f"n_clusters: {k} clusters requested, but there are {np.count_nonzero(heavy)} distinct rows")
     # Distances are computed as ‖x‖² - 2 x·c + ‖c‖²; that loses the fewest digits around the mean.
-    mean = distinct.weights @ distinct.rows / distinct.weights.sum()
-    centred = distinct.rows - mean
+    mean = mass @ distinct / mass.sum()
+    centred = distinct - mean
     # A row without weight gets a label but does not move a centre.
-    points, mass = (centred, distinct.weights) if heavy.all() else (centred[heavy], distinct.weights[heavy])
+    points, mass = (centred, mass) if heavy.all() else (centred[heavy], mass[heavy])
 
     random = random_from(random_state)
     seeds = random.randint(np.iinfo(np.int32).max, size=n_init)
-    restarts = _Restarts(k, k if n_swaps is None else n_swaps, margin=margin, max_iter=max_iter)
+
+    def restart(rows: FloatArray, weights: FloatArray, seed: int, tolerance: float) -> KMeansResult:
+        draws = RandomState(seed)
+        chosen = plus_plus(rows, weights, k, draws)
+        centers = rows[local_search(rows, weights, chosen, k if n_swaps is None else n_swaps, draws)]
+        if margin:
+            centers = margin_step(rows, weights, centers)
+        return run_lloyd(rows, weights, centers, max_iter=max_iter, tolerance=tolerance)
+
     with one_blas_thread():
-        sample = _sample(mass, random) if len(points) > _MANY else None
-        if sample is None or len(sample.rows) < k:
-            best = restarts.best(points, mass, seeds)
+        sample, times = _sample(mass, random) if len(points) > _MANY else (np.zeros(0, dtype=np.int64), mass)
+        if len(sample) < k:
+            best = _cheapest(restart(points, mass, seed, 0.0) for seed in seeds)
         else:
-            centers = restarts.best(points[sample.rows], sample.weights, seeds, tolerance=_TOLERANCE).centers
-            best = run_lloyd(points, mass, centers, max_iter=max_iter, tolerance=_TOLERANCE)
+            winner = _cheapest(restart(points[sample], times, seed, _TOLERANCE) for seed in seeds)
+            best = run_lloyd(points, mass, winner.centers, max_iter=max_iter, tolerance=_TOLERANCE)
     labels = best.labels
     if not heavy.all():
         labels, _ = assign(centred, best.centers)
         labels[heavy] = best.labels
-    bound = approximation_bound(points, mass, k, best.inertia)
     with np.errstate(over="ignore"):  # squares of very large rows are infinite
         inertia = float(np.float64(best.inertia) * unit * unit * _power_of_two(weight.max()))
-    return KMeansResult(
-        labels[distinct.inverse],
-        (best.centers + mean) * unit + middle,
-        inertia,
-        best.n_iter,
-        best.converged,
-        bound,
-    )
+    centers = (best.centers + mean) * unit + middle
+    return replace(best, labels=labels[inverse], centers=centers, inertia=inertia)
 
 
-@dataclass(frozen=True)
-class _Restarts:
-    """The settings of each restart: k-means++, local search, the step with margin 9, Lloyd."""
-
-    k: int
-    n_swaps: int
-    margin: bool
-    max_iter: int
-
-    def best(self, rows: FloatArray, weights: FloatArray, seeds: IntArray, *, tolerance: float = 0.0) -> LloydResult:
-        """Return the cheapest restart."""
-        best = self._restart(rows, weights, seeds[0], tolerance)
-        for seed in seeds[1:]:
-            found = self._restart(rows, weights, seed, tolerance)
-            # Among restarts that differ by rounding only, the first wins.
-            if found.inertia < best.inertia * (1 - 1e-10):
-                best = found
-        return best
-
-    def _restart(self, rows: FloatArray, weights: FloatArray, seed: int, tolerance: float) -> LloydResult:
-        random = np.random.RandomState(seed)
-        chosen = plus_plus(rows, weights, self.k, random)
-        chosen = local_search(rows, weights, chosen, self.n_swaps, random)
-        centers = margin_step(rows, weights, rows[chosen]) if self.margin else rows[chosen]
-        return run_lloyd(rows, weights, centers, max_iter=self.max_iter, tolerance=tolerance)
+def _cheapest(restarts: Iterable[KMeansResult]) -> KMeansResult:
+    """Return the restart of the lowest cost; among restarts that differ by rounding only, the first."""
+    return reduce(lambda best, found: found if found.inertia < best.inertia * (1 - 1e-10) else best, restarts)
 
 
-@dataclass(frozen=True, eq=False)
-class _Sample:
-    """Rows drawn by weight; each appears once, with the number of times it was drawn as its weight."""
-
-    rows: IntArray
-    weights: FloatArray
-
-
-def _sample(mass: FloatArray, random: np.random.RandomState) -> _Sample:
+def _sample(mass: FloatArray, random: RandomState) -> tuple[IntArray, FloatArray]:
+    """Draw rows by weight; return each drawn row once, and the number of times it was drawn as its weight."""
     running = np.cumsum(mass)
     drawn = np.searchsorted(running, random.random_sample(_SAMPLE) * running[-1], side="right")
     rows, times = np.unique(np.minimum(drawn, len(mass) - 1), return_counts=True)
-    return _Sample(rows.astype(np.int64), times.astype(np.float64))
+    return rows.astype(np.int64), times.astype(np.float64)
 
 
 def _rounded(rows: FloatArray) -> tuple[FloatArray, float, FloatArray]:
@@ -337,7 +277,7 @@ def local_search(
         removed = int(cost_without.argmin())
         if cost_without[removed] < total * (1 - 1e-12):
             chosen[removed] = candidate
-            near.exchange(removed, rows[chosen], to_candidate)
+            near.exchange(removed, rows[candidate], to_candidate)
     return chosen
 
 
@@ -371,69 +311,28 @@ class _SwapState:
     """The distances of each row to its two nearest centres, updated while centres are exchanged."""
 
     def __init__(self, rows: FloatArray, centers: FloatArray) -> None:
-        self.rows = rows
-        self.norms = squared_norms(rows)
-        self._centers = centers.copy()
-        found = two_nearest(rows, centers, self.norms)
-        self.owner, self.second = found.owner, found.second
-        self.first = _zero_if_rounding(found.first, self.norms)
+        self.rows, self.norms, self.centers = rows, squared_norms(rows), centers.copy()
+        self.owner, first, self.second = two_nearest(rows, centers, self.norms)
+        self.first = _zero_if_rounding(first, self.norms)
 
-    def exchange(self, removed: int, centers: FloatArray, to_new: FloatArray) -> None:
+    def exchange(self, removed: int, center: FloatArray, to_new: FloatArray) -> None:
         """Replace the centre `removed` by a centre at the distances `to_new`.
 
         All distances are computed again only for rows that had it among their two nearest, about 2 in k of them.
         """
-        gone = self._centers[removed]
+        gone = self.centers[removed].copy()
+        self.centers[removed] = center
         to_gone = self.norms - 2.0 * (self.rows @ gone)
         to_gone += gone @ gone
         affected = np.flatnonzero(to_gone <= self.second + ROUNDING * (3 * self.norms + 2 * self.second))
-        self._centers = centers.copy()
         np.minimum(self.second, np.maximum(self.first, to_new), out=self.second)
         self.owner[to_new < self.first] = removed
         np.minimum(self.first, to_new, out=self.first)
         norms = self.norms[affected]
-        found = two_nearest(self.rows[affected], centers, norms)
-        self.owner[affected], self.second[affected] = found.owner, found.second
-        self.first[affected] = _zero_if_rounding(found.first, norms)
+        self.owner[affected], first, self.second[affected] = two_nearest(self.rows[affected], self.centers, norms)
+        self.first[affected] = _zero_if_rounding(first, norms)
 
 
 def _zero_if_rounding(distances: FloatArray, norms: FloatArray) -> FloatArray:
     """Replace distances that are rounding errors by zero."""
     return np.where(distances > ROUNDING * norms, distances, 0.0)
-
-
-def approximation_bound(rows: FloatArray, weights: FloatArray, k: int, cost: float) -> float:
-    """Cost / Σ_{j ≥ k} λ_j, an upper bound on the ratio of `cost` to the optimal k-means cost.
-
-    λ_j are the eigenvalues of the weighted scatter matrix in falling order. k centres explain at most as much as the
-    first k - 1 directions, so that the sum of the other eigenvalues is a lower bound of the optimum.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        The rows.
-    weights : ndarray of shape (n,)
-        The weight of each row.
-    k : int
-        The number of clusters.
-    cost : float
-        The cost of a clustering of these rows.
-
-    Returns
-    -------
-    float
-        A factor of at least 1; infinite where the lower bound is zero.
-
-    Examples
-    --------
-    >>> round(approximation_bound(np.array([[0.0], [1.0]]), np.ones(2), 1, 0.5), 6)
-    1.0
-    """
-    if cost == 0 or k >= len(rows):
-        return 1.0
-    centred = rows - (weights @ rows) / weights.sum()
-    spectrum = np.linalg.eigvalsh((centred * weights[:, None]).T @ centred)[::-1]
-    # Subtract the rounding error of the eigenvalues, so that the bound stays valid.
-    rounding = 1e-14 * len(spectrum) * float(spectrum[0])
-    lower = float(spectrum[k - 1 :].sum()) - rounding
-    return max(cost / lower, 1.0) if lower > 0 else float("inf")

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from kcagc._types import Flags, FloatArray, IntArray, Labels
+from kcagc._types import FloatArray, IntArray, Labels
 from kcagc.graph.ids import membership
 
 MARGIN = 9.0  # Protocol 1, line 9
@@ -34,8 +34,7 @@ _SHARE = 4  # if more than one row in `_SHARE` changed, all sums are computed ag
 _SHRUNK = 16  # if a cluster has lost all but 1 / `_SHRUNK` of its weight, its sums have lost accuracy
 
 
-@dataclass(frozen=True, eq=False)
-class TwoNearest:
+class TwoNearest(NamedTuple):
     """The nearest centre of each row, the squared distance to it, and to the second nearest (infinite if k = 1)."""
 
     owner: Labels
@@ -49,19 +48,12 @@ def squared_norms(rows: FloatArray) -> FloatArray:
     return norms
 
 
-def squared_distances(rows: FloatArray, centers: FloatArray, *, norms: FloatArray | None = None) -> FloatArray:
-    """Return ‖x_i - c_r‖² for all i and r, never negative; `norms` are the squared norms of the rows, if known."""
+def squared_distances(rows: FloatArray, centers: FloatArray) -> FloatArray:
+    """Return ‖x_i - c_r‖² for all i and r, never negative."""
     found = rows @ (-2.0 * centers.T)
-    found += (squared_norms(rows) if norms is None else norms)[:, None]
+    found += squared_norms(rows)[:, None]
     found += squared_norms(centers)
     return np.maximum(found, 0.0, out=found)
-
-
-def distance_blocks(rows: FloatArray, centers: FloatArray) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
-    """Yield blocks of rows, their squared distances to the centres, and their squared norms."""
-    for block in blocks_of(rows):
-        norms = squared_norms(rows[block])
-        yield block, squared_distances(rows[block], centers, norms=norms), norms
 
 
 def two_nearest(rows: FloatArray, centers: FloatArray, norms: FloatArray) -> TwoNearest:
@@ -99,8 +91,7 @@ class Means:
 
     def __init__(self, rows: FloatArray, weights: FloatArray, labels: Labels, previous: FloatArray) -> None:
         self._rows, self._weights = rows, weights
-        self.centers = previous
-        self._sums = self._totals = self._peaks = np.zeros(0)
+        self.centers, self._peaks = previous, np.zeros(len(previous))
         self._compute(labels)
 
     def update(self, changed: IntArray, before: Labels, labels: Labels) -> None:
@@ -129,10 +120,8 @@ class Means:
         self._divide()
 
     def _divide(self) -> None:
-        used = self._totals > 0
-        centers = self.centers.copy()
-        centers[used] = self._sums[used] / self._totals[used, None]
-        self.centers = centers
+        totals = self._totals[:, None]
+        self.centers = np.divide(self._sums, totals, out=self.centers.copy(), where=totals > 0)
 
 
 def weighted_means(rows: FloatArray, weights: FloatArray, labels: Labels, previous: FloatArray) -> FloatArray:
@@ -205,8 +194,27 @@ def fill_empty(labels: Labels, costs: FloatArray, weights: FloatArray, n_cluster
 
 
 @dataclass(frozen=True, eq=False)
-class LloydResult:
-    """The result of Lloyd iterations; `centers` are the weighted means of `labels`, `inertia` is the total cost."""
+class KMeansResult:
+    """The clusters that k-means found.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n,)
+        The cluster of each row, from 0 to k - 1.
+    centers : ndarray of shape (k, d)
+        The weighted mean of each cluster.
+    inertia : float
+        The weighted sum of squared distances to the centres.
+    n_iter : int
+        The number of Lloyd iterations.
+    converged : bool
+        Whether labels stopped changing within the allowed number of iterations.
+
+    Examples
+    --------
+    >>> fit_kmeans([[0.0], [1.0], [9.0]], 2, random_state=0).inertia
+    0.5
+    """
 
     labels: Labels
     centers: FloatArray
@@ -217,7 +225,7 @@ class LloydResult:
 
 def run_lloyd(
     rows: FloatArray, weights: FloatArray, centers: FloatArray, *, max_iter: int = 100, tolerance: float = 0.0
-) -> LloydResult:
+) -> KMeansResult:
     """Assign rows to the nearest centre and move centres to weighted means, until labels no longer change.
 
     Ties go to the lowest cluster number. An empty cluster takes the row with the largest cost.
@@ -237,8 +245,7 @@ def run_lloyd(
 
     Returns
     -------
-    LloydResult
-        `labels`, `centers`, `inertia`, `n_iter` and `converged`.
+    KMeansResult
 
     Examples
     --------
@@ -255,7 +262,7 @@ def run_lloyd(
             converged = run.iterate() == 0
     run.recompute_means()
     inertia = _inertia(rows, weights, run.labels, run.means.centers)
-    return LloydResult(run.labels, run.means.centers, inertia, n_iter, converged)
+    return KMeansResult(run.labels, run.means.centers, inertia, n_iter, converged)
 
 
 class _LloydState:
@@ -272,30 +279,22 @@ class _LloydState:
         self.counted = weights > 0
         found = two_nearest(rows, centers, self.norms)
         self.labels, self.lead = found.owner, _lead(found, self.norms)
-        self.sizes = self._count(self.labels, self.counted, len(centers))
-        self._fill(found.first)
+        self._fill(centers)
         self.means = Means(rows, weights, self.labels, centers)
         self._exact = True  # the means contain no updates
         self._shrink(centers)
 
     def iterate(self) -> int:
         """Assign rows again and move the centres; return the number of labels that changed."""
-        centers = self.means.centers
+        centers, before = self.means.centers, self.labels.copy()
         uncertain = np.flatnonzero(self.lead <= 0)
-        before, norms = self.labels[uncertain], self.norms[uncertain]
+        norms = self.norms[uncertain]
         found = two_nearest(self.rows[uncertain], centers, norms)
         self.labels[uncertain], self.lead[uncertain] = found.owner, _lead(found, norms)
-        changes = found.owner != before
-        changed, before = uncertain[changes], before[changes]
-        self._recount(changed, before)
-        if not self.sizes.all():
-            every = self.labels.copy()
-            every[changed] = before
-            self._fill(two_nearest(self.rows, centers, self.norms).first)
-            changed = np.flatnonzero(self.labels != every)
-            before = every[changed]
+        self._fill(centers)
+        changed = np.flatnonzero(self.labels != before)
         if changed.size:
-            self.means.update(changed, before, self.labels)
+            self.means.update(changed, before[changed], self.labels)
             self._exact = False
             self._shrink(centers)
         return int(changed.size)
@@ -317,22 +316,14 @@ class _LloydState:
         others[fastest] = np.delete(moved, fastest).max(initial=0.0)
         self.lead -= ((moved + others) * (1 + _CERTAIN))[self.labels]
 
-    def _fill(self, distances: FloatArray) -> None:
+    def _fill(self, centers: FloatArray) -> None:
         """Move a row to every empty cluster; the label of that row is compared again in the next iteration."""
-        filled = fill_empty(self.labels, distances * self.weights, self.weights, len(self.sizes))
-        if filled is not self.labels:
-            taken = np.flatnonzero(filled != self.labels)
-            before, self.labels = self.labels, filled
-            self._recount(taken, before[taken])
-            self.lead[taken] = -np.inf
-
-    def _recount(self, changed: IntArray, before: Labels) -> None:
-        counted, k = self.counted[changed], len(self.sizes)
-        self.sizes += self._count(self.labels[changed], counted, k) - self._count(before, counted, k)
-
-    @staticmethod
-    def _count(labels: Labels, counted: Flags, k: int) -> IntArray:
-        return np.bincount(labels[counted], minlength=k)
+        if np.bincount(self.labels[self.counted], minlength=len(centers)).all():
+            return
+        costs = two_nearest(self.rows, centers, self.norms).first * self.weights
+        filled = fill_empty(self.labels, costs, self.weights, len(centers))
+        self.lead[filled != self.labels] = -np.inf
+        self.labels = filled
 
 
 def _lead(found: TwoNearest, norms: FloatArray) -> FloatArray:
@@ -375,24 +366,16 @@ def _inertia(rows: FloatArray, weights: FloatArray, labels: Labels, centers: Flo
     return total
 
 
-@dataclass(frozen=True, eq=False)
-class CanonicalRows:
-    """Distinct rows in lexicographic order, their total weights, and the place of each original row among them.
+def canonical_rows(rows: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Return distinct rows in lexicographic order, their total weights, and the place of each original row among them.
 
     Results computed from these (drawn rows, sums, ties) are the same for every order of the input, and a row of weight
     w equals w copies of the row to the last bit.
     """
-
-    rows: FloatArray
-    weights: FloatArray
-    inverse: IntArray
-
-
-def canonical_rows(rows: FloatArray, weights: FloatArray) -> CanonicalRows:
-    """Merge equal rows and sort the rest."""
     rows = rows + 0.0  # turns -0.0 into 0.0, so that both are one row
     order = np.argsort(rows[:, 0], kind="stable")
-    tied = _tied_with_a_neighbour(rows[order, 0])
+    same = np.diff(rows[order, 0]) == 0
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))  # equal to the row before or after
     if tied.size:
         # Only rows that agree in the first column need the other columns. The weight is the last key, so that the
         # weights of equal rows are added in the same order for every order of the input.
@@ -404,15 +387,7 @@ def canonical_rows(rows: FloatArray, weights: FloatArray) -> CanonicalRows:
     inverse = np.empty(len(order), dtype=np.int64)
     inverse[order] = np.cumsum(first) - 1
     starts = np.flatnonzero(first)
-    return CanonicalRows(rows[order[starts]], np.add.reduceat(weights[order], starts), inverse)
-
-
-def _tied_with_a_neighbour(values: FloatArray) -> IntArray:
-    same = values[1:] == values[:-1]
-    tied = np.zeros(len(values), dtype=bool)
-    tied[1:] |= same
-    tied[:-1] |= same
-    return np.flatnonzero(tied)
+    return rows[order[starts]], np.add.reduceat(weights[order], starts), inverse
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:

@@ -20,8 +20,8 @@ from scipy import linalg
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, svds
 
 from kcagc._types import AnyFloatArray, Features, FloatArray, IntArray, Labels, Sparse, check_choice, check_count
-from kcagc.cluster.kmeans import KMeansResult, fit_kmeans
-from kcagc.cluster.lloyd import ROUNDING, distance_blocks, one_blas_thread
+from kcagc.cluster.kmeans import fit_kmeans
+from kcagc.cluster.lloyd import ROUNDING, KMeansResult, blocks_of, one_blas_thread, squared_distances, squared_norms
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.filters import Filter, FilteredOperator, filter_for_projection
 from kcagc.graph.graph import AttributedGraph, Graph
@@ -329,15 +329,10 @@ def cluster_locally(
         raise ParameterError(f"filter: must be a filter such as HalfFilter(2), not {filter!r}")
     check_count("n_clusters", n_clusters)
     check_count("n_threads", n_threads, optional=True)
-    checked = AttributedGraph.build(graph, features)
+    n_components = n_clusters if n_components is None else n_components
+    data = AttributedGraph.build(graph, features)
     return cluster_filtered(
-        filter_for_projection(
-            filter,
-            checked.graph,
-            checked.features,
-            n_clusters if n_components is None else n_components,
-            n_threads=n_threads,
-        ),
+        filter_for_projection(filter, data.graph, data.features, n_components, n_threads=n_threads),
         n_clusters,
         n_components=n_components,
         scaling=scaling,
@@ -354,19 +349,14 @@ def cluster_filtered(
     *,
     n_components: int | None = None,
     scaling: Scaling = "unit",
-    margin: bool = True,
-    n_init: int = 10,
-    max_iter: int = 100,
-    random_state: Any = None,
+    **options: Any,
 ) -> LocalClusters:
-    """Run the steps after the filter: projection, seeding, the step with margin 9, Lloyd."""
+    """Run the steps after the filter: projection, and `fit_kmeans` with these options."""
     projection = fit_projection(filtered, n_clusters if n_components is None else n_components)
     embedding = projection.transform(filtered, scaling)
     del filtered  # the largest array, no longer needed
     try:
-        found = fit_kmeans(
-            embedding, n_clusters, margin=margin, n_init=n_init, max_iter=max_iter, random_state=random_state
-        )
+        found = fit_kmeans(embedding, n_clusters, **options)
     except DataError as error:
         if scaling == "unit" and projection.n_components == 1:
             hint = 'in one dimension all rows of unit length are 1, -1 or 0; use scaling="US"'
@@ -397,13 +387,15 @@ def confidence(rows: FloatArray, centers: FloatArray, clusters: Sequence[int], l
     found = np.ones(len(rows))
     if len(centers) == 1:
         return found
-    scale = float(np.einsum("ij,ij->i", centers, centers).max())
-    for block, squared, norms in distance_blocks(rows, centers):
+    scale = float(squared_norms(centers).max())
+    for block in blocks_of(rows):
+        squared = squared_distances(rows[block], centers)
         each = np.arange(len(squared))
         to_own = squared[each, own[block]].copy()
         squared[each, own[block]] = np.inf
         other = squared.min(axis=1)
-        exact = ROUNDING * (norms + scale)  # a distance, or a difference of two, below this is a rounding error
+        # A distance, or a difference of two, below this is a rounding error.
+        exact = ROUNDING * (squared_norms(rows[block]) + scale)
         to_own = np.where(to_own <= exact, 0.0, to_own)
         tie = other - to_own <= exact
         found[block] = np.where(tie, 0.0, 1.0 - np.sqrt(to_own / np.where(tie, 1.0, other)))
