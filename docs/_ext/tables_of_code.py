@@ -34,7 +34,7 @@ def ledger_lines() -> str:
         "CONNECTIONS": ("link", "Connections"),
         "MESSAGES": ("message", "Messages"),
         "ENCRYPTED": ("encrypted", "Content of encrypted messages, from party to party"),
-        "OPENED": ("opened", "Sums that the aggregator opens"),
+        "OPENED": ("opened", "Sums that become visible to the aggregator (opened sums)"),
         "OUTPUTS": ("output", "Results"),
     }
     parts = []
@@ -43,7 +43,7 @@ def ledger_lines() -> str:
             (f"`{prefix}/{kind}`" + (" ⚠" if line.weaker else ""), line.learns, line.paper or "–")
             for kind, line in getattr(texts, name).items()
         ]
-        parts.append(f"### {title}\n\n" + table(("kind", "what the receiver learns", "in the paper"), rows))
+        parts.append(f"### {title}\n\n" + table(("kind", "what the receiver learns", "where the paper names it"), rows))
     return "\n".join(parts)
 
 

@@ -412,7 +412,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         if exposed:
             warnings.warn(
                 f"{', '.join(exposed)}: the table has no more distinct rows than local clusters, so the local labels "
-                "reveal the table to the other parties, up to the names of its values; use fewer local clusters",
+                "reveal the table to the other parties, except for the values themselves; use fewer local clusters",
                 stacklevel=3,
             )
 

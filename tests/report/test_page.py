@@ -7,16 +7,17 @@ import re
 import shutil
 import stat
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from deploy.collaboration import names_of, table_of
 from kcagc.deploy import finished
-from kcagc.disclosure import summarise
+from kcagc.disclosure import Disclosure, summarise
 from kcagc.disclosure.texts import TEXTS
 from kcagc.protocol.parameters import describe_parameter
-from kcagc.report.disclosures import FAMILIES, FAMILY_OF_KIND
+from kcagc.report.disclosures import FAMILIES, FAMILY_OF_KIND, disclosures_section
 from kcagc.report.drawing import COLOURS
 from kcagc.report.folder import LedgerLine, RunFolder
 from kcagc.report.insights.quality import against_known
@@ -152,6 +153,16 @@ def test_what_is_weaker_than_the_default_is_marked(pages):
     assert "more than the default" in read(pages["party that sums"]).text
     assert "opened to bob" in read(pages["party that sums"]).text
     assert "No disclosure reveals more than the default settings do" in read(pages["party"]).text
+
+
+def test_the_report_claims_acceptance_only_for_what_must_be_accepted():
+    def intro(kind):
+        return disclosures_section(SimpleNamespace(name="c", ledger=[Disclosure("a+b", "c", kind, "", (), 0)]))
+
+    assert "accepted them by name" in intro("opened/distances.labelled")
+    for kind in ("opened/seeding.shuffled", "encrypted/labels.whole"):  # no risk of a policy names these
+        assert "reveal more than the default" in intro(kind)
+        assert "accepted them by name" not in intro(kind)
 
 
 def test_a_tree_shows_every_merge_of_its_party(pages):

@@ -43,7 +43,7 @@ class Disclosure:
     Examples
     --------
     >>> Disclosure("bank", "coordinator", "message/hello", "hello", (), 321).learns[:33]
-    'The aggregator learns the partici'
+    'The aggregator learns who takes p'
     """
 
     sender: str

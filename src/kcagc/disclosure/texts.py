@@ -42,111 +42,120 @@ _DISTANCES = (
     "line 16)"
 )
 _LOCAL = (
-    "security analysis of the optimized method, first item for Cli_l and Cli_L: node ids of local clusters and of "
-    "their intersections (Protocol 3, lines 2 and 10)"
+    "security analysis of the optimized method, first item for the parties (Cli_l) and the last party (Cli_L): node "
+    "ids of local clusters and of their intersections (Protocol 3, lines 2 and 10)"
 )
 
 CONNECTIONS = {
     "opening": DisclosureText(
         "Connection opened",
-        "The aggregator learns that this role is running, its address and certificate, the parameters that it agrees "
-        "to, its random name of the session, and how many messages it has sent and received. It learns nothing about "
-        "data.",
+        "The aggregator learns that the party is running, the party's address and certificate, the parameters that the "
+        "party agrees to, the random name that the party chose for the session, and how many messages the party has "
+        "sent and received. The aggregator learns nothing about data.",
     ),
     "welcome": DisclosureText(
         "Connection accepted",
-        "The party learns the aggregator's random name of the session, its message counts, and which roles are not "
-        "connected yet. It learns nothing about data.",
+        "The party learns the random name that the aggregator chose for the session, how many messages the aggregator "
+        "has sent and received, and which roles are not connected yet. The party learns nothing about data.",
     ),
 }
 
 MESSAGES = {
     "hello": DisclosureText(
         "Hello: parameters and public keys",
-        "The aggregator learns the participants, the parameters, and a new nonce and public key of the sender. It "
-        "learns nothing about data.",
+        "The aggregator learns who takes part, the parameters, a random number that the sender uses only once (nonce), "
+        "and a new public key of the sender. It learns nothing about data.",
     ),
     "hellos": DisclosureText(
         "Hellos of all participants",
-        "The party learns the parameters, nonces and public keys of all roles. It learns nothing about data.",
+        "The party learns the parameters, the nonces (random numbers that are used only once) and the public keys of "
+        "all roles. It learns nothing about data.",
     ),
     "encrypted": DisclosureText(
         "Encrypted messages, sent to the relay",
-        "The aggregator relays messages that it cannot decrypt. It learns which parties exchange messages, and how "
-        "long the messages are. The length of local labels reveals the number of nodes.",
+        "The aggregator forwards messages that it cannot decrypt. It learns which parties exchange messages, and how "
+        "long the messages are. The length of the message with local labels reveals the number of nodes.",
     ),
     "relayed": DisclosureText(
         "Encrypted messages, forwarded",
-        "The party receives the encrypted messages of other parties. Their content has its own entries.",
+        "The party receives the encrypted messages of other parties. What they contain is recorded separately, under "
+        "the kinds that begin with encrypted/.",
     ),
     "masked": DisclosureText(
         "Masked vectors",
-        "The aggregator receives numbers that are uniformly random on their own. Only the sum over the whole group "
-        "becomes visible, which has its own entry.",
+        "The aggregator receives the numbers of one party, hidden by random masks: on their own they look like random "
+        "noise. It can read only the sum over all parties of the group that clusters together, because the masks "
+        "cancel in this sum. The sum is recorded separately, under the kinds that begin with opened/.",
         _DISTANCES,
     ),
     "plain": DisclosureText(
         "Vectors without a mask",
-        "The aggregator learns the values of the sender. There is no second party to share a mask with.",
+        "The aggregator learns the values of the sender. It is itself one of the two parties of this sum, so the "
+        "sender has no third party with which it could share a mask.",
         _DISTANCES,
         about_data=True,
         weaker=True,
     ),
     "answer": DisclosureText(
         "Answers to secure sums",
-        "Each party learns the nearest cluster of every row in this iteration and restart, which restarts end, which "
-        "restart has the lowest cost so far, and this cost summed over the parties. With two parties, each learns the "
-        "other's part of the cost.",
+        "Each party learns, in every iteration and restart of k-means, the nearest cluster of every row (node or "
+        "cell). It also learns which restarts stop, which has the lowest cost so far (mean squared distance of the "
+        "nodes to their centres), and this cost, summed over the parties. With two parties, each learns the other's "
+        "part of the cost.",
         _ASSIGNMENT,
         about_data=True,
     ),
     "choice": DisclosureText(
-        "Chosen initial centres", "Each party learns which row was drawn as an initial centre.", about_data=True
+        "Chosen initial centres",
+        "Each party learns which row (node or cell) was selected at random as an initial centre.",
+        about_data=True,
     ),
     "finished": DisclosureText(
-        "End of the secure sums of a group", "The aggregator learns that this group needs no further sums."
+        "End of the secure sums of a group", "The aggregator learns that this group of parties needs no further sums."
     ),
     "abort": DisclosureText(
         "Abort of the run",
-        "The receiver learns that the run has ended, which role ended it, and a general reason, for example that its "
-        "data cannot be used. It learns no values.",
+        "The receiver learns that the run has ended, which role ended it, and a general reason, for example that the "
+        "data of that role cannot be used. It learns no values.",
     ),
 }
 
 _COMPARISON = (
     "The receiving party learns the number of nodes, whether node ids are numbers or text, and whether its node ids "
     "and graph are the same as the sender's. It also receives the keys that hide the order of rows from the "
-    "aggregator and, from the first party, the seed of all common choices."
+    "aggregator. If the sender is the first party in the list of participants, it also receives the seed from which "
+    "all parties derive their common random choices."
 )
 
 ENCRYPTED = {
     "confirmation": DisclosureText("Comparison of ids and graph", _COMPARISON),
     "confirmation.starts": DisclosureText(
         "Comparison of ids and graph, with proposed initial centres",
-        f"{_COMPARISON} It learns which nodes the sender proposes as initial centres; these nodes are far apart in the "
-        "sender's features.",
+        f"{_COMPARISON} It learns which nodes the sender proposes as initial centres, and so that these nodes are very "
+        "different from each other in the sender's columns.",
         about_data=True,
     ),
     "labels": DisclosureText(
         "Local labels",
-        "The receiving party learns the sender's local label of every node, that is, which nodes the sender's features "
-        "make similar. It does not receive the positions of the clusters. If the sender has few columns, local labels "
-        "can reveal values of these columns.",
+        "The receiving party learns the sender's local label of every node: the number of the node's cluster in the "
+        "sender's own columns. So it learns which nodes are similar in these columns. It does not receive the values "
+        "behind a label. If the sender has few columns, local labels can nevertheless reveal their values.",
         _LOCAL,
         about_data=True,
     ),
     "labels.whole": DisclosureText(
         "Local labels that reveal a whole table",
-        "The receiving party learns the sender's filtered table up to the names of its values: the table has no more "
-        "distinct rows than local clusters, so each local label stands for one row.",
+        "The receiving party learns the sender's whole table, after smoothing along the graph, except for the values "
+        "themselves: it learns exactly which nodes have equal rows. The table has no more distinct rows than local "
+        "clusters, so each local label stands for one distinct row.",
         _LOCAL,
         about_data=True,
         weaker=True,
     ),
     "labels.merged": DisclosureText(
         "Labels of a lower merge",
-        "The receiving party learns the cluster of every node in a lower merge of the tree, and how many rounds that "
-        "merge took.",
+        "The receiving party learns the clusters that another group of parties has already found together (with more "
+        "than three parties, groups cluster first and then merge), and how many rounds this took.",
         _LOCAL,
         about_data=True,
     ),
@@ -157,8 +166,8 @@ ENCRYPTED = {
 }
 
 _COSTS = (
-    "For each active restart and in every iteration, the aggregator learns the mean squared distance of the nodes to "
-    "their centres, summed over the parties."
+    "In every iteration, for each restart that has not stopped, the aggregator learns the cost: the mean squared "
+    "distance of the nodes to their centres, summed over the parties."
 )
 
 # What a sum discloses to the aggregator depends on the values and on what the aggregator knows: a coordinator receives
@@ -166,61 +175,63 @@ _COSTS = (
 # can subtract its own values ("two-party").
 OPENED = {
     "distances.shuffled": DisclosureText(
-        "Opened sums: distances to cluster centres",
-        "The aggregator receives one row for each node or cell and each restart: the squared distances to the cluster "
-        "centres, summed over the parties. Rows and columns are in a secret order, each row is multiplied by a secret "
-        "factor and, except in the first assignment, shifted by a secret number. No row has a name. The aggregator "
-        "learns the number of rows and the order of the values in each row. From ratios of values it can also link "
-        "many rows of the same cell across restarts and iterations, compute their relative distances, and group the "
-        "unnamed rows.",
+        "Sums of distances to cluster centres",
+        "For each node (or cell: nodes with equal local labels) and each restart of k-means, the aggregator receives "
+        "one row: squared distances to the cluster centres, summed over the parties. It does not know the order of "
+        "rows and columns. Each row is multiplied by an unknown factor; except in the first assignment, an unknown "
+        "number is also added. The aggregator learns the number of rows and, in each row, which value is smallest, "
+        "second smallest and so on. From ratios it can also link many rows of a cell across restarts and iterations, "
+        "compute relative distances, and group the rows, but without node ids.",
         _DISTANCES,
         about_data=True,
     ),
     "distances.labelled": DisclosureText(
-        "Opened sums: distances to cluster centres",
-        "The aggregator is a party. For every node or cell and every cluster it learns the squared distance, summed "
-        "over the parties. It also knows the labels, so it can separate the shares of the parties: approximately, and "
-        "exactly if virtual nodes are local means.",
+        "Sums of distances to cluster centres",
+        "The aggregator is a party. For every node or cell it learns the squared distance to every cluster centre, "
+        "summed over the parties. It also knows the labels, so it can compute the share of each party: exactly if "
+        'virtual_nodes is "local", approximately otherwise.',
         _DISTANCES,
         about_data=True,
         weaker=True,
     ),
     "distances.two-party": DisclosureText(
-        "Opened sums: distances to cluster centres",
-        "The aggregator is one of two parties. It subtracts its own values and learns the other party's squared "
-        "distance of every node or cell to every cluster centre.",
+        "Sums of distances to cluster centres",
+        "The aggregator is one of two parties. It subtracts its own values and learns, for every node or cell, the "
+        "other party's squared distance to every cluster centre.",
         _DISTANCES,
         about_data=True,
         weaker=True,
     ),
     "seeding.shuffled": DisclosureText(
-        "Opened sums: distances to initial centres",
-        "The aggregator receives, in a secret order, the squared distances of every row to the initial centres drawn "
-        "so far, multiplied by the size of the row and by one secret factor, and summed over the parties. It can "
-        "compare rows with each other, compute ratios of their sizes, and recognise them in the first assignment.",
+        "Sums of distances to initial centres",
+        "For every row (node or cell), the aggregator receives the squared distances to the initial centres selected "
+        "so far, summed over the parties and multiplied by the number of nodes in the row. All rows of a restart are "
+        "multiplied by one factor that the aggregator does not know. It does not know the order of the rows. It can "
+        "compare rows with each other, compute exactly how many nodes one row has relative to another, and recognise "
+        "the rows in the first assignment to clusters.",
         about_data=True,
         weaker=True,
     ),
     "seeding.labelled": DisclosureText(
-        "Opened sums: distances to initial centres",
+        "Sums of distances to initial centres",
         "The aggregator is a party. For every node or cell it learns the squared distances to the initial centres "
-        "drawn so far, multiplied by its size and summed over the parties.",
+        "selected so far, summed over the parties and multiplied by the number of nodes in the cell.",
         about_data=True,
         weaker=True,
     ),
     "seeding.two-party": DisclosureText(
-        "Opened sums: distances to initial centres",
-        "The aggregator is one of two parties. It learns the other party's squared distances of every node or cell to "
-        "the initial centres drawn so far.",
+        "Sums of distances to initial centres",
+        "The aggregator is one of two parties. For every node or cell it learns the other party's squared distances to "
+        "the initial centres selected so far.",
         about_data=True,
         weaker=True,
     ),
-    "inertia.shuffled": DisclosureText("Opened sums: cost of each restart", _COSTS, about_data=True),
-    "inertia.labelled": DisclosureText("Opened sums: cost of each restart", _COSTS, about_data=True),
+    "inertia.shuffled": DisclosureText("Cost of each restart", _COSTS, about_data=True),
+    "inertia.labelled": DisclosureText("Cost of each restart", _COSTS, about_data=True),
     "inertia.two-party": DisclosureText(
-        "Opened sums: cost of each restart",
-        "The aggregator is one of two parties. For each active restart it learns the other party's mean squared "
-        "distance of the nodes to their centres.",
+        "Cost of each restart",
+        "The aggregator is one of two parties. In every iteration, for each restart of k-means that has not stopped, "
+        "it learns the other party's part of the cost: the mean squared distance of the nodes to their centres.",
         about_data=True,
         weaker=True,
     ),
@@ -295,18 +306,20 @@ RISKS = {
     for risk in (
         Risk(
             TWO_PARTY_SUM,
-            "The aggregator is a party and adds its values to those of only one other party. It learns the other "
-            "party's distances by subtraction.",
+            "The aggregator is a party and adds its values to those of only one other party. It subtracts its own "
+            "values from the sum and learns the other party's distances.",
         ),
         Risk(
             LABELLED_SUMS,
-            "The aggregator is a party and knows which node or cell each sum belongs to. It can separate the parties' "
-            "shares by least squares: approximately, if virtual nodes are cell means.",
+            "The aggregator is a party and knows which node or cell each sum belongs to. With more than two parties, "
+            "it can estimate the share of each party by least squares, even if each cell is represented by the mean "
+            "of its nodes (the default).",
         ),
         Risk(
             LOCAL_MEANS,
-            "Virtual nodes are local means, and the aggregator knows the labels. It can compute the distances between "
-            "the local centres of each party to the last digits, for any number of parties.",
+            'Each party represents a cell by the centre of its own local cluster (virtual_nodes = "local"), and the '
+            "aggregator knows the local labels. For any number of parties, it can compute almost exactly how far apart "
+            "the local centres of each party are.",
         ),
     )
 }

@@ -22,7 +22,8 @@ FAMILY_OF_KIND = {
     "message/answer": "answers",
     "message/choice": "answers",
 }
-_WHOLE_TABLE = "encrypted/labels.whole"
+# Disclosures beyond the default that no operator has to accept by name: they follow from the data or from `seeding`.
+_NOT_ACCEPTED_BY_NAME = {"encrypted/labels.whole", "opened/seeding.shuffled"}
 
 
 def disclosures_section(run: RunFolder) -> Html | None:
@@ -34,7 +35,7 @@ def disclosures_section(run: RunFolder) -> Html | None:
     beyond = "No disclosure reveals more than the default settings do."
     if weaker:
         beyond = f"The disclosures marked below ({len(weaker)}) reveal more than the default settings do."
-        if any(one.kind != _WHOLE_TABLE for one in weaker):
+        if any(one.kind not in _NOT_ACCEPTED_BY_NAME for one in weaker):
             beyond += " kcagc runs with such settings only if the operator of each party has accepted them by name."
     intro = (
         f"The disclosure ledger of {run.name} has {len(run.ledger):,} entries: every message that {run.name} sent and "
