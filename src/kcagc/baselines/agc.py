@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Self, get_args
+from typing import Any, get_args
 
 from scipy import sparse
 
-from kcagc._types import AnyFloatArray, Labels, check_choice, check_count
-from kcagc.baselines.base import PooledEstimator
+from kcagc._types import AnyFloatArray, Features, Labels, check_choice
+from kcagc.baselines.base import PooledEstimator, Progress
 from kcagc.cluster.local import LocalClusters, Scaling, cluster_filtered
 from kcagc.graph.adaptive import adaptive_order
 from kcagc.graph.filters import FilteredOperator, HalfFilter, filter_for_projection
+from kcagc.graph.graph import Graph
 
 
 class AGC(PooledEstimator):
@@ -62,6 +62,8 @@ class AGC(PooledEstimator):
     (600,)
     """
 
+    _order = "psi"
+
     def __init__(
         self,
         n_clusters: int = 8,
@@ -81,75 +83,26 @@ class AGC(PooledEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        adjacency: Any = None,
-        progress: Callable[[int, float], None] | None = None,
-    ) -> Self:
-        """Cluster the rows of X, smoothed along the graph.
+    def _fit(self, features: Features, graph: Graph | None, seed: int, progress: Progress) -> None:
+        check_choice("scaling", self.scaling, get_args(Scaling))
 
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_nodes, n_features)
-            The features. If the nodes of the graph have names, the index of a pandas frame names the rows.
-        y : None
-            Not used.
-        adjacency : Graph, array-like, sparse matrix, networkx or PyTorch Geometric graph, default=None
-            The graph with symmetric, non-negative weights. None clusters the features without a graph.
-        progress : callable, default=None
-            Called with the order and its intra-cluster distance after each order that the method tries.
+        def cluster(filtered: AnyFloatArray | FilteredOperator) -> LocalClusters:
+            options = {"margin": False, "n_init": self.n_init, "max_iter": self.max_iter, "random_state": seed}
+            return cluster_filtered(filtered, self.n_clusters, scaling=self.scaling, **options)
 
-        Returns
-        -------
-        AGC
-            The fitted estimator.
-        """
-        self._check_parameters()
-        features, graph = self._check_input(X, y, adjacency, "psi")
-        seed = self._seed()
         self.intra_distances_: list[float] = []
         self.at_limit_ = False
-        if graph is not None and self.psi is None:
-            chosen = adaptive_order(
-                graph,
-                features,
-                lambda filtered: self._cluster(filtered, seed),
-                max_psi=self.max_psi,
-                progress=progress,
-            )
+        self.psi_ = 0 if graph is None or self.psi is None else int(self.psi)
+        if graph is None:
+            found = cluster(features.toarray() if sparse.issparse(features) else features)
+        elif self.psi is None:
+            chosen = adaptive_order(graph, features, cluster, max_psi=self.max_psi, progress=progress)
             self.psi_, found = chosen.psi, chosen.found
             self.intra_distances_, self.at_limit_ = chosen.distances, not chosen.stopped
-        elif graph is not None and self.psi is not None:
-            self.psi_ = int(self.psi)
-            found = self._cluster(filter_for_projection(HalfFilter(self.psi_), graph, features, self.n_clusters), seed)
         else:
-            self.psi_ = 0
-            found = self._cluster(features.toarray() if sparse.issparse(features) else features, seed)
+            found = cluster(filter_for_projection(HalfFilter(self.psi_), graph, features, self.n_clusters))
         self.embedding_ = found.embedding
         self.labels_: Labels = found.labels
         self.cluster_centers_ = found.clusters.centers
         self.inertia_ = found.clusters.inertia
         self.n_iter_ = found.clusters.n_iter
-        return self
-
-    def _check_parameters(self) -> None:
-        check_count("n_clusters", self.n_clusters)
-        check_count("psi", self.psi, least=0, optional=True)
-        check_count("max_psi", self.max_psi)
-        check_choice("scaling", self.scaling, get_args(Scaling))
-        check_count("n_init", self.n_init)
-        check_count("max_iter", self.max_iter)
-
-    def _cluster(self, filtered: AnyFloatArray | FilteredOperator, seed: int) -> LocalClusters:
-        return cluster_filtered(
-            filtered,
-            self.n_clusters,
-            scaling=self.scaling,
-            margin=False,
-            n_init=self.n_init,
-            max_iter=self.max_iter,
-            random_state=seed,
-        )

@@ -1,9 +1,11 @@
-"""Input checks that both baselines share."""
+"""What both baselines share: parameters, checks of the input, and `fit`."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -11,11 +13,13 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from kcagc._types import Features
+from kcagc._types import Features, check_count
 from kcagc.data.interop import frame_ids, from_tensor, graph_of, is_frame, is_geometric, is_networkx, is_pandas
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
+
+Progress = Callable[[int, float], None] | None
 
 
 class PooledEstimator(ClusterMixin, BaseEstimator):
@@ -23,32 +27,55 @@ class PooledEstimator(ClusterMixin, BaseEstimator):
 
     n_clusters: int
     random_state: Any
+    _order: str  # the parameter for the strength of the filter; "max_" and this name is its largest value
 
-    def _check_input(self, X: Any, y: Any, adjacency: Any, order: str) -> tuple[Features, Graph | None]:
-        """Validate as scikit-learn does, which also records the number of features, then against the graph.
+    def fit(self, X: Any, y: Any = None, *, adjacency: Any = None, progress: Progress = None) -> Self:
+        """Cluster the rows of X, smoothed along the graph.
 
-        `order` is the name of the parameter for the strength of the filter, which has no effect without a graph.
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_nodes, n_features)
+            The features. If the nodes of the graph have names, the index of a pandas frame names the rows.
+        y : None
+            Not used.
+        adjacency : Graph, array-like, sparse matrix, networkx or PyTorch Geometric graph, default=None
+            The graph with symmetric, non-negative weights. None clusters the features without a graph.
+        progress : callable, default=None
+            Called after each order that the method tries, with the order and its intra-cluster distance (AGC) or loss
+            (GCC).
+
+        Returns
+        -------
+        self
+            The fitted estimator.
         """
+        order = getattr(self, self._order)
+        check_count(self._order, order, least=0, optional=True)
+        for name in ("n_clusters", f"max_{self._order}", "n_init", "max_iter"):
+            check_count(name, getattr(self, name))
         if sparse.issparse(y) or isinstance(y, Graph) or is_networkx(y) or is_geometric(y):
             raise ParameterError("y: not used; pass a graph by name, as fit(X, adjacency=...)")
-        if adjacency is None and getattr(self, order):
-            warnings.warn(f"{order}={getattr(self, order)} has no effect without adjacency=...", stacklevel=3)
+        if adjacency is None and order:
+            warnings.warn(f"{self._order}={order} has no effect without adjacency=...", stacklevel=2)
         X = from_tensor(X, "X")
         features = validate_data(
             self, X, accept_sparse="csr", dtype=("float64", "float32"), ensure_min_samples=self.n_clusters
         )
         if sparse.issparse(features):
             features = sparse.csr_array(features)
-        if adjacency is None:
-            return features, None
-        graph = graph_of(adjacency)
-        if graph.n_nodes != features.shape[0]:
-            raise DataError(f"adjacency: has {graph.n_nodes} nodes, but X has {features.shape[0]} rows")
-        return features, _in_order_of(X, graph)
+        graph = None if adjacency is None else graph_of(adjacency)
+        if graph is not None:
+            if graph.n_nodes != features.shape[0]:
+                raise DataError(f"adjacency: has {graph.n_nodes} nodes, but X has {features.shape[0]} rows")
+            graph = _in_order_of(X, graph)
+        # One seed for all clusterings of a fit, so that a choice among them does not depend on chance.
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        self._fit(features, graph, seed, progress)
+        return self
 
-    def _seed(self) -> int:
-        """Draw one seed for all clusterings of a fit, so that a choice among them does not depend on chance."""
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+    @abstractmethod
+    def _fit(self, features: Features, graph: Graph | None, seed: int, progress: Progress) -> None:
+        """Cluster checked features and set the attributes."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

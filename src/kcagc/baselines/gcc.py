@@ -7,21 +7,21 @@ projection W with orthonormal columns. The three are updated in turn; each updat
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import normalize
 
-from kcagc._types import AnyFloatArray, Features, FloatArray, Labels, check_between, check_choice, check_count
-from kcagc.baselines.base import PooledEstimator
+from kcagc._types import AnyFloatArray, Features, FloatArray, Labels, check_between, check_choice
+from kcagc.baselines.base import PooledEstimator, Progress
 from kcagc.cluster.kmeans import fit_kmeans
 from kcagc.cluster.lloyd import assign, fill_empty, weighted_means
 from kcagc.cluster.local import fit_projection
-from kcagc.graph.filters import filter_columns, normalised_adjacency
+from kcagc.graph.adaptive import search_order
+from kcagc.graph.filters import BlockFilter, filter_columns, normalised_adjacency
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import membership
 
@@ -44,7 +44,7 @@ class GCC(PooledEstimator):
         The number of clusters.
     power : int, default=None
         The power p. None follows the authors: smooth until the loss changes by less than m/n, for m features and n
-        nodes, and use the power before that.
+        nodes, or until rows are too similar to cluster, and use the power before that.
     max_power : int, default=150
         The largest power that this rule tries.
     tfidf : bool or "auto", default="auto"
@@ -88,6 +88,8 @@ class GCC(PooledEstimator):
     (600,)
     """
 
+    _order = "power"
+
     def __init__(
         self,
         n_clusters: int = 8,
@@ -109,63 +111,45 @@ class GCC(PooledEstimator):
         self.tol = tol
         self.random_state = random_state
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        adjacency: Any = None,
-        progress: Callable[[int, float], None] | None = None,
-    ) -> Self:
-        """Cluster the rows of X, smoothed along the graph.
+    def _fit(self, features: Features, graph: Graph | None, seed: int, progress: Progress) -> None:
+        check_choice("tfidf", self.tfidf, ("auto", True, False))
+        check_between("tol", self.tol, 0, np.inf)
 
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_nodes, n_features)
-            The features. If the nodes of the graph have names, the index of a pandas frame names the rows.
-        y : None
-            Not used.
-        adjacency : Graph, array-like, sparse matrix, networkx or PyTorch Geometric graph, default=None
-            The graph with symmetric, non-negative weights. None clusters the features without a graph.
-        progress : callable, default=None
-            Called with the power and its loss after each power that the method tries.
+        def factorised(smooth: AnyFloatArray) -> tuple[_Factors, float]:
+            # The first assignment comes from k-means on the principal directions, the singular vectors of the centred
+            # features.
+            first = fit_projection(smooth - smooth.mean(axis=0), self.n_clusters).basis
+            start = fit_kmeans(smooth @ first, self.n_clusters, margin=False, n_init=self.n_init, random_state=seed)
+            factors = self._alternate(smooth, start.labels, start.centers)
+            return factors, factors.loss
 
-        Returns
-        -------
-        GCC
-            The fitted estimator.
-        """
-        self._check_parameters()
-        features, graph = self._check_input(X, y, adjacency, "power")
-        seed = self._seed()
         smooth = self._prepared(features)
         self.losses_: list[float] = []
         self.at_limit_ = False
         if graph is not None and self.power is None:
-            self.power_, smooth, best = self._authors_rule(smooth, graph, seed, progress)
+            n, m = smooth.shape
+            self.power_, best, smooth, self.losses_, settled = search_order(
+                _smoothing_step(graph),
+                smooth,
+                factorised,
+                lambda before, now: abs(now - before) < m / n,
+                self.max_power,
+                progress,
+            )
+            self.at_limit_ = not settled
         else:
             self.power_ = 0 if graph is None or self.power is None else int(self.power)
             if graph is not None:
                 step = _smoothing_step(graph)
                 for _ in range(self.power_):
                     smooth = filter_columns(step, smooth, smooth.dtype)
-            best = self._factorise(smooth, seed)
+            best, _ = factorised(smooth)
         self.labels_: Labels = best.labels
         self.components_ = best.basis
         self.embedding_ = smooth @ best.basis
         self.cluster_centers_ = best.centroids
         self.loss_ = best.loss
         self.n_iter_ = best.n_iter
-        return self
-
-    def _check_parameters(self) -> None:
-        check_count("n_clusters", self.n_clusters)
-        check_count("power", self.power, least=0, optional=True)
-        check_count("max_power", self.max_power)
-        check_choice("tfidf", self.tfidf, ("auto", True, False))
-        check_count("n_init", self.n_init)
-        check_count("max_iter", self.max_iter)
-        check_between("tol", self.tol, 0, np.inf)
 
     def _prepared(self, features: Features) -> AnyFloatArray:
         """Weigh binary words by tf-idf and scale rows to unit length."""
@@ -175,36 +159,6 @@ class GCC(PooledEstimator):
             features = TfidfTransformer().fit_transform(sparse.csr_array(features))
         dense = features.toarray() if sparse.issparse(features) else features
         return np.asarray(normalize(dense.astype(np.float64, copy=False)))
-
-    def _authors_rule(
-        self,
-        features: AnyFloatArray,
-        graph: Graph,
-        seed: int,
-        progress: Callable[[int, float], None] | None,
-    ) -> tuple[int, AnyFloatArray, _Factors]:
-        step = _smoothing_step(graph)
-        n, m = features.shape
-        smooth = filter_columns(step, features, features.dtype)
-        found = self._factorise(smooth, seed)
-        self.losses_.append(found.loss)
-        for power in range(2, self.max_power + 1):
-            if progress is not None:
-                progress(power - 1, found.loss)
-            before, found_before = smooth, found
-            smooth = filter_columns(step, before, before.dtype)
-            found = self._factorise(smooth, seed)
-            self.losses_.append(found.loss)
-            if abs(found.loss - found_before.loss) < m / n:
-                return power - 1, before, found_before
-        self.at_limit_ = True
-        return self.max_power, smooth, found
-
-    def _factorise(self, smooth: AnyFloatArray, seed: int) -> _Factors:
-        """Initialise with k-means on the principal directions, the singular vectors of the centred features."""
-        first = fit_projection(smooth - smooth.mean(axis=0), self.n_clusters).basis
-        start = fit_kmeans(smooth @ first, self.n_clusters, margin=False, n_init=self.n_init, random_state=seed)
-        return self._alternate(smooth, start.labels, start.centers)
 
     def _alternate(self, smooth: AnyFloatArray, labels: Labels, centroids: FloatArray) -> _Factors:
         k, ones = self.n_clusters, np.ones(len(smooth))
@@ -229,7 +183,7 @@ class GCC(PooledEstimator):
         return _Factors(labels, centroids, basis, loss, n_iter)
 
 
-def _smoothing_step(graph: Graph) -> Callable[[AnyFloatArray], AnyFloatArray]:
+def _smoothing_step(graph: Graph) -> BlockFilter:
     """Return the product with T, the rows of I + Â divided by their sums; T is not symmetric."""
     looped = sparse.csr_array(normalised_adjacency(graph) + sparse.eye_array(graph.n_nodes, format="csr"))
     looped.data /= np.repeat(looped.sum(axis=1), np.diff(looped.indptr))

@@ -6,40 +6,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
 from kcagc._types import AnyFloatArray, Features, Labels, check_count
 from kcagc.errors import DataError
-from kcagc.graph.filters import HalfFilter, filter_columns
+from kcagc.graph.filters import BlockFilter, HalfFilter, filter_columns
 from kcagc.graph.graph import Graph, as_graph, check_features
 from kcagc.graph.ids import membership
 
 _ROWS = 1 << 15  # rows compared with their means at a time
 
 
-class Clustering(Protocol):
-    """The result of any clustering method."""
-
-    @property
-    def labels(self) -> Labels:
-        """The cluster of each row."""
-
-
-Found = TypeVar("Found", bound=Clustering)
-
-
 @dataclass(frozen=True, eq=False)
-class AdaptiveOrder(Generic[Found]):
+class AdaptiveOrder:
     """The result of `adaptive_order`.
 
     Attributes
     ----------
     psi : int
         The chosen order.
-    found : Clustering
-        The clusters at this order.
+    found : object
+        The clusters at this order, as `cluster` returned them.
     filtered : ndarray of shape (n_nodes, n_features)
         The filtered features at this order.
     distances : list of float
@@ -54,7 +43,7 @@ class AdaptiveOrder(Generic[Found]):
     """
 
     psi: int
-    found: Found
+    found: Any
     filtered: AnyFloatArray
     distances: list[float]
     stopped: bool
@@ -63,11 +52,11 @@ class AdaptiveOrder(Generic[Found]):
 def adaptive_order(
     graph: Graph,
     features: Features,
-    cluster: Callable[[AnyFloatArray], Found],
+    cluster: Callable[[AnyFloatArray], Any],
     *,
     max_psi: int = 60,
     progress: Callable[[int, float], None] | None = None,
-) -> AdaptiveOrder[Found]:
+) -> AdaptiveOrder:
     """Choose ψ for p(λ) = (1 - λ/2)^ψ: the last order before the intra-cluster distance rises.
 
     The search also stops where the filtered rows have become too similar to cluster.
@@ -98,23 +87,46 @@ def adaptive_order(
     check_count("max_psi", max_psi)
     graph = as_graph(graph)
     features = check_features(features, n_nodes=graph.n_nodes)
+
+    def measured(filtered: AnyFloatArray) -> tuple[Any, float]:
+        found = cluster(filtered)
+        return found, intra_cluster_distance(filtered, found.labels)
+
     one_step = HalfFilter(1).prepare(graph, features.dtype)
+    return AdaptiveOrder(
+        *search_order(one_step, features, measured, lambda before, now: now > before, max_psi, progress)
+    )
+
+
+def search_order(
+    one_step: BlockFilter,
+    features: Features,
+    measured: Callable[[AnyFloatArray], tuple[Any, float]],
+    ends: Callable[[float, float], bool],
+    max_order: int,
+    progress: Callable[[int, float], None] | None,
+) -> tuple[int, Any, AnyFloatArray, list[float], bool]:
+    """Filter and cluster again until `ends` accepts two successive measures, or rows are too similar to cluster.
+
+    `measured` clusters filtered features and returns the result and its measure. Return the order before the last,
+    its result, its filtered features, the measure at each order, and whether the search ended before `max_order`.
+    """
     filtered = filter_columns(one_step, features, features.dtype)
-    found = cluster(filtered)
-    distances = [intra_cluster_distance(filtered, found.labels)]
-    for psi in range(2, max_psi + 1):
+    found, measure = measured(filtered)
+    measures = [measure]
+    for order in range(1, max_order):
         if progress is not None:
-            progress(psi - 1, distances[-1])
+            progress(order, measures[-1])
         smoother = filter_columns(one_step, filtered, features.dtype)
         try:
-            found_next = cluster(smoother)
+            found_next, measure = measured(smoother)
         except DataError:
-            return AdaptiveOrder(psi - 1, found, filtered, distances, stopped=True)
-        distances.append(intra_cluster_distance(smoother, found_next.labels))
-        if distances[-1] > distances[-2]:
-            return AdaptiveOrder(psi - 1, found, filtered, distances, stopped=True)
+            return order, found, filtered, measures, True
+        measures.append(measure)
+        if ends(measures[-2], measure):
+            return order, found, filtered, measures, True
         found, filtered = found_next, smoother
-    return AdaptiveOrder(max_psi, found, filtered, distances, stopped=False)
+    return max_order, found, filtered, measures, False
 
 
 def intra_cluster_distance(features: AnyFloatArray, labels: Labels) -> float:
