@@ -4,7 +4,7 @@ SciPy and scikit-learn have no type information, so a sparse matrix is `Any` to 
 the reader what it is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
@@ -45,7 +45,10 @@ def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
 
 def check_weights(weights: ArrayLike, n: int, where: str) -> FloatArray:
     """Return n weights in float64; raise `DataError` unless all are finite and not negative."""
-    weight = np.asarray(weights, dtype=np.float64)
+    given = np.asarray(list(weights) if isinstance(weights, Iterator) else weights)
+    if given.dtype.kind not in "biuf":
+        raise DataError(f"{where}: weights must be real numbers, but their type is {given.dtype}")
+    weight = given.astype(np.float64, copy=False)
     if weight.shape != (n,):
         raise DataError(f"{where}: {n} rows but weights of shape {weight.shape}")
     wrong = ~(np.isfinite(weight) & (weight >= 0))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
 
 from kcagc._types import FloatArray, Sparse
 from kcagc.errors import DataError
@@ -250,9 +251,5 @@ def _pair(true: ArrayLike, found: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]
 
 def _contingency(true: ArrayLike, found: ArrayLike) -> FloatArray:
     """Count the nodes of each class (row) in each cluster (column)."""
-    first, second = _pair(true, found)
-    classes, row = np.unique(first, return_inverse=True)
-    clusters, column = np.unique(second, return_inverse=True)
-    counts = np.zeros((len(classes), len(clusters)))
-    np.add.at(counts, (row, column), 1)
+    counts: FloatArray = contingency_matrix(*_pair(true, found), dtype=np.float64)
     return counts

@@ -193,7 +193,7 @@ def matrix(path, values=PATH):
         (2, "ids do not match the features': 1 are not among the features' ids (2)"),
         (
             NUMBERS,
-            "ids do not match the features': 3 of the features' ids are missing (5, 7, 12); 3 are not",
+            "ids do not match the features': 3 of the features' ids are missing (5, 7 and 12); 3 are not",
         ),
         (
             TEXT,
@@ -228,8 +228,11 @@ def test_a_file_of_other_names_is_refused(tmp_path, text, said):
     ("values", "said"),
     [
         (np.ones((2, 3)), "adjacency: must be square"),
-        (-PATH, "adjacency: the weight is negative at (row, column) (0, 1)"),
-        (np.where(PATH == 2, np.inf, PATH), "adjacency: the weight is infinite at (row, column) (1, 2)"),
+        (-PATH, "adjacency: weights must be finite and not negative, not -1 (row 0, column 1)"),
+        (
+            np.where(PATH == 2, np.inf, PATH),
+            "adjacency: weights must be finite and not negative, not inf (row 1, column 2)",
+        ),
         (np.triu(PATH), "adjacency: must be symmetric"),
         (PATH * 1j, "values must be real numbers"),
     ],

@@ -152,7 +152,7 @@ def _truncated(basis: FloatArray, values: FloatArray, filtered: AnyFloatArray | 
     rounding = 64 * float(np.finfo(filtered.dtype).eps)
     rank = int(np.count_nonzero(values > values[0] * max(max(filtered.shape) * np.finfo(np.float64).eps, rounding)))
     basis, values = _sign_fixed(basis[:, :rank]), values[:rank]
-    typical = float(np.linalg.norm(values)) / len(filtered) ** 0.5  # root mean square length of a projected row
+    typical = float(np.linalg.norm(values)) / filtered.shape[0] ** 0.5  # root mean square length of a projected row
     return Projection(basis, values, max(_NOISE, rounding) * typical)
 
 

@@ -86,8 +86,7 @@ def entry(name: str) -> CatalogEntry:
     try:
         return entries()[name]
     except KeyError:
-        known = ", ".join(entries())
-        raise DataError(f"dataset: unknown public graph {name!r}; choose one of {known}") from None
+        raise DataError(f"dataset: unknown name {name!r}; choose one of {', '.join(names())}") from None
 
 
 def names() -> list[str]:
@@ -137,9 +136,7 @@ def load(name: str, *, progress: Callable[[str], None] | None = None) -> Dataset
     """
     if name == EMBEDDED:
         return read(embedded_path(), EMBEDDED)
-    found = entries().get(name)
-    if found is None:
-        raise DataError(f"dataset: unknown name {name!r}; choose one of {', '.join(names())}")
+    found = entry(name)
     path = local_path(name)
     if path is None:
         from kcagc.datasets.download import fetch  # noqa: PLC0415 - imports slow libraries

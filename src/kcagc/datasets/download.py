@@ -218,16 +218,12 @@ class _CsrParts:
         return matrix
 
 
-def _new_array(*_hints: Any) -> _ArrayParts:
-    return _ArrayParts()
-
-
 class _InertUnpickler(pickle.Unpickler):
     """Accepts the names in Planetoid's files; any other name ends the reading before it is imported."""
 
     _allowed: dict[tuple[str, str], Any] = {  # noqa: RUF012 - never changed
         ("scipy.sparse.csr", "csr_matrix"): _CsrParts,
-        ("numpy.core.multiarray", "_reconstruct"): _new_array,
+        ("numpy.core.multiarray", "_reconstruct"): lambda *_hints: _ArrayParts(),
         ("numpy", "ndarray"): _ArrayParts,
         ("numpy", "dtype"): _NumberType,
         ("collections", "defaultdict"): collections.defaultdict,

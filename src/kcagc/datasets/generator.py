@@ -67,46 +67,34 @@ def generate(
     Dataset('generated', 100 nodes, 7 features, k=2)
     """
     widths = (features,) if isinstance(features, int | np.integer) else tuple(features)
-    _check(n_nodes, n_classes, degree, homophily, signal, widths, sparsity, seed)
-    random = np.random.default_rng(seed)
-    labels = random.permutation(np.arange(n_nodes) % n_classes)
-    adjacency = _edges(labels, n_classes, round(n_nodes * degree / 2), homophily, random)
-    columns = _words if sparsity > 0 else _gaussian
-    parts = [columns(labels, n_classes, width, signal, sparsity, random) for width in widths]
-    joined = (
-        sparse.csr_array(sparse.hstack(parts)) if sparsity > 0 else np.hstack(parts) if len(parts) > 1 else parts[0]
-    )
-    about = {
-        "generator": "attributed stochastic block model",
-        "degree": degree,
-        "homophily": homophily,
-        "signal": signal,
-        "sparsity": sparsity,
-        "seed": seed,
-    }
-    return Dataset(name, adjacency, joined, labels, n_classes, widths, about)
-
-
-def _check(
-    n: int, k: int, degree: float, homophily: float, signal: float, widths: Sequence[int], sparsity: float, seed: int
-) -> None:
-    check_count("n_nodes", n)
-    check_count("n_classes", k)
+    check_count("n_nodes", n_nodes)
+    check_count("n_classes", n_classes)
     check_count("seed", seed, least=0)
     for width in widths:
         check_count("features", width)
     if not widths:
         raise ParameterError("features: pass the number of columns of at least one party")
-    if k > n:
-        raise ParameterError(f"n_classes: {n} nodes are too few for {k} classes")
+    if n_classes > n_nodes:
+        raise ParameterError(f"n_classes: {n_nodes} nodes are too few for {n_classes} classes")
     check_between("signal", signal, 0, 1e6)
     check_between("homophily", homophily, 0, 1)
-    if k == 1 and homophily < 1:
+    if n_classes == 1 and homophily < 1:
         raise ParameterError(f"homophily: must be 1 for one class, not {homophily}")
     check_between("sparsity", sparsity, 0, 0.999999)
     # At most half of all pairs within a class, and between classes, may be edges: edges are drawn at random and
     # repeated ones are rejected, which would not end for a dense graph.
-    check_between("degree", degree, 0, max((n // k - 1) / 2, 0))
+    check_between("degree", degree, 0, max((n_nodes // n_classes - 1) / 2, 0))
+    random = np.random.default_rng(seed)
+    labels = random.permutation(np.arange(n_nodes) % n_classes)
+    adjacency = _edges(labels, n_classes, round(n_nodes * degree / 2), homophily, random)
+    if sparsity > 0:
+        words = [_words(labels, n_classes, width, signal, sparsity, random) for width in widths]
+        joined = sparse.csr_array(sparse.hstack(words))
+    else:
+        joined = np.hstack([_gaussian(labels, n_classes, width, signal, random) for width in widths])
+    settings = {"degree": degree, "homophily": homophily, "signal": signal, "sparsity": sparsity, "seed": seed}
+    about = {"generator": "attributed stochastic block model", **settings}
+    return Dataset(name, adjacency, joined, labels, n_classes, widths, about)
 
 
 def _edges(labels: IntArray, k: int, n_edges: int, homophily: float, random: np.random.Generator) -> Sparse:
@@ -141,9 +129,7 @@ def _edges(labels: IntArray, k: int, n_edges: int, homophily: float, random: np.
     return both
 
 
-def _gaussian(
-    labels: IntArray, k: int, width: int, signal: float, sparsity: float, random: np.random.Generator
-) -> FloatArray:
+def _gaussian(labels: IntArray, k: int, width: int, signal: float, random: np.random.Generator) -> FloatArray:
     means = random.standard_normal((k, width)) * (signal / np.sqrt(width))
     table = random.standard_normal((len(labels), width))
     for label in range(k):  # one class at a time, to avoid a second table of this size

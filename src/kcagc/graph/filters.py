@@ -232,24 +232,36 @@ class StoredFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return custom
 
 
+@dataclass(frozen=True)
 class _PowerFilter(Filter):
-    """p(λ) = (1 - λ/c)^ψ: ψ products with I - L_s/c."""
+    """p(λ) = (1 - λ/c)^ψ: ψ products with I - L_s/c. Features are not changed if c = 0 (a graph without edges)."""
 
     psi: int
 
-    @abstractmethod
-    def _cutoff(self, graph: Graph) -> float:
-        """Return c, the frequency at which the response is zero."""
+    def __post_init__(self) -> None:
+        check_count("psi", self.psi, least=0)
+
+    @property
+    def _cutoff(self) -> float | None:
+        """c, the frequency at which the response is zero; None stands for ‖L_s‖."""
+        return 2.0
 
     @property
     def degree(self) -> int:
         """The number of sparse products of one application."""
         return self.psi
 
+    def response(self, eigenvalues: FloatArray, *, norm: float = 2.0) -> FloatArray:
+        """Return (1 - λ/c)^ψ."""
+        cutoff = norm if self._cutoff is None else self._cutoff
+        return (1 - eigenvalues / cutoff) ** self.psi if cutoff > 0 else np.ones_like(eigenvalues)
+
     def prepare(self, graph: Graph, dtype: Any) -> BlockFilter:
-        if self.psi == 0:
+        cutoff = laplacian_norm(graph) if self._cutoff is None and self.psi else self._cutoff
+        if self.psi == 0 or not cutoff:
             return lambda block: block
-        step = self.step(graph, dtype)
+        identity = sparse.eye_array(graph.n_nodes, format="csr")
+        step = sparse.csr_array(identity - normalised_laplacian(graph) / cutoff, dtype=dtype)
 
         def filter_block(block: AnyFloatArray) -> AnyFloatArray:
             for _ in range(self.psi):
@@ -258,16 +270,7 @@ class _PowerFilter(Filter):
 
         return filter_block
 
-    def step(self, graph: Graph, dtype: Any) -> Sparse:
-        """Return the sparse matrix of one step, I - L_s/c."""
-        identity = sparse.eye_array(graph.n_nodes, format="csr")
-        cutoff = self._cutoff(graph)
-        if cutoff == 0:  # a graph without edges
-            return identity.astype(dtype)
-        return sparse.csr_array(identity - normalised_laplacian(graph) / cutoff, dtype=dtype)
 
-
-@dataclass(frozen=True)
 class HalfFilter(_PowerFilter):
     """p(λ) = (1 - λ/2)^ψ, the filter of AGC and the first of the paper.
 
@@ -287,21 +290,9 @@ class HalfFilter(_PowerFilter):
     array([1.  , 0.25, 0.  ])
     """
 
-    psi: int
-
-    def __post_init__(self) -> None:
-        check_count("psi", self.psi, least=0)
-
-    def response(self, eigenvalues: FloatArray, *, norm: float = 2.0) -> FloatArray:
-        """Return (1 - λ/2)^ψ."""
-        return (1 - eigenvalues / 2) ** self.psi
-
     def stored(self) -> StoredFilter:
         """Return the filter as plain data."""
         return StoredFilter("half", int(self.psi))
-
-    def _cutoff(self, graph: Graph) -> float:
-        return 2.0
 
 
 @dataclass(frozen=True)
@@ -330,28 +321,24 @@ class NormFilter(_PowerFilter):
            [0.5]])
     """
 
-    psi: int
     norm: float | None = None
 
     def __post_init__(self) -> None:
-        check_count("psi", self.psi, least=0)
+        super().__post_init__()
         if self.norm is not None:
             check_between("norm", self.norm, 0.0, 2.0)
+
+    @property
+    def _cutoff(self) -> float | None:
+        return self.norm
 
     def fixed_on(self, graph: Graph) -> NormFilter:
         """Return the filter with the norm of this graph."""
         return self if self.norm is not None else NormFilter(self.psi, min(laplacian_norm(graph), 2.0))
 
-    def response(self, eigenvalues: FloatArray, *, norm: float = 2.0) -> FloatArray:
-        """Return (1 - λ/‖L_s‖)^ψ."""
-        return (1 - eigenvalues / norm) ** self.psi if norm > 0 else np.ones_like(eigenvalues)
-
     def stored(self) -> StoredFilter:
         """Return the filter as plain data."""
         return StoredFilter("norm", int(self.psi), self.norm)
-
-    def _cutoff(self, graph: Graph) -> float:
-        return laplacian_norm(graph) if self.norm is None else self.norm
 
 
 def filter_columns(
@@ -371,13 +358,8 @@ def filter_columns(
         result[:, start:stop] = filter_block(np.ascontiguousarray(dense, dtype=dtype))
 
     starts = range(0, features.shape[1], BLOCK_COLUMNS)
-    workers = min(n_threads or os.cpu_count() or 1, len(starts))
-    if workers <= 1:
-        for start in starts:
-            work(start)
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(work, starts))
+    with ThreadPoolExecutor(min(n_threads or os.cpu_count() or 1, len(starts))) as pool:
+        list(pool.map(work, starts))
     return result
 
 
@@ -400,9 +382,6 @@ class FilteredOperator:
         """The shape of the table."""
         n, m = self.features.shape
         return int(n), int(m)
-
-    def __len__(self) -> int:
-        return self.shape[0]
 
     def times(self, vectors: FloatArray) -> FloatArray:
         """Return X̄ times one or several vectors."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -13,6 +13,7 @@ from scipy import sparse
 from kcagc._types import Features, FloatArray, IntArray, Sparse, check_choice, check_count, check_weights
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds, canonical_csr, entry_at, float_type, numbers, one_kind
+from kcagc.text import listed
 
 Symmetrise = Literal["max", "mean", "sum"]
 Repeats = Literal["same", "sum"]
@@ -125,7 +126,7 @@ class Graph:
         n = len(known) if known is not None else n_nodes if n_nodes is not None else _implied(source, target)
         if n == 0:
             raise DataError("edges: the graph has no nodes; pass n_nodes or ids")
-        weight = _edge_weights(weights, len(source))
+        weight = np.ones(len(source)) if weights is None else check_weights(weights, len(source), "edges")
         low, high, weight = _combine_repeats(np.minimum(source, target), np.maximum(source, target), weight, repeats)
         loop = low == high
         matrix = sparse.coo_array(
@@ -302,16 +303,11 @@ def _ids_for(ids: Iterable[Any] | None, n_nodes: int | None) -> NodeIds | None:
 
 
 def _check_weights(matrix: Sparse) -> None:
-    for problem, wrong in (
-        ("is not a number", np.isnan(matrix.data)),
-        ("is infinite", np.isinf(matrix.data)),
-        ("is negative", matrix.data < 0),
-    ):
-        if wrong.any():
-            at = np.flatnonzero(wrong)
-            named = ", ".join(str(entry_at(matrix, int(place))) for place in at[:_LISTED])
-            more = f" and {len(at) - _LISTED} more" if len(at) > _LISTED else ""
-            raise DataError(f"adjacency: the weight {problem} at (row, column) {named}{more}")
+    wrong = np.flatnonzero(~(np.isfinite(matrix.data) & (matrix.data >= 0)))
+    if wrong.size:
+        entries = ((matrix.data[place], *entry_at(matrix, int(place))) for place in wrong)
+        named = listed([f"{weight:g} (row {row}, column {column})" for weight, row, column in entries], at_most=_LISTED)
+        raise DataError(f"adjacency: weights must be finite and not negative, not {named}")
 
 
 def _symmetrised(matrix: Sparse, how: Symmetrise) -> Sparse:
@@ -382,15 +378,6 @@ def _implied(*ends: IntArray) -> int:
             "if these are ids, pass ids; if the graph has that many nodes, pass n_nodes"
         )
     return largest + 1
-
-
-def _edge_weights(weights: ArrayLike | None, n_edges: int) -> FloatArray:
-    if weights is None:
-        return np.ones(n_edges)
-    given = np.asarray(list(weights) if isinstance(weights, Iterator) else weights)
-    if given.dtype.kind not in "biuf":
-        raise DataError(f"edges: weights must be real numbers, but their type is {given.dtype}")
-    return check_weights(given, n_edges, "edges")
 
 
 def _combine_repeats(

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from kcagc._types import FloatArray, IntArray, Labels, Sparse
 from kcagc.errors import DataError
-from kcagc.text import quoted
+from kcagc.text import listed, quoted
 
 _LISTED = 3
 _LARGEST = np.iinfo(np.int64).max
@@ -98,9 +98,8 @@ class NodeIds:
         found = self.find(wanted)
         unknown = np.flatnonzero(found < 0)
         if unknown.size:
-            named = ", ".join(f"{quoted(wanted[row])} in row {row}" for row in unknown[:_LISTED])
-            more = f" and {unknown.size - _LISTED} more" if unknown.size > _LISTED else ""
-            raise DataError(f"{where}: no node has the id {named}{more}")
+            named = [f"{quoted(wanted[row])} in row {row}" for row in unknown]
+            raise DataError(f"{where}: no node has the id {listed(named, at_most=_LISTED)}")
         return found
 
     def alignment(
@@ -120,16 +119,12 @@ class NodeIds:
         rows = values if isinstance(values, NodeIds) else NodeIds.of(values, where=where)
         self._check_kind(rows.values, where, whose)
         found, known = rows.find(self.values), self.find(rows.values)
-        absent = [] if missing else np.flatnonzero(found < 0).tolist()
-        unknown = [] if extra else np.flatnonzero(known < 0).tolist()
+        absent = [] if missing else [self.values[row] for row in np.flatnonzero(found < 0)]
+        unknown = [] if extra else [rows.values[row] for row in np.flatnonzero(known < 0)]
         problems = [
-            f"{len(wrong)} {what} ({', '.join(map(quoted, sorted(ids.values[row] for row in wrong)[:_LISTED]))}"
-            f"{', ...' if len(wrong) > _LISTED else ''})"
-            for wrong, ids, what in (
-                (absent, self, f"of {whose} ids are missing"),
-                (unknown, rows, f"are not among {whose} ids"),
-            )
-            if wrong
+            f"{len(ids)} {what} ({listed([quoted(one) for one in sorted(ids)], at_most=_LISTED)})"
+            for ids, what in ((absent, f"of {whose} ids are missing"), (unknown, f"are not among {whose} ids"))
+            if ids
         ]
         if problems:
             raise DataError(f"{where}: ids do not match {whose}: {'; '.join(problems)}")
@@ -148,36 +143,30 @@ def one_kind(values: Iterable[Any], where: str) -> IntArray | list[str]:
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise DataError(f"{where}: ids must be one column, but have shape {values.shape}")
-        masked = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
-        if masked is not None and masked.any():
-            raise DataError(f"{where}: row {int(np.flatnonzero(masked)[0])} has no id")
+        masked = np.flatnonzero(np.ma.getmaskarray(values))
+        if masked.size:
+            raise DataError(f"{where}: row {masked[0]} has no id")
         if values.dtype.kind == "i" or (values.dtype.kind == "u" and not (values > _LARGEST).any()):
             return np.asarray(values).astype(np.int64)
-    listed: Sequence[Any] = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    kinds = [_kind_of(value) for value in listed]
+    ids: Sequence[Any] = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    kinds = [_kind_of(value) for value in ids]
     for row, kind in enumerate(kinds):
         if kind is None:
             raise DataError(
-                f"{where}: row {row} has no usable id ({listed[row]!r}); ids are strings or whole numbers below 2^63"
+                f"{where}: row {row} has no usable id ({ids[row]!r}); ids are strings or whole numbers below 2^63"
             )
         if kind is not kinds[0]:
             raise DataError(
-                f"{where}: row {row} is {quoted(listed[row])} and row 0 is {quoted(listed[0])}; "
+                f"{where}: row {row} is {quoted(ids[row])} and row 0 is {quoted(ids[0])}; "
                 "ids must be all numbers or all strings"
             )
-    if kinds and kinds[0] is str:
-        return [str(value) for value in listed]
-    return np.array([int(value) for value in listed], dtype=np.int64)
+    return [str(value) for value in ids] if str in kinds else np.array([int(value) for value in ids], dtype=np.int64)
 
 
 def _kind_of(value: Any) -> type | None:
-    if isinstance(value, bool | np.bool_):
-        return None
-    if isinstance(value, int | np.integer):
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return int if abs(int(value)) <= _LARGEST else None
-    if isinstance(value, str) and value:
-        return str
-    return None
+    return str if isinstance(value, str) and value else None
 
 
 def _kind(values: NDArray[Any] | list[str]) -> str:
@@ -233,8 +222,7 @@ def entry_at(matrix: Any, place: int) -> tuple[int, int]:
     """Return row and column of entry number `place` of a CSR matrix or of a flattened dense one."""
     if sparse.issparse(matrix):
         return int(np.searchsorted(matrix.indptr, place, side="right")) - 1, int(matrix.indices[place])
-    row, column = divmod(place, matrix.shape[1])
-    return row, column
+    return divmod(place, int(matrix.shape[1]))
 
 
 def membership(labels: Labels, n_clusters: int, weights: FloatArray | None = None) -> Sparse:
