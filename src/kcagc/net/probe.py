@@ -23,22 +23,37 @@ _LISTEN_FIRST = 1.0  # seconds
 
 
 class ProbeOutcome(Enum):
-    """How far a connection got."""
+    """How far a connection got; the value is the message for people."""
 
-    ACCEPTED = "accepted"
-    MISCONFIGURED = "misconfigured"  # the address, the name or our own files
-    UNKNOWN_HOST = "unknown host"
-    NOT_LISTENING = "not listening"
-    UNREACHABLE = "unreachable"
-    NO_ANSWER = "no answer"  # connected, but no answer in time
-    CLOSED = "closed"  # connected, but closed before the TLS handshake was complete
-    NOT_TLS = "not TLS"
-    OLD_TLS = "old TLS"
-    SERVER_UNTRUSTED = "server untrusted"
-    SERVER_EXPIRED = "server expired"
-    SERVER_MISNAMED = "server misnamed"
-    NOT_GRPC = "not gRPC"
-    CERTIFICATE_REJECTED = "certificate rejected"  # ours, by the server
+    ACCEPTED = "the aggregator accepts our certificate ({detail})"
+    MISCONFIGURED = "no connection was tried: {detail}"
+    UNKNOWN_HOST = "the host name cannot be resolved ({detail}): check its spelling and DNS"
+    NOT_LISTENING = "no server listens there: start the aggregator, or correct the port"
+    UNREACHABLE = "the host cannot be reached ({detail}): check the network and the firewalls at both ends"
+    NO_ANSWER = "a server listens, but {detail} did not arrive in time: check that this is the aggregator's port"
+    CLOSED = (
+        "the server closes the connection during the TLS handshake ({detail}): it may be another kind of server, or a "
+        "proxy without an aggregator behind it"
+    )
+    NOT_TLS = "the server does not use TLS ({detail}): check that this is the aggregator's port"
+    OLD_TLS = "the connection uses {detail}, but an aggregator uses TLSv1.3: a device in between decrypts traffic"
+    SERVER_UNTRUSTED = (
+        "the server's certificate is not signed by an authority in {own.ca_file} ({detail}): it is another server, it "
+        "uses another authority than agreed, or a device in between decrypts the connection"
+    )
+    SERVER_EXPIRED = (
+        "the server's certificate or its authority's is not valid now ({detail}): ask for its renewal, or correct the "
+        "clock of this machine"
+    )
+    SERVER_MISNAMED = (
+        "the server's certificate is not for {name!r}: it is another server, or uses another name than agreed"
+    )
+    NOT_GRPC = "the server uses TLS, but not gRPC ({detail}): check that this is the aggregator's port"
+    # gRPC closes without an alert, so the message also states what we presented.
+    CERTIFICATE_REJECTED = (
+        "the aggregator does not accept our certificate {own.certificate_file} ({detail}). It is for {names} until "
+        "{own.expires:%Y-%m-%d}: ask whether the aggregator's `ca` contains its authority"
+    )
 
 
 _TRANSIENT = {
@@ -65,32 +80,6 @@ _REASONS = {
     "TLSV1_ALERT_INTERNAL_ERROR TLSV1_ALERT_USER_CANCELLED TLSV1_UNRECOGNIZED_NAME",
 }
 _OUTCOMES = {reason: outcome for outcome, reasons in _REASONS.items() for reason in reasons.split()}
-_MESSAGES = {
-    ProbeOutcome.ACCEPTED: "the aggregator accepts our certificate ({detail})",
-    ProbeOutcome.MISCONFIGURED: "no connection was tried: {detail}",
-    ProbeOutcome.UNKNOWN_HOST: "the host name cannot be resolved ({detail}): check its spelling and DNS",
-    ProbeOutcome.NOT_LISTENING: "no server listens there: start the aggregator, or correct the port",
-    ProbeOutcome.UNREACHABLE: "the host cannot be reached ({detail}): check the network and the firewalls at both ends",
-    ProbeOutcome.NO_ANSWER: "a server listens, but {detail} did not arrive in time: check that this is the "
-    "aggregator's port",
-    ProbeOutcome.CLOSED: "the server closes the connection during the TLS handshake ({detail}): it may be another "
-    "kind of server, or a proxy without an aggregator behind it",
-    ProbeOutcome.NOT_TLS: "the server does not use TLS ({detail}): check that this is the aggregator's port",
-    ProbeOutcome.OLD_TLS: "the connection uses {detail}, but an aggregator uses TLSv1.3: a device in between "
-    "decrypts the connection",
-    ProbeOutcome.SERVER_UNTRUSTED: "the server's certificate is not signed by an authority in {own.ca_file} "
-    "({detail}): it is another server, it uses another authority than agreed, or a device in between decrypts the "
-    "connection",
-    ProbeOutcome.SERVER_EXPIRED: "the server's certificate or its authority's is not valid now ({detail}): ask for "
-    "its renewal, or correct the clock of this machine",
-    ProbeOutcome.SERVER_MISNAMED: "the server's certificate is not for {name!r}: it is another server, or uses another "
-    "name than agreed",
-    ProbeOutcome.NOT_GRPC: "the server uses TLS, but not gRPC ({detail}): check that this is the aggregator's port",
-    # gRPC closes without an alert, so the message also states what we presented.
-    ProbeOutcome.CERTIFICATE_REJECTED: "the aggregator does not accept our certificate {own.certificate_file} "
-    "({detail}). It is for {names} until {own.expires:%Y-%m-%d}: ask whether the aggregator's `ca` contains its "
-    "authority",
-}
 
 
 @dataclass(frozen=True)
@@ -119,7 +108,7 @@ def probe(address: str, credentials: Credentials, server_name: str, timeout: flo
     """
     outcome, detail = _attempt(address, credentials, server_name, _Clock(timeout))
     names = ", ".join(sorted(credentials.names))
-    message = _MESSAGES[outcome].format(detail=detail, own=credentials, name=server_name, names=names)
+    message = outcome.value.format(detail=detail, own=credentials, name=server_name, names=names)
     return Probe(outcome, f"{address}: {message}")
 
 
@@ -131,8 +120,12 @@ def _attempt(address: str, credentials: Credentials, server_name: str, clock: _C
         return ProbeOutcome.MISCONFIGURED, str(error)
     try:
         raw = _connect(host, port, clock)
-    except (OSError, ValueError) as error:
-        return _connection_failure(error)
+    except (socket.gaierror, ValueError) as error:  # ValueError: the name cannot be encoded for DNS
+        return ProbeOutcome.UNKNOWN_HOST, _reason(error)
+    except ConnectionRefusedError:
+        return ProbeOutcome.NOT_LISTENING, ""
+    except OSError as error:
+        return ProbeOutcome.UNREACHABLE, _reason(error)
     with raw:
         try:
             raw.settimeout(clock.left())
@@ -185,17 +178,6 @@ def _connect(host: str, port: int, clock: _Clock) -> socket.socket:
         except OSError as error:
             failure = error
     raise failure
-
-
-def _connection_failure(error: Exception) -> tuple[ProbeOutcome, str]:
-    match error:
-        case socket.gaierror() | ValueError():  # ValueError: the name cannot be encoded for DNS
-            return ProbeOutcome.UNKNOWN_HOST, _reason(error)
-        case ConnectionRefusedError():
-            return ProbeOutcome.NOT_LISTENING, ""
-        case TimeoutError():
-            return ProbeOutcome.UNREACHABLE, "no answer in time"
-    return ProbeOutcome.UNREACHABLE, _reason(error)
 
 
 def _handshake_failure(error: OSError) -> tuple[ProbeOutcome, str]:

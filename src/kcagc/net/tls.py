@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -23,6 +24,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from kcagc.errors import ParameterError
+
+E = TypeVar("E", bound=x509.ExtensionType)
 
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+(?:%\w+)?)\]|(?P<host>[^\s:/\[\]\0]+)):(?P<port>[0-9]{1,5})")
 # Everything that the library raises for an invalid certificate.
@@ -186,9 +189,8 @@ class _Files:
             )
         if not _usable(_key_of(own)):
             raise self.error(self.certificate, f"has a key that is weak or that gRPC cannot use: {_KEY_ADVICE}")
-        try:
-            allowed = own.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-        except x509.ExtensionNotFound:  # without the extension every use is allowed
+        allowed = _extension(own, x509.ExtendedKeyUsage)
+        if allowed is None:  # without the extension every use is allowed
             return
         for wanted, use, name in (
             (server, ExtendedKeyUsageOID.SERVER_AUTH, "serverAuth"),
@@ -226,25 +228,18 @@ class _Files:
         return path
 
     def require_sound(self, file: Path, certificate: x509.Certificate) -> None:
-        self.require_in_time(file, certificate)
-        # TLS does not verify the signature of an authority in `ca` on itself.
-        if _weak(_key_of(certificate)) or (file != self.ca and _signed_weakly(certificate)):
-            raise self.error(
-                file, f"{_label(certificate)} has a weak key or signature: {_KEY_ADVICE}, signed with SHA-256"
-            )
-
-    def require_in_time(self, file: Path, certificate: x509.Certificate) -> None:
         now, start, end = datetime.now(UTC), certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        problem = ""
         if now > end:
-            raise self.error(
-                file, f"{_label(certificate)} expired on {time_text(end)} (valid from {time_text(start)}): renew it"
-            )
-        if now < start:
-            raise self.error(
-                file,
-                f"{_label(certificate)} is not valid before {time_text(start)} (until {time_text(end)}): wait, or "
-                f"correct the clock of this machine, which shows {time_text(now)}",
-            )
+            problem = f"expired on {time_text(end)} (valid from {time_text(start)}): renew it"
+        elif now < start:
+            problem = f"is not valid before {time_text(start)} (until {time_text(end)}): wait, or correct the clock of "
+            problem += f"this machine, which shows {time_text(now)}"
+        # TLS does not verify the signature of an authority in `ca` on itself.
+        elif _weak(_key_of(certificate)) or (file != self.ca and _signed_weakly(certificate)):
+            problem = f"has a weak key or signature: {_KEY_ADVICE}, signed with SHA-256"
+        if problem:
+            raise self.error(file, f"{_label(certificate)} {problem}")
 
     def warnings(self) -> tuple[str, ...]:
         mode = self.key.stat().st_mode & 0o777
@@ -279,14 +274,18 @@ def names_in(certificate_pem: bytes) -> set[str]:
 
 
 def _dns_names(certificate: x509.Certificate) -> set[str]:
-    try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, *_INVALID):
-        return set()
-    return {name.lower() for name in found.get_values_for_type(x509.DNSName)}
+    found = _extension(certificate, x509.SubjectAlternativeName)
+    return set() if found is None else {name.lower() for name in found.get_values_for_type(x509.DNSName)}
 
 
 # Properties of certificates and keys.
+
+
+def _extension(certificate: x509.Certificate, kind: type[E]) -> E | None:
+    try:
+        return certificate.extensions.get_extension_for_class(kind).value
+    except (x509.ExtensionNotFound, *_INVALID):
+        return None
 
 
 def _is_authority(certificate: x509.Certificate) -> bool:
@@ -295,11 +294,8 @@ def _is_authority(certificate: x509.Certificate) -> bool:
 
 def _path_length(certificate: x509.Certificate) -> float:
     """Return how many authorities may follow below this one; -1 if it is not an authority."""
-    try:
-        basic = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
-    except (x509.ExtensionNotFound, *_INVALID):
-        return -1
-    if not basic.ca:
+    basic = _extension(certificate, x509.BasicConstraints)
+    if basic is None or not basic.ca:
         return -1
     return float("inf") if basic.path_length is None else basic.path_length
 
