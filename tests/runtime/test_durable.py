@@ -117,10 +117,12 @@ class Run:
         while self.step():
             if self.random.random() < crash_rate:
                 self.crash(self.random.choice(self.names))
-        errors = [role.error for role in self.roles.values() if role.error]
+        errors = [role.driver.error for role in self.roles.values() if role.driver.error]
         assert not errors, errors
-        assert all(role.finished for role in self.roles.values()), {n: r.waiting_for for n, r in self.roles.items()}
-        return {name: self.roles[name].result.labels for name in self.data}
+        assert all(role.finished for role in self.roles.values()), {
+            n: r.driver.waiting_for for n, r in self.roles.items()
+        }
+        return {name: self.roles[name].driver.result.labels for name in self.data}
 
     def close(self):
         for journal in self.journals.values():
@@ -250,7 +252,7 @@ def test_an_abort_ends_a_role_that_waits_for_another_peer(runs):
     while run.step():
         pass
     for name in ("party-1", "party-2", run.aggregator):
-        error = run.roles[name].error
+        error = run.roles[name].driver.error
         assert isinstance(error, AbortedError)
         assert (error.peer, error.reason) == ("party-3", "aborted")
 
@@ -264,10 +266,10 @@ def test_equivocation_ends_the_run(runs):
     while not run.received:
         run.step()
     run.roles[run.aggregator].receive("party-1", 1, encode(Finished("1.1")))
-    assert "party-1: sent two different messages under number 1" in str(run.roles[run.aggregator].error)
+    assert "party-1: sent two different messages under number 1" in str(run.roles[run.aggregator].driver.error)
     while run.step():
         pass
-    assert {run.roles[name].error.peer for name in run.data} == {run.aggregator}
+    assert {run.roles[name].driver.error.peer for name in run.data} == {run.aggregator}
 
 
 def test_a_journal_with_other_data_sends_nothing(runs):
@@ -292,7 +294,7 @@ def test_a_role_can_start_over_until_it_sends_a_vector(runs):
 
 
 def stages_of(role):
-    return {entry.stage for entry in role.ledger.of("message/")}
+    return {entry.stage for entry in role.driver.ledger.of("message/")}
 
 
 def test_a_role_can_start_over_after_local_labels_but_not_after_vectors(runs):
@@ -301,11 +303,11 @@ def test_a_role_can_start_over_after_local_labels_but_not_after_vectors(runs):
     while "labels 1.1" not in stages_of(role):
         run.step()
     assert role.can_start_over()
-    assert not role.ledger.of("message/masked")
-    while not role.ledger.of("message/masked"):
+    assert not role.driver.ledger.of("message/masked")
+    while not role.driver.ledger.of("message/masked"):
         run.step()
     assert not role.can_start_over()
-    while not run.roles[run.aggregator].ledger.of("message/answer"):
+    while not run.roles[run.aggregator].driver.ledger.of("message/answer"):
         run.step()
     assert not run.roles[run.aggregator].can_start_over()
 
@@ -371,7 +373,7 @@ def test_costs_that_a_killed_aggregator_had_received_still_count(runs):
                         told[message.number] = (message.best, message.cost, message.stopped)
             if kill and len(told) > before:
                 run.crash(run.aggregator)
-        assert all(role.finished and role.error is None for role in run.roles.values())
+        assert all(role.finished and role.driver.error is None for role in run.roles.values())
         answers.append(told)
     assert killed_often.crashes == len(answers[1])
     assert answers[0] == answers[1]
@@ -434,7 +436,7 @@ def test_a_role_killed_while_it_fails_starts_a_new_session(runs, victim):
 
 def test_a_role_cannot_start_over_after_proposed_starts(runs):
     run = runs({"method": "basic"})
-    while not run.roles["party-1"].ledger.of("encrypted/confirmation.starts"):
+    while not run.roles["party-1"].driver.ledger.of("encrypted/confirmation.starts"):
         run.step()
     assert not run.roles["party-1"].can_start_over()
-    assert {entry.stage for entry in run.roles["party-1"].ledger.of("message/")} == {"hello", "confirmation"}
+    assert {entry.stage for entry in run.roles["party-1"].driver.ledger.of("message/")} == {"hello", "confirmation"}

@@ -209,10 +209,9 @@ def test_disclosures_of_a_failed_session_stay_in_the_ledger(journal):
 
 
 def test_disclosures_of_a_connection_stay_in_the_ledger_after_a_replay(journal):
-    opening = Disclosure("alice", "aggregator", "link/opening", "connection", (), 0)
-    journal.record_connection(opening)
+    journal.record_connection("alice", "aggregator", "link/opening")
     journal.record(HELLO)
-    journal.record_connection(opening)
+    journal.record_connection("alice", "aggregator", "link/opening")
     journal.commit()
     assert [entry.kind for _, entry in journal.ledger()] == ["link/opening", "message/hello", "link/opening"]
 

@@ -9,7 +9,7 @@ from kcagc.runtime.durable import MAX_WAITING, PeerQueue
 
 
 def handed_over(queue):
-    return [queue.next_message().payload for _ in iter(lambda: queue.has_message, False)]
+    return [queue.next_message().payload for _ in range(len(queue.inbox))]
 
 
 @given(messages=st.lists(st.binary(max_size=20), max_size=12), data=st.data())

@@ -119,7 +119,7 @@ class Stopwatch:
             self.note("receives", [sender, _named(payload), len(payload)])
             before = role.finished
             receive(role, sender, number, payload)
-            if role.finished and not before and role.error is None:
+            if role.finished and not before and role.driver.error is None:
                 self.note("labels")  # confirmed by all parties, and stored in the journal
 
         return noted

@@ -1,8 +1,9 @@
-"""The gRPC stream of a party to the aggregator over mutual TLS, and the gRPC options that both ends share."""
+"""gRPC streams over mutual TLS: what both ends share, and the end of a party."""
 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from typing import Any
 
 import grpc
@@ -34,15 +35,43 @@ OPTIONS: list[tuple[str, int]] = [
 ]
 
 
-class ClientStream:
-    """The stream of a party."""
+_STREAM_ERRORS = (aio.AioRpcError, aio.UsageError, asyncio.InvalidStateError)
 
-    def __init__(self, channel: Any, call: Any, peer: str) -> None:
-        self._channel, self._call, self._peer = channel, call, peer
 
-    @classmethod
-    async def connect(cls, address: str, server_name: str, credentials: Credentials, peer: str) -> ClientStream:
-        """Open a stream; only its first frame shows whether an aggregator answers."""
+class GrpcStream(ABC):
+    """One end of a gRPC stream; `call` reads and writes bytes, `peer` names the sender of its frames in errors."""
+
+    def __init__(self, call: Any, peer: str) -> None:
+        self._call, self._peer = call, peer
+        self.received_frame = False
+
+    async def send(self, frame: Frame) -> None:
+        """Send a frame."""
+        try:
+            await self._call.write(frames.encode_frame(frame))
+        except _STREAM_ERRORS as error:
+            raise await self._end(error) from error
+
+    async def receive(self) -> AnyFrame:
+        """Return the next frame."""
+        try:
+            payload = await self._call.read()
+        except _STREAM_ERRORS as error:
+            raise await self._end(error) from error
+        if payload is aio.EOF:
+            raise await self._end(None)
+        self.received_frame = True
+        return frames.decode_frame(payload, self._peer)
+
+    @abstractmethod
+    async def _end(self, cause: Exception | None) -> Exception:
+        """Return the error that the end of the stream stands for."""
+
+
+class ClientStream(GrpcStream):
+    """The stream that a party opens; only its first frame shows whether an aggregator answers."""
+
+    def __init__(self, address: str, server_name: str, credentials: Credentials, peer: str) -> None:
         secure = grpc.ssl_channel_credentials(credentials.ca, credentials.key, credentials.certificate)
         options = [
             *OPTIONS,
@@ -51,43 +80,26 @@ class ClientStream:
             ("grpc.enable_retries", 0),
             ("grpc.use_local_subchannel_pool", 1),
         ]
-        channel = aio.secure_channel(address, secure, options=options)
-        return cls(channel, channel.stream_stream(PATH)(), peer)
-
-    async def send(self, frame: Frame) -> None:
-        """Send a frame."""
-        try:
-            await self._call.write(frames.encode_frame(frame))
-        except (aio.AioRpcError, asyncio.InvalidStateError) as error:
-            await self._raise_end(error)
-
-    async def receive(self) -> AnyFrame:
-        """Return the next frame."""
-        try:
-            payload = await self._call.read()
-        except (aio.AioRpcError, asyncio.InvalidStateError) as error:
-            await self._raise_end(error)
-        if payload is aio.EOF:
-            await self._raise_end(None)
-        return frames.decode_frame(payload, self._peer)
+        self._channel = aio.secure_channel(address, secure, options=options)
+        super().__init__(self._channel.stream_stream(PATH)(), peer)
 
     async def close(self) -> None:
         """Close the connection."""
         self._call.cancel()
         await self._channel.close()
 
-    async def _raise_end(self, cause: Exception | None) -> None:
-        """Raise the error that the status and the metadata of the ended stream stand for."""
+    async def _end(self, _: Exception | None) -> Exception:
+        """Return the error for the status and the metadata of the ended stream."""
         code, details = await self._call.code(), str(await self._call.details() or "")
         reason = dict(await self._call.trailing_metadata() or ()).get(REASON_KEY)
         if reason is not None:
             try:
-                raise Rejected(RejectionReason(reason), details)
-            except ValueError:
-                raise ConnectionLost(details) from cause
+                return Rejected(RejectionReason(reason), details)
+            except ValueError:  # a reason that this version does not know
+                return ConnectionLost(details)
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-            raise PeerError(f"sent a frame that is too long: {details}", peer=self._peer) from cause
+            return PeerError(f"sent a frame that is too long: {details}", peer=self._peer)
         if code is grpc.StatusCode.UNIMPLEMENTED:
             message = f"the server at this address is not an aggregator of kcagc ({details})"
-            raise Rejected(RejectionReason.AGREEMENT, message) from cause
-        raise ConnectionLost(details or str(code)) from cause
+            return Rejected(RejectionReason.AGREEMENT, message)
+        return ConnectionLost(details or str(code))

@@ -16,9 +16,8 @@ import grpc
 from grpc import aio
 
 from kcagc.errors import KcagcError, PeerError
-from kcagc.net import frames
-from kcagc.net.frames import AnyFrame, ConnectionLost, Frame, Rejected, RejectionReason
-from kcagc.net.grpc_client import KEEPALIVE_MS, METHOD, OPTIONS, REASON_KEY, SERVICE
+from kcagc.net.frames import ConnectionLost, Rejected, RejectionReason
+from kcagc.net.grpc_client import KEEPALIVE_MS, METHOD, OPTIONS, REASON_KEY, SERVICE, GrpcStream
 from kcagc.net.tls import Credentials, digest_of, names_in, split_address
 
 logger = logging.getLogger(__name__)
@@ -31,38 +30,21 @@ _SERVER_OPTIONS: list[tuple[str, int]] = [
     ("grpc.server_handshake_timeout_ms", 10_000),
     ("grpc.max_connection_idle_ms", 60_000),  # of a connection without a stream
 ]
-_STREAM_ERRORS = (aio.AioRpcError, aio.UsageError, asyncio.InvalidStateError)
 
 
-class ServerStream:
+class ServerStream(GrpcStream):
     """A stream that a party opened; `names` are the DNS names of its certificate, `certificate` is its digest."""
 
     def __init__(self, context: Any) -> None:
-        self._context = context
         self.address = unquote(str(context.peer())).removeprefix("ipv4:").removeprefix("ipv6:")
+        super().__init__(context, self.address)
         proven: dict[str, Any] = context.auth_context()
         self.tls_version = _first(proven, "ssl_tls_version").decode("utf-8", "replace")
         certificate = _first(proven, "x509_pem_cert")
         self.names, self.certificate = names_in(certificate), digest_of(certificate)
-        self.received_frame = False
 
-    async def send(self, frame: Frame) -> None:
-        """Send a frame."""
-        try:
-            await self._context.write(frames.encode_frame(frame))
-        except _STREAM_ERRORS as error:
-            raise ConnectionLost(str(error)) from error
-
-    async def receive(self) -> AnyFrame:
-        """Return the next frame."""
-        try:
-            payload = await self._context.read()
-        except _STREAM_ERRORS as error:
-            raise ConnectionLost(str(error)) from error
-        if payload is aio.EOF:
-            raise ConnectionLost("the party ended the stream")
-        self.received_frame = True
-        return frames.decode_frame(payload, self.address)
+    async def _end(self, cause: Exception | None) -> Exception:
+        return ConnectionLost("the party ended the stream" if cause is None else str(cause))
 
 
 class Server:
@@ -104,25 +86,19 @@ class Server:
                 version = stream.tls_version or "no TLS"
                 raise Rejected(RejectionReason.IDENTITY, f"the connection uses {version}; TLS 1.3 is required")
             await self._handler(stream)
-        except Rejected as rejection:
-            if rejection.reason is not RejectionReason.RETRY:
-                logger.warning("rejected a stream from %s: %s", stream.address, rejection.message)
-            await _abort(context, rejection.reason, rejection.message)
-        except PeerError as error:
-            shown = error.args[0] if error.peer == stream.address else error
-            logger.warning("rejected a stream from %s: %s", stream.address, shown)
-            await _abort(context, RejectionReason.MISBEHAVIOUR, str(error))
+        except (Rejected, PeerError) as error:
+            reason = error.reason if isinstance(error, Rejected) else RejectionReason.MISBEHAVIOUR
+            shown = error.args[0] if isinstance(error, PeerError) and error.peer == stream.address else error
+            if reason is not RejectionReason.RETRY:
+                logger.warning("rejected a stream from %s: %s", stream.address, shown)
+            status = str(error).encode("ascii", "replace").decode()[:2000]  # a status line holds no more
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, status, ((REASON_KEY, reason.value),))
         except (ConnectionLost, asyncio.CancelledError) as end:
             # The end of a stream with a frame that is too long, or of a party with another version.
             if not stream.received_frame and not self._stopping:
                 logger.warning("a stream from %s ended before a valid frame arrived", stream.address)
             if isinstance(end, asyncio.CancelledError):
                 raise
-
-
-async def _abort(context: Any, reason: RejectionReason, message: str) -> None:
-    status = message.encode("ascii", "replace").decode()[:2000]  # a status line holds no more
-    await context.abort(grpc.StatusCode.FAILED_PRECONDITION, status, ((REASON_KEY, reason.value),))
 
 
 def _first(proven: dict[str, Any], key: str) -> bytes:

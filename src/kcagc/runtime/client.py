@@ -9,7 +9,6 @@ import time
 
 import msgspec
 
-from kcagc.disclosure import Disclosure
 from kcagc.errors import KcagcError, RejectedError
 from kcagc.net.frames import ConnectionLost, Rejected, RejectionReason
 from kcagc.net.grpc_client import ClientStream
@@ -32,6 +31,7 @@ class RoleClient:
 
     def __init__(self, spec: RoleSpec, address: str) -> None:
         self._spec, self._address = spec, address
+        self._server_name = spec.endpoint.tls_names[spec.aggregator]
         self._logged = ""
 
     async def run(self) -> None:
@@ -45,8 +45,7 @@ class RoleClient:
             running = asyncio.create_task(run.run(may_restart=starts <= MAX_RESTARTS))
             try:
                 await asyncio.wait({connecting, running}, return_when=asyncio.FIRST_COMPLETED)
-                failing = run.role.finished and run.role.error is not None  # then `running` raises the cause
-                if not running.done() and not failing:
+                if not running.done() and not run.role.failed:  # otherwise `running` raises the cause
                     await connecting  # ends before the run only with an error
                 if not await running:
                     # The results are written; errors of the connection do not matter any more.
@@ -59,22 +58,22 @@ class RoleClient:
             finally:
                 for task in (connecting, running):
                     task.cancel()
-                await asyncio.wait({connecting, running})
-                for task in (connecting, running):
-                    if not task.cancelled():
-                        task.exception()  # marks it as retrieved: it was raised above, or does not matter
+                # An error of a task was raised above, or does not matter.
+                await asyncio.gather(connecting, running, return_exceptions=True)
             await asyncio.sleep(pause_before_restart(starts))
 
     async def _keep_connected(self, run: SessionRun) -> None:
         pause, failures = 0.05, 0
         aggregator = self._spec.aggregator
         while True:
-            connected = False
             # A role in the middle of its clustering would keep the aggregator waiting for the opening.
             await run.act(lambda: None)
-            stream = await ClientStream.connect(self._address, self._server_name, self._spec.credentials, aggregator)
+            stream = ClientStream(self._address, self._server_name, self._spec.credentials, aggregator)
             try:
-                connected = await self._serve(run, stream)
+                await self._serve(run, stream)
+                pause, failures = 0.05, 0
+                if not run.ended:
+                    self._log(f"the connection to {aggregator} was lost; connecting again")
             except Rejected as rejection:
                 if rejection.reason is not RejectionReason.RETRY:
                     raise rejection_error(rejection, aggregator) from rejection
@@ -82,34 +81,24 @@ class RoleClient:
                 failures = await self._diagnose(failures)
             finally:
                 await stream.close()
-            if connected:
-                pause, failures = 0.05, 0
-                if not run.ended:
-                    self._log(f"the connection to {aggregator} was lost; connecting again")
             # A random factor, so that the parties do not connect at the same moment.
             await asyncio.sleep(pause * random.uniform(0.7, 1.3))  # noqa: S311 - not a secret
             pause = min(pause * 1.7, _MAX_PAUSE)
 
-    async def _serve(self, run: SessionRun, stream: ClientStream) -> bool:
+    async def _serve(self, run: SessionRun, stream: ClientStream) -> None:
         """Perform the handshake and serve the stream to its end."""
         aggregator, endpoint = self._spec.aggregator, self._spec.endpoint
         queue = run.queues[aggregator]
         challenge = await receive_challenge(stream, endpoint, aggregator)
-        await run.record_connection(aggregator, "link/opening")
+        await run.act(run.session.journal.record_connection, endpoint.name, aggregator, "link/opening")
         # An aggregator that is also a party may be clustering before it can answer.
         timeout = self._spec.limits.peer_timeout
         answer = await answer_challenge(stream, endpoint, challenge, run.session.position, queue, timeout)
-        await run.bind(aggregator, answer.attempt)
+        await run.act(run.session.bind, aggregator, answer.attempt)
         queue.acknowledge(answer.safe)
         self._log(f"connected to {aggregator} at {self._address}")
-        connection = run.connect(aggregator, stream, answer.arrived)
-        async with run.serving(aggregator, connection):
+        with run.connect(aggregator, stream, answer.arrived) as connection:
             await connection.run()
-        return True
-
-    @property
-    def _server_name(self) -> str:
-        return self._spec.endpoint.tls_names[self._spec.aggregator]
 
     async def _diagnose(self, failures: int) -> int:
         """Find out why the connection fails; return the number of failures with a cause that does not pass."""
@@ -148,21 +137,22 @@ async def close_finished_session(
     queue.sent = queue.acknowledged = end.sent
     known, deadline = journal.fact(_CLOSED) is not None, time.monotonic() + seconds
     while not known and time.monotonic() < deadline:
-        stream = await ClientStream.connect(address, endpoint.tls_names[aggregator], credentials, aggregator)
+        stream = ClientStream(address, endpoint.tls_names[aggregator], credentials, aggregator)
         try:
             async with asyncio.timeout(seconds):
                 challenge = await receive_challenge(stream, endpoint, aggregator)
-                journal.record_connection(Disclosure(endpoint.name, aggregator, "link/opening", "connection", (), 0))
+                journal.record_connection(endpoint.name, aggregator, "link/opening")
                 await answer_challenge(stream, endpoint, challenge, position, queue, seconds)
             known = True
         except Rejected as rejection:
             known = rejection.reason is not RejectionReason.RETRY  # for other reasons it is past this session
-            await asyncio.sleep(0 if known else 0.2)
         except (ConnectionLost, TimeoutError):
-            await asyncio.sleep(0.2)
+            pass
         except KcagcError:
             known = True
         finally:
             await stream.close()
         if known:
             _note_closed(journal)
+        else:
+            await asyncio.sleep(0.2)

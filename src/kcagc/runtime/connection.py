@@ -11,13 +11,13 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from kcagc.errors import AgreementError, PeerError, RejectedError, SessionError
 from kcagc.net import frames
-from kcagc.net.frames import AnyFrame, ConnectionLost, Rejected, RejectionReason, Stream
+from kcagc.net.frames import ConnectionLost, Rejected, RejectionReason, Stream
 from kcagc.protocol.agreement import Agreement, compare_agreements, read_inputs
 from kcagc.runtime.durable import PeerQueue
 from kcagc.runtime.journal import SessionPosition
@@ -26,6 +26,8 @@ from kcagc.text import printable
 
 if TYPE_CHECKING:  # only an aggregator imports the server
     from kcagc.net.grpc_server import ServerStream
+
+F = TypeVar("F", bound=frames.Frame)
 
 _HANDSHAKE_TIMEOUT = 20.0  # seconds for a challenge, and for an opening
 _MAX_PENDING = 4  # complete messages that wait for the role before the connection stops reading
@@ -43,28 +45,20 @@ class Endpoint:
     certificate: bytes  # digest of its own certificate
 
 
-@dataclass(frozen=True)
-class Caller:
-    """A party whose opening the aggregator has verified."""
-
-    name: str
-    opened: frames.Open
-    signed: bytes
-
-
 # The aggregator's side of the handshake.
 
 
-async def identify(stream: ServerStream, endpoint: Endpoint) -> Caller:
-    """Challenge a new stream and verify the opening; raise `Rejected` if it is not from an expected party."""
+async def identify(stream: ServerStream, endpoint: Endpoint) -> tuple[frames.Open, bytes]:
+    """Challenge a new stream; return the verified opening and its signed bytes.
+
+    Raise `Rejected` if the opening is not from an expected party.
+    """
     nonce = random_token()
     await stream.send(frames.Challenge(frames.STREAM_PROTOCOL, endpoint.name, nonce))
     try:
-        frame = await _next_frame(stream)
+        frame = await _receive(stream, frames.Open, "an opening", stream.address)
     except TimeoutError:
         raise Rejected(RejectionReason.MISBEHAVIOUR, "no opening arrived in time") from None
-    if not isinstance(frame, frames.Open):
-        raise PeerError("sent another frame instead of an opening", peer=stream.address)
     name, expected = frame.name, endpoint.name
     if frame.protocol != frames.STREAM_PROTOCOL:
         message = f"{expected} uses {frames.STREAM_PROTOCOL}, the other role {frame.protocol!r}: install one version"
@@ -86,13 +80,12 @@ async def identify(stream: ServerStream, endpoint: Endpoint) -> Caller:
         compare_agreements(expected, endpoint.agreement, name, read_inputs(frame.inputs, name))
     except AgreementError as error:
         raise Rejected(RejectionReason.AGREEMENT, str(error)) from error
-    return Caller(name, frame, signed)
+    return frame, signed
 
 
-def check_position(caller: Caller, aggregator: str, position: SessionPosition, queue: PeerQueue) -> None:
+def check_position(opened: frames.Open, aggregator: str, position: SessionPosition, queue: PeerQueue) -> None:
     """Reject a party that is in another session, or whose journal is older than this session."""
-    opened, name = caller.opened, caller.name
-    known = position.bound.get(name)
+    name, known = opened.name, position.bound.get(opened.name)
     same, received = known == opened.attempt, max(opened.safe, opened.arrived)
     message = ""
     if opened.bound not in (b"", position.attempt):
@@ -112,12 +105,10 @@ def check_position(caller: Caller, aggregator: str, position: SessionPosition, q
         raise Rejected(RejectionReason.SESSION, f"{message}. {_NEW_SESSION}")
 
 
-async def welcome(
-    stream: Stream, endpoint: Endpoint, position: SessionPosition, queue: PeerQueue, caller: Caller
-) -> None:
-    """Accept a party."""
-    answer = frames.Welcome(position.attempt, queue.safe, queue.arrived, queue.sent, b"")
-    signature = endpoint.identity.sign(welcome_statement(endpoint.name, caller.signed, _unsigned(answer)))
+async def welcome(stream: Stream, endpoint: Endpoint, attempt: bytes, queue: PeerQueue, signed: bytes) -> None:
+    """Accept a party; `attempt` is the aggregator's name of the session, `signed` the bytes that the party signed."""
+    answer = frames.Welcome(attempt, queue.safe, queue.arrived, queue.sent, b"")
+    signature = endpoint.identity.sign(welcome_statement(endpoint.name, signed, _unsigned(answer)))
     await stream.send(msgspec.structs.replace(answer, signature=signature))
 
 
@@ -126,9 +117,7 @@ async def welcome(
 
 async def receive_challenge(stream: Stream, endpoint: Endpoint, aggregator: str) -> frames.Challenge:
     """Receive the first frame; the party has sent nothing so far."""
-    challenge = await _next_frame(stream)
-    if not isinstance(challenge, frames.Challenge):
-        raise PeerError("sent another frame instead of a challenge", peer=aggregator)
+    challenge = await _receive(stream, frames.Challenge, "a challenge", aggregator)
     if challenge.protocol != frames.STREAM_PROTOCOL:
         message = f"{aggregator} uses {challenge.protocol!r}, {endpoint.name} {frames.STREAM_PROTOCOL}"
         raise AgreementError(f"{message}: install the same version of kcagc", peer=aggregator)
@@ -163,9 +152,7 @@ async def answer_challenge(
     )
     signed = opening_statement(aggregator, challenge.nonce, _unsigned(unsigned))
     await stream.send(msgspec.structs.replace(unsigned, signature=endpoint.identity.sign(signed)))
-    answer = await _next_frame(stream, max(timeout, _HANDSHAKE_TIMEOUT))
-    if not isinstance(answer, frames.Welcome):
-        raise PeerError("sent another frame instead of a welcome", peer=aggregator)
+    answer = await _receive(stream, frames.Welcome, "a welcome", aggregator, max(timeout, _HANDSHAKE_TIMEOUT))
     expected = welcome_statement(aggregator, signed, _unsigned(answer))
     if not verify(endpoint.agreement.participant(aggregator).identity, expected, answer.signature):
         message = f"the server at its address does not have the identity key that {endpoint.name} has pinned"
@@ -182,21 +169,23 @@ async def answer_challenge(
 
 def rejection_error(rejection: Rejected, aggregator: str) -> Exception:
     """Return the error that a rejected party raises."""
-    message = printable(rejection.message)
-    match rejection.reason:
-        case RejectionReason.IDENTITY:
-            return RejectedError(f"rejects this role: {message}", peer=aggregator)
-        case RejectionReason.AGREEMENT:
-            return AgreementError(f"{aggregator} rejects this role: {message}", peer=aggregator)
-        case RejectionReason.SESSION:
-            return SessionError(f"{aggregator} rejects this role: {message}")
-    return PeerError(f"rejects this role: {message}", peer=aggregator)
+    message = f"rejects this role: {printable(rejection.message)}"
+    if rejection.reason is RejectionReason.SESSION:
+        return SessionError(f"{aggregator} {message}")
+    if rejection.reason is RejectionReason.AGREEMENT:
+        return AgreementError(f"{aggregator} {message}", peer=aggregator)
+    kind = RejectedError if rejection.reason is RejectionReason.IDENTITY else PeerError
+    return kind(message, peer=aggregator)
 
 
-async def _next_frame(stream: Stream, seconds: float | None = None) -> AnyFrame:
+async def _receive(stream: Stream, kind: type[F], what: str, sender: str, seconds: float = _HANDSHAKE_TIMEOUT) -> F:
+    """Return the next frame, which must be of this kind."""
     # Not `wait_for`: before Python 3.12 it can lose a cancellation.
-    async with asyncio.timeout(seconds or _HANDSHAKE_TIMEOUT):
-        return await stream.receive()
+    async with asyncio.timeout(seconds):
+        frame = await stream.receive()
+    if not isinstance(frame, kind):
+        raise PeerError(f"sent another frame instead of {what}", peer=sender)
+    return frame
 
 
 def _unsigned(frame: frames.Open | frames.Welcome) -> bytes:
@@ -225,13 +214,12 @@ class Connection:
         self._next = arrived + 1  # the next message to send: the first that the peer does not have
         self._assembly = frames.Assembly(queue.peer, max_message_bytes)
         self._messages: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(_MAX_PENDING)
-        self._wake, self._frame_arrived, self._pong_arrived = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.wake = asyncio.Event()  # set when there may be something to send
+        self._frame_arrived, self._pong_arrived = asyncio.Event(), asyncio.Event()
         self._acknowledged = -1
+        self._due: dict[type, frames.Frame] = {}  # of each kind the last frame that has not been sent
         self._waiting_for: tuple[str, ...] = ()
-        self._waiting_for_sent: tuple[str, ...] = ()
-        self._pings = self._pongs = 0
-        self._closing = self._close_sent = self._ended = False
-        self.peer_closed = asyncio.Event()
+        self.peer_closed = self._closing = self._ended = False
         self._tasks: list[asyncio.Task[None]] = []
 
     async def run(self) -> None:
@@ -260,21 +248,25 @@ class Connection:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def wake(self) -> None:
-        """Check again whether there is something to send."""
-        self._wake.set()
-
     def announce_waiting_for(self, names: tuple[str, ...]) -> None:
-        """Send the peer the names of the roles that this one waits for."""
-        self._waiting_for = names
-        if names != self._waiting_for_sent:
-            self._wake.set()
+        """Send the peer the names of the roles that this one waits for, if they changed."""
+        if names != self._waiting_for:
+            self._waiting_for = names
+            self._send_soon(frames.WaitingFor(names))
 
     def close(self) -> None:
         """Send, once, that this role has finished."""
-        if not self._close_sent:
-            self._closing = self._close_sent = True
-            self._wake.set()
+        if not self._closing:
+            self._closing = True
+            self._send_soon(frames.Close())
+
+    def _send_soon(self, frame: frames.Frame) -> None:
+        """Send a frame after the messages in the outbox; it replaces an unsent one of its kind.
+
+        A peer that sends many pings and reads no answers therefore cannot fill the memory.
+        """
+        self._due[type(frame)] = frame
+        self.wake.set()
 
     async def alive(self, seconds: float) -> bool:
         """Return whether the peer answers a ping or is in the middle of a long message.
@@ -282,8 +274,7 @@ class Connection:
         Frames that arrived before a connection was lost can still wait to be read. They are read in the first half of
         the time and do not count.
         """
-        self._pings += 1
-        self._wake.set()
+        self._send_soon(frames.Ping())
         for event in (self._pong_arrived, self._frame_arrived):
             event.clear()
             with contextlib.suppress(TimeoutError):
@@ -305,12 +296,11 @@ class Connection:
                 self._queue.acknowledge(frame.number)
                 self._on_ack()
             elif isinstance(frame, frames.Ping):
-                self._pongs += 1
-                self._wake.set()
+                self._send_soon(frames.Pong())
             elif isinstance(frame, frames.WaitingFor):
                 self._on_waiting_for(frame.names)
             elif isinstance(frame, frames.Close):
-                self.peer_closed.set()
+                self.peer_closed = self._queue.closed = True
             elif isinstance(frame, frames.Pong):
                 self._pong_arrived.set()
             else:
@@ -320,11 +310,11 @@ class Connection:
         while True:
             number, payload = await self._messages.get()
             await self._receive(number, payload)
-            self._wake.set()
+            self.wake.set()
 
     async def _write(self) -> None:
         while True:
-            self._wake.clear()
+            self.wake.clear()
             safe = self._queue.safe
             if safe > self._acknowledged:
                 self._acknowledged = safe
@@ -335,15 +325,6 @@ class Connection:
                     for part in frames.split(self._next, payload):
                         await self._stream.send(part)
                 self._next += 1
-            for _ in range(self._pings):
-                await self._stream.send(frames.Ping())
-            for _ in range(self._pongs):
-                await self._stream.send(frames.Pong())
-            self._pings = self._pongs = 0
-            if self._waiting_for != self._waiting_for_sent:
-                self._waiting_for_sent = self._waiting_for
-                await self._stream.send(frames.WaitingFor(self._waiting_for_sent))
-            if self._closing:
-                self._closing = False
-                await self._stream.send(frames.Close())
-            await self._wake.wait()
+            while self._due:
+                await self._stream.send(self._due.pop(next(iter(self._due))))
+            await self.wake.wait()

@@ -7,6 +7,7 @@ import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from kcagc.disclosure import Disclosure, Ledger
@@ -100,9 +101,9 @@ class Driver:
         self.finished = False
         self.result: Any = None
         self.error: Exception | None = None
+        self.watcher = watcher
         self._role = role
         self._store = MemoryStore() if store is None else store
-        self._watcher = watcher
 
     def start(self) -> Sent:
         """Run until the role waits; return the messages that it sent."""
@@ -116,7 +117,6 @@ class Driver:
 
     def go_on(self) -> Sent:
         """Continue an interrupted step; return the messages that it sent since."""
-        self.interrupted = False
         return self._advance(None)
 
     def fail(self, error: Exception) -> Sent:
@@ -128,7 +128,7 @@ class Driver:
 
     def _advance(self, value: Any) -> Sent:
         sent: Sent = []
-        self.waiting_for = frozenset()
+        self.waiting_for, self.interrupted = frozenset(), False
         try:
             while True:
                 effect = self._role.send(value)
@@ -151,8 +151,8 @@ class Driver:
                     value = self._store.load_result(effect.name)
                 elif isinstance(effect, CommitMask):
                     self._store.commit_mask(effect.label, effect.digest)
-                elif self._watcher is not None:
-                    self._watcher(self.name, effect)
+                elif self.watcher is not None:
+                    self.watcher(self.name, effect)
         except StopIteration as end:
             self.finished, self.result = True, end.value
         except Exception as error:
@@ -187,35 +187,24 @@ class Worker:
     """
 
     def __init__(self) -> None:
-        self._tasks: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Callable[[], Any]]]
-        self._tasks = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()  # (event loop, future, function)
         threading.Thread(target=self._work, daemon=True, name="role").start()
 
     async def call(self, function: Callable[..., T], *values: Any) -> T:
         """Run a function in the thread and return its result."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._tasks.put((loop, future, lambda: function(*values)))
+        self._tasks.put((loop, future, partial(function, *values)))
         return await asyncio.shield(future)  # a step runs to its end even if the caller is cancelled
 
     def _work(self) -> None:
         while True:
-            loop, future, act = self._tasks.get()
-            result, error = None, None
+            loop, future, function = self._tasks.get()
             try:
-                result = act()
-            except BaseException as problem:
-                error = problem
+                settle = partial(future.set_result, function())
+            except BaseException as error:
+                settle = partial(future.set_exception, error)
             try:
-                loop.call_soon_threadsafe(_settle, future, result, error)
+                loop.call_soon_threadsafe(settle)
             except RuntimeError:  # the event loop is closed
                 return
-
-
-def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)

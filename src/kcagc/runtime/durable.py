@@ -21,7 +21,7 @@ from kcagc.errors import AbortedError, EquivocationError, KcagcError, PeerError,
 from kcagc.protocol.effects import Role
 from kcagc.protocol.messages import Abort, decode, expect, is_early, tag_of
 from kcagc.runtime.driver import Driver, Sent, Watcher
-from kcagc.runtime.journal import RECOMPUTED, Journal
+from kcagc.runtime.journal import Journal
 from kcagc.text import printable
 
 MAX_WAITING = 32  # messages of one peer that the role has not asked for yet
@@ -46,8 +46,9 @@ class PeerQueue:
         self.acknowledged = 0  # the last number that the peer has committed
         self.arrived = 0  # the last number that has arrived
         self.safe = 0  # the last number of the peer that is committed here
+        self.closed = False  # whether the peer has closed a stream, because it has finished
         self.bytes_sent = self.bytes_arrived = 0  # of messages, in this process
-        self._inbox: deque[ReceivedMessage] = deque()
+        self.inbox: deque[ReceivedMessage] = deque()  # messages that wait for the role
         self._waiting_bytes, self._max_waiting_bytes = 0, max_waiting_bytes
         self._digests: dict[int, bytes] = {}
 
@@ -81,22 +82,17 @@ class PeerQueue:
         if number != self.arrived + 1:
             raise self._error(f"sent message {number} instead of {self.arrived + 1}")
         waiting = self._waiting_bytes + len(payload)
-        if len(self._inbox) >= MAX_WAITING or (self._inbox and waiting > self._max_waiting_bytes):
+        if len(self.inbox) >= MAX_WAITING or (self.inbox and waiting > self._max_waiting_bytes):
             raise self._error("sent more messages than the protocol asks for")
         self.arrived, self._waiting_bytes = number, waiting
         self.bytes_arrived += len(payload)
         self._digests[number] = digest
-        self._inbox.append(ReceivedMessage(number, digest, payload))
+        self.inbox.append(ReceivedMessage(number, digest, payload))
         return True
-
-    @property
-    def has_message(self) -> bool:
-        """Whether a message waits for the role."""
-        return bool(self._inbox)
 
     def next_message(self) -> ReceivedMessage:
         """Return the oldest waiting message and remove it."""
-        message = self._inbox.popleft()
+        message = self.inbox.popleft()
         self._waiting_bytes -= len(message.payload)
         return message
 
@@ -123,7 +119,11 @@ class DurableLedger(Ledger):
 
 
 class DurableRole:
-    """Steps a role, one transaction a step. `aggregator`: this role aggregates and keeps masked vectors in memory."""
+    """Steps a role, one transaction a step. `aggregator`: this role aggregates and keeps masked vectors in memory.
+
+    `finished`: the role has ended, with or without error, and its last messages are committed and in the outboxes.
+    Other threads than the one that steps the role may read it, during the last step too.
+    """
 
     def __init__(
         self,
@@ -137,47 +137,22 @@ class DurableRole:
     ) -> None:
         self.queues, self._is_aggregator, self._journal, self._watcher = queues, aggregator, journal, watcher
         self.on_flush: Callable[[], None] = lambda: None  # called when messages can leave in the middle of a step
-        self._live = self._complete = self._journal_failed = False
+        self.finished = self._journal_failed = False
         self._past_local_labels: set[str] = set()  # roles that sent anything after their local labels
         self._numbers = dict.fromkeys(queues, 0)
         self._dropped = dict.fromkeys(queues, 0)
         self._unstored: dict[str, list[ReceivedMessage]] = {peer: [] for peer in queues}
-        self._driver = Driver(
-            name, role, tuple(queues), store=journal, ledger=DurableLedger(journal), watcher=self._watch
-        )
+        self.driver = Driver(name, role, tuple(queues), store=journal, ledger=DurableLedger(journal))
 
     @property
-    def finished(self) -> bool:
-        """Whether the role has ended, with or without error, and its last messages are committed and in the outboxes.
-
-        Other threads than the one that steps the role may read it, during the last step too.
-        """
-        return self._complete
-
-    @property
-    def error(self) -> Exception | None:
-        """The error that ended the role, or None."""
-        return self._driver.error
-
-    @property
-    def result(self) -> Any:
-        """The result of the role."""
-        return self._driver.result
-
-    @property
-    def waiting_for(self) -> frozenset[str]:
-        """The peers whose message the role needs."""
-        return self._driver.waiting_for
-
-    @property
-    def ledger(self) -> Ledger:
-        """The disclosures of this role."""
-        return self._driver.ledger
+    def failed(self) -> bool:
+        """Whether the role has ended with an error."""
+        return self.finished and self.driver.error is not None
 
     def can_start_over(self, besides: str = "") -> bool:
         """Return whether a new session would only repeat what all roles, except one, have sent so far."""
         # A new session would propose other starting nodes, which depend on the features of a party.
-        return self._past_local_labels <= {besides} and not self.ledger.of("encrypted/confirmation.starts")
+        return self._past_local_labels <= {besides} and not self.driver.ledger.of("encrypted/confirmation.starts")
 
     def resume(self) -> None:
         """Start, or replay the journal: the same messages in must give the same messages out, or nothing is sent."""
@@ -189,34 +164,56 @@ class DurableRole:
                 self._past_local_labels.add(message.peer)
             if message.payload is not None:
                 inbox[message.peer].append(message.payload)
-        staged = self._numbered(self._driver.start())
-        while ready := [peer for peer in sorted(self.waiting_for) if inbox[peer]]:
-            staged += self._numbered(self._driver.deliver(ready[0], inbox[ready[0]].popleft()))
-        if self._driver.error is not None and (received or sent):
-            raise self._replay_failed(self._driver.error)
+        staged = self._numbered(self.driver.start())
+        while ready := [peer for peer in sorted(self.driver.waiting_for) if inbox[peer]]:
+            staged += self._numbered(self.driver.deliver(ready[0], inbox[ready[0]].popleft()))
+        if self.driver.error is not None and (received or sent):
+            raise self._replay_failed(self.driver.error)
         if any(inbox.values()) or any(self._numbers[one.peer] < one.number for one in sent):
             raise self._replay_failed(KcagcError("the role asks for other messages than before"))
         self._journal.commit()
-        stored = {(one.peer, one.number) for one in sent}
-        computed = {(peer, number): payload for peer, number, payload in staged}
-        for one in sent:
-            if one.payload is None:  # the peer has committed it already
-                self.queues[one.peer].sent = self.queues[one.peer].acknowledged = one.number
+        acknowledged = {(one.peer, one.number) for one in sent if one.payload is None}
+        for peer, number, payload in staged:
+            if (peer, number) in acknowledged:
+                self.queues[peer].sent = self.queues[peer].acknowledged = number
             else:
-                payload = computed[one.peer, one.number] if one.payload == RECOMPUTED else one.payload
-                self.queues[one.peer].post(one.number, payload)
-        self._post([(peer, number, payload) for peer, number, payload in staged if (peer, number) not in stored])
-        self._live, self._complete = True, self._driver.finished
-        # Not during the replay: the numbers tell which messages of an interrupted step have left.
-        self._driver.flushes = True
+                self.queues[peer].post(number, payload)
+        self.finished = self.driver.finished
+        # Not during the replay: the numbers show which messages of an interrupted step have left.
+        self.driver.flushes, self.driver.watcher = True, self._watcher
 
     def receive(self, sender: str, number: int, payload: bytes) -> None:
         """Accept a message and take all steps that it allows.
 
         A number that cannot be the next raises `PeerError`; the message is dropped, and the role continues.
         """
+        queue = self.queues[sender]
         with self._steps():
-            self._receive(sender, number, payload)
+            try:
+                if not queue.receive(number, payload):
+                    return
+            except EquivocationError as error:
+                self._end(error)
+                return
+            if self.driver.finished:
+                queue.safe = number  # it changes nothing any more, and its sender need not wait
+                return
+            try:
+                is_abort = tag_of(payload, sender) == "abort"
+                if not is_early(payload, sender):
+                    self._past_local_labels.add(sender)
+            except PeerError as error:
+                self._end(error)
+                return
+            if is_abort:  # ends the run even if the role does not wait for this sender
+                self._end(self._aborted(sender, payload))
+                queue.safe = number
+                return
+            while ready := [one for one in sorted(self.driver.waiting_for) if self.queues[one].inbox]:
+                self._deliver(ready[0])
+                while self.driver.interrupted:
+                    self.on_flush()
+                    self._finish_step(self.driver.go_on())
 
     def fail(self, error: Exception) -> None:
         """End the role from outside; its peers receive an abort message."""
@@ -241,70 +238,38 @@ class DurableRole:
             self._journal.roll_back()
             raise
 
-    def _receive(self, sender: str, number: int, payload: bytes) -> None:
-        queue = self.queues[sender]
-        try:
-            if not queue.receive(number, payload):
-                return
-        except EquivocationError as error:
-            self._end(error)
-            return
-        if self._driver.finished:
-            queue.safe = number  # it changes nothing any more, and its sender need not wait
-            return
-        try:
-            is_abort = tag_of(payload, sender) == "abort"
-            if not is_early(payload, sender):
-                self._past_local_labels.add(sender)
-        except PeerError as error:
-            self._end(error)
-            return
-        if is_abort:  # ends the run even if the role does not wait for this sender
-            self._end(self._aborted(sender, payload))
-            queue.safe = number
-            return
-        while not self._driver.finished and (
-            ready := [one for one in sorted(self.waiting_for) if self.queues[one].has_message]
-        ):
-            self._deliver(ready[0])
-            while self._driver.interrupted:
-                self.on_flush()
-                self._finish_step(self._driver.go_on())
-
     def _end(self, error: Exception) -> None:
-        self._finish_step(self._driver.fail(error))
+        self._finish_step(self.driver.fail(error))
 
     def _deliver(self, sender: str) -> None:
         message = self.queues[sender].next_message()
         if self._is_aggregator and tag_of(message.payload, sender) == "masked":
             self._unstored[sender].append(message)
-            self._finish_step(self._driver.deliver(sender, message.payload))
+            self._finish_step(self.driver.deliver(sender, message.payload))
             return
         self._store_digests(sender)
         self._journal.store_incoming(sender, message.number, message.digest, message.payload)
-        self._finish_step(self._driver.deliver(sender, message.payload), sender, message.number)
+        self._finish_step(self.driver.deliver(sender, message.payload), sender, message.number)
 
     def _store_digests(self, peer: str) -> int:
         """Store the digests of masked vectors that a replay no longer needs; return the number of the last one.
 
         An answer to their sender, or its next message, shows that their sum is complete.
         """
-        last = 0
-        for message in self._unstored[peer]:
+        messages, self._unstored[peer] = self._unstored[peer], []
+        for message in messages:
             self._journal.store_incoming(peer, message.number, message.digest, None)
-            last = message.number
-        self._unstored[peer].clear()
-        return last
+        return messages[-1].number if messages else 0
 
     def _finish_step(self, sent: Sent, sender: str = "", stored: int = 0) -> None:
         """Commit a step and let its messages leave; `stored` is the number of the sender's message that led to it."""
-        if isinstance(self._driver.error, SessionError):
-            raise self._driver.error
+        if isinstance(self.driver.error, SessionError):
+            raise self.driver.error
         if not sent and not stored:  # a vector of an incomplete sum stays in memory
-            self._complete = self._driver.finished
+            self.finished = self.driver.finished
             return
-        if self._driver.error is not None:
-            self._journal.note_failure(str(self._driver.error))
+        if self.driver.error is not None:
+            self._journal.note_failure(str(self.driver.error))
         staged = self._numbered(sent)
         safe = {peer: self._store_digests(peer) for peer in {peer for peer, _ in sent}}
         if stored:
@@ -313,8 +278,9 @@ class DurableRole:
         self._journal.commit()
         for peer, number in safe.items():
             self.queues[peer].safe = max(self.queues[peer].safe, number)
-        self._post(staged)
-        self._complete = self._driver.finished
+        for peer, number, payload in staged:
+            self.queues[peer].post(number, payload)
+        self.finished = self.driver.finished
 
     def _drop_acknowledged(self) -> None:
         for peer, queue in self.queues.items():
@@ -328,16 +294,12 @@ class DurableRole:
         for peer, payload in sent:
             self._numbers[peer] += 1
             if not is_early(payload, peer):
-                self._past_local_labels.add(self._driver.name)
+                self._past_local_labels.add(self.driver.name)
             # A masked vector may have many megabytes in every round, and a replay computes it again.
             whole = self._is_aggregator or tag_of(payload, peer) != "masked"
             self._journal.store_outgoing(peer, self._numbers[peer], payload, whole=whole)
             staged.append((peer, self._numbers[peer], payload))
         return staged
-
-    def _post(self, staged: list[tuple[str, int, bytes]]) -> None:
-        for peer, number, payload in staged:
-            self.queues[peer].post(number, payload)
 
     def _replay_failed(self, cause: Exception) -> SessionError:
         self._journal.roll_back()
@@ -356,7 +318,3 @@ class DurableRole:
         # The aggregator receives the aborts of all parties themselves, and does not believe one about another.
         origin = sender if self._is_aggregator else printable(message.origin)
         return AbortedError(printable(message.reason), peer=origin)
-
-    def _watch(self, name: str, progress: Any) -> None:
-        if self._live and self._watcher is not None:
-            self._watcher(name, progress)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,15 +16,15 @@ class MemoryNetwork:
     """A queue of messages for each pair of roles; messages of different pairs have no order."""
 
     def __init__(self) -> None:
-        self._queues: dict[tuple[str, str], deque[bytes]] = {}
+        self._queues: defaultdict[tuple[str, str], deque[bytes]] = defaultdict(deque)
 
     def post(self, sender: str, receiver: str, payload: bytes) -> None:
         """Add a message."""
-        self._queues.setdefault((sender, receiver), deque()).append(payload)
+        self._queues[sender, receiver].append(payload)
 
     def has(self, sender: str, receiver: str) -> bool:
         """Return whether a message of this sender waits."""
-        return bool(self._queues.get((sender, receiver)))
+        return bool(self._queues[sender, receiver])
 
     def take(self, sender: str, receiver: str) -> bytes:
         """Return the oldest message and remove it."""
@@ -52,7 +52,10 @@ def run_together(drivers: Sequence[Driver], choose: Chooser | None = None) -> di
         sender, receiver = ready[choose(ready) if choose else 0]
         driver = by_name[receiver]
         _post(network, driver, driver.deliver(sender, network.take(sender, receiver)), by_name)
-    _raise_first_error(drivers)
+    errors = [driver.error for driver in drivers if driver.error is not None]
+    if errors:
+        own = [error for error in errors if not isinstance(error, AbortedError)]
+        raise (own or errors)[0]
     stuck = [driver for driver in drivers if not driver.finished]
     if stuck:
         listed = "; ".join(f"{one.name} waits for {', '.join(sorted(one.waiting_for))}" for one in stuck)
@@ -65,10 +68,3 @@ def _post(network: MemoryNetwork, driver: Driver, sent: Sent, known: dict[str, D
         if receiver not in known:
             raise KcagcError(f"{driver.name}: sent a message to the unknown role {receiver}")
         network.post(driver.name, receiver, payload)
-
-
-def _raise_first_error(drivers: Sequence[Driver]) -> None:
-    errors = [driver.error for driver in drivers if driver.error is not None]
-    own = [error for error in errors if not isinstance(error, AbortedError)]
-    if errors:
-        raise (own or errors)[0]

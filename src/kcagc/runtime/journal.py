@@ -25,6 +25,7 @@ from kcagc.disclosure import Disclosure
 from kcagc.errors import PeerError, SessionError
 from kcagc.runtime.driver import mask_reuse
 from kcagc.secagg.keys import Secrets, random_token
+from kcagc.text import listed
 
 FORMAT = "2"
 MAX_STORED_BYTES = 900_000_000  # of one message; SQLite stores at most 1,000,000,000 bytes in one value
@@ -212,9 +213,9 @@ class Journal:
         self._record(self._recorded, entry)
         self._recorded += 1
 
-    def record_connection(self, entry: Disclosure) -> None:
+    def record_connection(self, sender: str, receiver: str, kind: str) -> None:
         """Store and commit what the first frames of a stream disclose; a replay does not repeat them."""
-        self._record(None, entry)
+        self._record(None, Disclosure(sender, receiver, kind, "connection", (), 0))
         self.commit()
 
     def _record(self, position: int | None, entry: Disclosure) -> None:
@@ -389,7 +390,7 @@ def open_session(journal: Journal, fingerprints: Mapping[str, bytes], seeds: tup
             return StoredSession(journal, randomness, position, resumed=bool(bound))
         if bound:
             raise SessionError(
-                f"{journal.path}: {' and '.join(changed)} changed since this session started; nothing was sent. Undo "
+                f"{journal.path}: {listed(changed)} changed since this session started; nothing was sent. Undo "
                 "the change to resume it, or start all roles with --new-session"
             )
     journal.erase(ledger=False)  # disclosures of a failed session stay in the ledger

@@ -44,8 +44,8 @@ class RoleServer:
 
     async def _serve(self, stream: ServerStream) -> None:
         endpoint = self._spec.endpoint
-        caller = await identify(stream, endpoint)
-        name, opened, run = caller.name, caller.opened, self._run
+        opened, signed = await identify(stream, endpoint)
+        name, run = opened.name, self._run
         between_sessions = Rejected(RejectionReason.RETRY, f"{endpoint.name} is between two sessions")
         if run is None or run.ended:
             raise between_sessions
@@ -57,22 +57,21 @@ class RoleServer:
             await earlier.stop()
             run.disconnect(name, earlier)
         known = run.session.position.bound.get(name)
-        if run.role.finished and run.role.error is not None and known != opened.attempt:
+        if run.role.failed and known != opened.attempt:
             raise between_sessions
         new_session = known not in (None, opened.attempt) and opened.bound == b"" and queue.arrived > 0
         if new_session and run.role.can_start_over():
-            await run.fail(AbortedError("it started a new session", peer=name))
+            await run.act(run.role.fail, AbortedError("it started a new session", peer=name))
             raise Rejected(RejectionReason.RETRY, f"{endpoint.name} starts a new session too")
-        check_position(caller, endpoint.name, run.session.position, queue)
+        check_position(opened, endpoint.name, run.session.position, queue)
         # Nothing was awaited since the check for an earlier connection: of two simultaneous streams one is accepted.
-        connection = run.connect(name, stream, opened.arrived)
-        async with run.serving(name, connection):
-            await run.bind(name, opened.attempt)
-            await run.record_connection(name, "link/welcome")
-            if self._run is not run or run.failed:
+        with run.connect(name, stream, opened.arrived) as connection:
+            await run.act(run.session.bind, name, opened.attempt)
+            await run.act(run.session.journal.record_connection, endpoint.name, name, "link/welcome")
+            if self._run is not run or run.fatal is not None:
                 raise between_sessions
             queue.acknowledge(opened.safe)
-            await welcome(stream, endpoint, run.session.position, queue, caller)
+            await welcome(stream, endpoint, run.session.position.attempt, queue, signed)
             logger.info("%s is connected", name)
             try:
                 await connection.run()

@@ -14,11 +14,10 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kcagc.disclosure import Disclosure
 from kcagc.errors import AbortedError, AgreementError, PeerError, PeerTimeoutError, SessionError
 from kcagc.net.frames import Stream
 from kcagc.net.tls import Credentials
@@ -80,16 +79,15 @@ class SessionRun:
         self.role = DurableRole(
             name, role, queues, session.journal, aggregator=self._is_aggregator, watcher=spec.watcher
         )
+        self.queues: Mapping[str, PeerQueue] = queues
         self.connections: dict[str, Connection] = {}
         self.ended = False
-        self._fatal: BaseException | None = None
+        self.fatal: BaseException | None = None  # an error outside the protocol, for example of the journal
         self._changed = asyncio.Event()
-        self._start_clocks()
         self._awaited: dict[str, float] = {}  # since when the role waits for a peer
         self._logged: dict[tuple[str, ...], float] = {}
         self._awaited_by_aggregator: tuple[str, ...] = ()
         self._settled: set[str] = set()  # peers that have everything, as committed here
-        self._closed: set[str] = set()  # peers that have closed their stream
         self._excused: set[str] = set()  # peers whose last acknowledgement is not awaited any longer
         self._acts: set[asyncio.Task[None]] = set()
 
@@ -101,26 +99,17 @@ class SessionRun:
         if session.resumed:
             logger.info("resuming the interrupted session")
         await worker.call(run.role.resume)
+        run._start_clocks()  # the time of a replay does not count
         return run
-
-    @property
-    def queues(self) -> Mapping[str, PeerQueue]:
-        """The queue of each peer."""
-        return self.role.queues
-
-    @property
-    def failed(self) -> bool:
-        """Whether an error that does not come from the protocol stops this process, for example of the journal."""
-        return self._fatal is not None
 
     @property
     def all_closed(self) -> bool:
         """Whether every peer has closed its stream."""
-        return self._closed >= self.queues.keys()
+        return all(queue.closed for queue in self.queues.values())
 
     def status(self) -> RoleStatus:
         """Return the status of the role."""
-        waiting_for = tuple(sorted(peer for peer in self.role.waiting_for if not self.queues[peer].has_message))
+        waiting_for = tuple(sorted(peer for peer in self.role.driver.waiting_for if not self.queues[peer].inbox))
         queues = self.queues.values()
         return RoleStatus(
             waiting_for,
@@ -134,7 +123,7 @@ class SessionRun:
         try:
             result = await self._run_role()
         except Exception as error:
-            if self.role.error is not error or isinstance(error, SessionError):  # the same command resumes it
+            if self.role.driver.error is not error or isinstance(error, SessionError):  # the same command resumes it
                 raise
             culprit = error.peer if isinstance(error, PeerError) and error.recoverable else ""
             cause = error.peer if isinstance(error, AbortedError | AgreementError) else culprit
@@ -158,8 +147,12 @@ class SessionRun:
 
     # Connections.
 
-    def connect(self, peer: str, stream: Stream, arrived: int) -> Connection:
-        """Make a stream the connection of its peer; `arrived` is the last message that the peer has."""
+    @contextlib.contextmanager
+    def connect(self, peer: str, stream: Stream, arrived: int) -> Iterator[Connection]:
+        """Make a stream the connection of its peer until the block ends.
+
+        `arrived` is the last message that the peer has.
+        """
         connection = Connection(
             stream,
             self.queues[peer],
@@ -171,17 +164,10 @@ class SessionRun:
         )
         self.connections[peer] = connection
         self._awaited_by_aggregator = ()  # the new stream announces it again
-        return connection
-
-    @contextlib.asynccontextmanager
-    async def serving(self, peer: str, connection: Connection) -> AsyncIterator[None]:
-        """Forget a connection when the block ends."""
         self._changed.set()
         try:
-            yield
+            yield connection
         finally:
-            if connection.peer_closed.is_set():
-                self._closed.add(peer)
             self.disconnect(peer, connection)
 
     def disconnect(self, peer: str, connection: Connection) -> None:
@@ -190,15 +176,6 @@ class SessionRun:
             del self.connections[peer]
             self._disconnected_since[peer] = time.monotonic()
         self._changed.set()
-
-    async def bind(self, peer: str, attempt: bytes) -> None:
-        """Store the name of the session at a peer."""
-        await self.act(self.session.bind, peer, attempt)
-
-    async def record_connection(self, peer: str, kind: str) -> None:
-        """Record in the ledger what the first frames of a stream disclose to a peer."""
-        entry = Disclosure(self._spec.endpoint.name, peer, kind, "connection", (), 0)
-        await self.act(self.session.journal.record_connection, entry)
 
     async def stop(self) -> None:
         """End every connection; a party that connects again is rejected, because the session is over."""
@@ -211,25 +188,15 @@ class SessionRun:
         The aggregator waits a moment for connected parties. A party connects again if the connection is lost: otherwise
         the aggregator would wait for a party that has ended.
         """
-        if self._is_aggregator:
-            for connection in self.connections.values():
-                connection.close()
-            await self._until(lambda: all(one.peer_closed.is_set() for one in self.connections.values()), _LINGER)
-            return
-        await self._until(self._close_all, _CLOSE_TIMEOUT)
+        await self._until(self._close_all, _LINGER if self._is_aggregator else _CLOSE_TIMEOUT)
 
     def _close_all(self) -> bool:
-        for peer, connection in self.connections.items():
+        """Close all streams; return whether the awaited peers have closed theirs."""
+        for connection in self.connections.values():
             connection.close()
-            if connection.peer_closed.is_set():
-                self._closed.add(peer)
-        return self.all_closed
+        return all(one.peer_closed for one in self.connections.values()) if self._is_aggregator else self.all_closed
 
     # The role.
-
-    async def fail(self, error: Exception) -> None:
-        """End the role from outside."""
-        await self.act(self.role.fail, error)
 
     async def act(self, function: Callable[..., None], *values: Any) -> None:
         """Run a function in the thread of the role; an error that no peer caused ends the run, and nothing is sent.
@@ -252,7 +219,7 @@ class SessionRun:
         except (asyncio.CancelledError, PeerError):  # an invalid message ends its stream, but not the run
             raise
         except BaseException as error:
-            self._fatal = error
+            self.fatal = error
         self._wake()
 
     async def _receive(self, peer: str, number: int, payload: bytes) -> None:
@@ -263,16 +230,17 @@ class SessionRun:
 
     async def _run_role(self) -> Any:
         """Run until the role has ended and its peers have its messages; return its result or raise its error."""
-        self._start_clocks()  # the time of a replay does not count
         loop = asyncio.get_running_loop()
         self.role.on_flush = lambda: _call_in(loop, self._wake)
         while True:
-            if self._fatal is not None:
-                raise self._fatal
-            if self.role.finished and self.role.error is None:
-                await self._close_settled()
-            if self.role.finished and (self.role.error is not None or self._all_settled()):
+            if self.fatal is not None:
+                raise self.fatal
+            if self.role.failed:
                 break
+            if self.role.finished:
+                await self._close_settled()
+                if all(queue.settled or peer in self._excused for peer, queue in self.queues.items()):
+                    break
             await self._check_timeouts()
             if self._spec.on_status is not None:
                 self._spec.on_status(self.status())
@@ -281,7 +249,7 @@ class SessionRun:
                 async with asyncio.timeout(_TICK):
                     await self._changed.wait()
             self._changed.clear()
-        error = self.role.error
+        error = self.role.driver.error
         if error is not None and (self._is_aggregator or not isinstance(error, AbortedError)):
             # The aggregator waits for the connected parties, a party for the aggregator.
             peers = self.connections if self._is_aggregator else self.queues
@@ -289,7 +257,7 @@ class SessionRun:
         self.ended = True
         if error is not None:
             raise error
-        return self.role.result
+        return self.role.driver.result
 
     async def _close_settled(self) -> None:
         """Close, as the aggregator, the stream of every party that has everything, after committing that.
@@ -308,11 +276,8 @@ class SessionRun:
 
     def _wake(self) -> None:
         for connection in self.connections.values():
-            connection.wake()
+            connection.wake.set()
         self._changed.set()
-
-    def _all_settled(self) -> bool:
-        return all(queue.settled or peer in self._excused for peer, queue in self.queues.items())
 
     async def _until(self, done: Callable[[], bool], seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -327,7 +292,7 @@ class SessionRun:
         self._message_at = dict.fromkeys(self.queues, self._started)
 
     async def _check_timeouts(self) -> None:
-        if self.role.finished and self.role.error is not None:
+        if self.role.failed:
             return
         now, limit = time.monotonic(), self._limits.peer_timeout
         disconnected = self._disconnected()
@@ -343,11 +308,10 @@ class SessionRun:
                 return
         # A party waits for all others through the aggregator, which times out first.
         limit = self._limits.message_timeout + (0 if self._is_aggregator else self._limits.peer_timeout)
-        self._awaited = {peer: self._awaited.get(peer, now) for peer in self.role.waiting_for}
+        self._awaited = {peer: self._awaited.get(peer, now) for peer in self.role.driver.waiting_for}
         for peer, since in self._awaited.items():
             if peer in self.connections and now - max(self._message_at[peer], since) > limit:
-                message = f"connected, but no message for {limit:.0f} s (limits.message_timeout)"
-                await self._time_out(peer, message)
+                await self._time_out(peer, f"connected, but no message for {limit:.0f} s (limits.message_timeout)")
                 return
         if self._is_aggregator:
             for peer, connection in self.connections.items():
@@ -359,9 +323,9 @@ class SessionRun:
         advice = "Start all roles again" if self._is_aggregator else "Run the same command again to resume"
         error = PeerTimeoutError(f"{message}. {advice}", peer=peer).with_public_message(f"{peer}: {message}")
         if self._is_aggregator:
-            await self.fail(error)
+            await self.act(self.role.fail, error)
         else:
-            self._fatal = error
+            self.fatal = error
 
     def _disconnected(self) -> tuple[str, ...]:
         """Return the peers that are needed and not connected."""
