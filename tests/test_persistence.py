@@ -143,7 +143,9 @@ def test_files_that_are_something_else_are_refused_in_words(tmp_path, content):
         KCAGC.load(path)
     other = msgspec.msgpack.decode(content) | {"format": "kcagc model 2"}
     path.write_bytes(msgspec.msgpack.encode(other))
-    with pytest.raises(DataError, match=r"m: has the format 'kcagc model 2', but KCAGC.load reads 'kcagc estimator 2'"):
+    with pytest.raises(
+        DataError, match=r"m: has the format 'kcagc model 2', but this version reads 'kcagc estimator 2'"
+    ):
         KCAGC.load(path)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kcagc.errors import DataError, ParameterError
+from kcagc.text import listed
 
 FloatArray: TypeAlias = NDArray[np.float64]
 AnyFloatArray: TypeAlias = NDArray[np.floating[Any]]
@@ -39,8 +40,7 @@ def check_between(name: str, value: Any, least: float, most: float) -> None:
 def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
     """Raise `ParameterError` unless a value is one of `choices`."""
     if value not in choices:
-        listed = ", ".join(repr(choice) for choice in choices[:-1])
-        raise ParameterError(f"{name}: must be {listed} or {choices[-1]!r}, not {value!r}")
+        raise ParameterError(f"{name}: must be {listed([repr(one) for one in choices], last='or')}, not {value!r}")
 
 
 def check_weights(weights: ArrayLike, n: int, where: str) -> FloatArray:

@@ -258,18 +258,12 @@ class KCAGC(ClusterMixin, BaseEstimator):
         inputs = prepare_parties(
             names, graphs, X, id_column=self.id_column, nodes=self.nodes, transformers=self.transformers
         )
-        data = _party_data(inputs, filter_)
-        graph = data[names[0]].graph
-        if parameters.n_clusters > graph.n_nodes:
-            raise DataError(
-                f"n_clusters: {parameters.n_clusters} clusters, but the graph has only {graph.n_nodes} nodes"
-            )
         # All parties have the same seed, so their order does not change the labels.
         seed, aggregator_seed = draw_seeds(self.random_state)
         ledger = Ledger()
         results = simulate_fit(
             parameters,
-            data,
+            _party_data(inputs, filter_),
             policy=policy,
             seeds=dict.fromkeys(names, seed),
             aggregator_seed=aggregator_seed,
@@ -292,12 +286,14 @@ class KCAGC(ClusterMixin, BaseEstimator):
             "seeding": sum(one.sums.seeding for one in self.merges_),
             "inertia": sum(one.sums.inertia for one in self.merges_),
         }
-        self.bytes_sent_ = self.ledger_.bytes_sent()
-        self.bytes_by_role_ = {role: self.ledger_.bytes_sent(role) for role in _senders(self.ledger_)}
+        self.bytes_sent_ = ledger.bytes_sent()
+        senders = dict.fromkeys(entry.sender for entry in ledger.of("message/"))
+        self.bytes_by_role_ = {role: ledger.bytes_sent(role) for role in senders}
         self.n_features_in_ = sum(one.n_columns for one in inputs.values())
         self.transformers_ = {name: one.preprocessing for name, one in inputs.items()}
         self.feature_names_ = {name: one.columns for name, one in inputs.items()}
-        self.node_ids_ = None if graph.ids is None else graph.ids.values
+        ids = inputs[names[0]].graph.ids
+        self.node_ids_ = None if ids is None else ids.values
         self._warn()
         return self
 
@@ -443,7 +439,3 @@ def _every_merge(found: Iterable[list[MergeReport]]) -> list[MergeReport]:
     """Return each merge once, from the leaves to the root."""
     by_name = {merge.group: merge for merges in found for merge in merges}
     return sorted(by_name.values(), key=lambda merge: (merge.layer, len(merge.group), merge.group))
-
-
-def _senders(ledger: Ledger) -> list[str]:
-    return list(dict.fromkeys(entry.sender for entry in ledger.of("message/")))

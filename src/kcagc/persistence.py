@@ -5,13 +5,12 @@ Like the estimator, the file holds the private shares of all parties. Only its o
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import msgspec
 import numpy as np
 
-from kcagc.data.files import PRIVATE, write_bytes
+from kcagc.data.files import PRIVATE, read_saved, write_bytes
 from kcagc.data.preprocessing import FittedRules, TableRules
 from kcagc.data.table import PathLike
 from kcagc.data.transformer import TablePreprocessor
@@ -80,37 +79,10 @@ class SavedEstimator(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     merges: list[MergeReport]
     ledger: list[dict[str, Any]]
 
-    def write(self, path: PathLike) -> None:
-        """Write the file; only its owner can read it."""
-        write_bytes(path, msgspec.msgpack.encode(self, enc_hook=_plain), mode=PRIVATE)
-
-    @classmethod
-    def read(cls, path: PathLike) -> Self:
-        """Read a file; the error for any other file says what it is."""
-        try:
-            content = Path(path).read_bytes()
-        except OSError as error:
-            raise ParameterError(f"{path}: {error.strerror or error}") from error
-        try:
-            found = msgspec.msgpack.decode(content, type=_ModelFormat).format
-            if found != FORMAT:
-                raise DataError(
-                    f"{path}: has the format {found!r}, but KCAGC.load reads {FORMAT!r}; fit the model again"
-                )
-            return msgspec.msgpack.decode(content, type=cls)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise DataError(f"{path}: is not a saved KCAGC, or is damaged: {error}") from error
-
-
-class _ModelFormat(msgspec.Struct):
-    """The format of a file, which tells whether this version can read it."""
-
-    format: str
-
 
 def save_estimator(model: Any, path: PathLike) -> None:
-    """Write a fitted `KCAGC`."""
-    SavedEstimator(
+    """Write a fitted `KCAGC` to a file that only its owner can read."""
+    saved = SavedEstimator(
         settings=_plain_settings(model.get_params(deep=False)),
         filter_parameter=None if isinstance(model.filter, str) else _stored(model.filter),
         filter=_stored(model.filter_),
@@ -122,12 +94,13 @@ def save_estimator(model: Any, path: PathLike) -> None:
         figures={name: getattr(model, name) for name in _FIGURES},
         merges=model.merges_,
         ledger=[entry.fields() for entry in model.ledger_],
-    ).write(path)
+    )
+    write_bytes(path, msgspec.msgpack.encode(saved, enc_hook=_plain), mode=PRIVATE)
 
 
 def load_estimator(kind: type[T], path: PathLike) -> T:
     """Read a fitted `KCAGC`."""
-    saved = SavedEstimator.read(path)
+    saved = read_saved(path, SavedEstimator, FORMAT, "a saved KCAGC")
     unfitted = [None if one is None else one.unfitted() for one in saved.tables.values()]
     settings = dict(saved.settings, transformers=unfitted if any(unfitted) else None)
     settings["accept"] = tuple(settings.get("accept", ()))

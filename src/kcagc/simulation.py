@@ -49,24 +49,17 @@ class SimulatedRoles:
         self, roles: dict[str, Role[Any]], aggregator_seed: int, ledger: Ledger, watcher: Watcher | None
     ) -> list[Driver]:
         """Return a driver for each role; the aggregator is the coordinator or the last party."""
-        aggregator = self.agreement.aggregator
-        every = dict(roles)
+        agreement, aggregator = self.agreement, self.agreement.aggregator
         if aggregator in roles:
-            every[aggregator] = combine_halves(
-                aggregator_of_party(aggregator, self.agreement, seed=aggregator_seed), roles[aggregator], aggregator
-            )
+            half = aggregator_of_party(aggregator, agreement, seed=aggregator_seed)
+            role: Role[Any] = combine_halves(half, roles[aggregator], aggregator)
         else:
-            every[aggregator] = coordinator(
-                aggregator, self.agreement, self.identities[aggregator], Secrets.fresh(), seed=aggregator_seed
-            )
+            identity = self.identities[aggregator]
+            role = coordinator(aggregator, agreement, identity, Secrets.fresh(), seed=aggregator_seed)
+        every = {**roles, aggregator: role}
+        others = tuple(name for name in every if name != aggregator)
         return [
-            Driver(
-                name,
-                role,
-                tuple(other for other in every if other != aggregator) if name == aggregator else (aggregator,),
-                common=ledger,
-                watcher=watcher,
-            )
+            Driver(name, role, others if name == aggregator else (aggregator,), common=ledger, watcher=watcher)
             for name, role in every.items()
         ]
 
@@ -85,7 +78,8 @@ def simulate_fit(
     """Run a fit of all parties, each with its own seed, and return the result of each party."""
     simulated = SimulatedRoles.of(parameters, tuple(data))
     roles = {name: fit_party(simulated.context(name, policy), data[name], seed=seeds[name]) for name in data}
-    return _run(simulated, roles, aggregator_seed, ledger, watcher, choose)
+    results = run_together(simulated.drivers(roles, aggregator_seed, ledger, watcher), choose)
+    return {name: results[name] for name in data}
 
 
 def simulate_predict(
@@ -97,21 +91,9 @@ def simulate_predict(
     policy: Policy,
     ledger: Ledger,
     watcher: Watcher | None = None,
-    choose: Chooser | None = None,
 ) -> dict[str, PredictResult]:
     """Run a prediction of all parties in a new session, and return the result of each party."""
     simulated = SimulatedRoles.of(parameters, tuple(data))
     roles = {name: predict_party(simulated.context(name, policy), data[name], models[name], nodes) for name in data}
-    return _run(simulated, roles, 0, ledger, watcher, choose)
-
-
-def _run(
-    simulated: SimulatedRoles,
-    roles: dict[str, Role[Any]],
-    aggregator_seed: int,
-    ledger: Ledger,
-    watcher: Watcher | None,
-    choose: Chooser | None,
-) -> dict[str, Any]:
-    results = run_together(simulated.drivers(roles, aggregator_seed, ledger, watcher), choose)
-    return {name: results[name] for name in roles}
+    results = run_together(simulated.drivers(roles, 0, ledger, watcher))
+    return {name: results[name] for name in data}

@@ -30,14 +30,17 @@ def quoted(value: Any) -> str:
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
 
 
-def listed(words: Sequence[str], at_most: int | None = None) -> str:
-    """Return "a, b and c", or "a, b and 7 more" with `at_most` words; with semicolons if a word has a comma."""
+def listed(words: Sequence[str], at_most: int | None = None, *, last: str = "and") -> str:
+    """Return "a, b and c", or "a, b and 7 more" with `at_most` words; with semicolons if a word has a comma.
+
+    `last` is the word before the last of them, "and" or "or".
+    """
     if at_most is not None and len(words) > at_most:
         words = [*words[:at_most], f"{len(words) - at_most:,} more"]
     if len(words) < 2:
         return "".join(words)
     separator = "; " if any("," in word for word in words) else ", "
-    return f"{separator.join(words[:-1])} and {words[-1]}"
+    return f"{separator.join(words[:-1])} {last} {words[-1]}"
 
 
 def count(value: float, noun: str = "") -> str:

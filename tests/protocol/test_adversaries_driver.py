@@ -22,7 +22,7 @@ from adversaries import (
 from kcagc.disclosure import RISKS, Disclosure, Ledger, Policy
 from kcagc.disclosure.texts import TEXTS
 from kcagc.errors import AbortedError, DataError, KcagcError, MaskReuseError, ParameterError, PeerError, PolicyError
-from kcagc.protocol.effects import CommitMask, Disclose, Send, perform, wait
+from kcagc.protocol.effects import CommitMask, Disclose, Send, Wait
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import Abort, Masked, decode
 from kcagc.runtime.driver import Driver, MemoryStore
@@ -152,8 +152,8 @@ class Writing(MemoryStore):
 
 async def sends(*words, to="other", label=b"label"):
     for word in words:
-        await perform(CommitMask(label, hashlib.sha256(word).digest()))
-        await perform(Send(to, word, Disclosure("one", to, "message/masked", "", (), len(word))))
+        await CommitMask(label, hashlib.sha256(word).digest())
+        await Send(to, word, Disclosure("one", to, "message/masked", "", (), len(word)))
 
 
 def test_a_label_hides_one_content_only_and_the_second_does_not_leave():
@@ -228,7 +228,7 @@ def test_masked_vectors_are_never_the_same_twice():
 
 
 async def failing(error):
-    await wait(["peer"])
+    await Wait(frozenset({"peer"}))
     raise error
 
 
@@ -329,7 +329,7 @@ def test_a_driver_records_a_message_before_it_sends_it():
             raise KcagcError("the disk is full")
 
     async def role():
-        await perform(Send("peer", b"x", Disclosure("one", "peer", "message/hello", "", (), 1)))
+        await Send("peer", b"x", Disclosure("one", "peer", "message/hello", "", (), 1))
 
     driver = Driver("one", role(), (), ledger=Full())
     assert driver.start() == []
@@ -345,7 +345,7 @@ def test_what_opens_is_recorded_without_being_sent():
     opened = next(kind for kind in TEXTS if kind.startswith("opened/"))
 
     async def role():
-        await perform(Disclose(Disclosure("a+b", "one", opened, "", (1,), 0)))
+        await Disclose(Disclosure("a+b", "one", opened, "", (1,), 0))
         return "done"
 
     driver = Driver("one", role(), ())

@@ -84,7 +84,8 @@ def test_a_table_of_words_is_refused():
 def test_more_clusters_than_nodes_are_refused(method):
     adjacency, features = given()
     changes = {"n_clusters": 37, "method": method}
-    refused(DataError, "^n_clusters: 37 clusters, but the graph has only 36 nodes", features, adjacency, **changes)
+    words = "^party-1: n_clusters: 37 clusters, but the graph has only 36 nodes"
+    refused(DataError, words, features, adjacency, **changes)
 
 
 def test_more_clusters_than_intersections_are_refused_before_anything_is_sent():

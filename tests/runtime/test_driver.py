@@ -4,13 +4,13 @@ import pytest
 
 from kcagc.disclosure import Disclosure
 from kcagc.errors import AgreementError, KcagcError
-from kcagc.protocol.effects import Send, flush, perform, stored_result, wait
+from kcagc.protocol.effects import Flush, Send, StoreResult, Wait
 from kcagc.protocol.messages import Abort, decode
 from kcagc.runtime.driver import Driver
 
 
 async def listening():
-    await wait(["bob"])
+    await Wait(frozenset({"bob"}))
     return "done"
 
 
@@ -30,13 +30,13 @@ def test_a_role_that_fails_from_outside_sends_an_abort_to_its_peers():
 
 
 async def releasing():
-    await perform(Send("bob", b"first", Disclosure("ann", "bob", "message/hello", "hello", (), 5)))
-    await flush()
-    await stored_result("long", lambda: b"done")
-    await perform(Send("bob", b"second", Disclosure("ann", "bob", "message/hello", "hello", (), 6)))
-    await flush()
-    await flush()  # nothing is waiting to leave
-    await wait(["bob"])
+    await Send("bob", b"first", Disclosure("ann", "bob", "message/hello", "hello", (), 5))
+    await Flush()
+    await StoreResult("long", lambda: b"done")
+    await Send("bob", b"second", Disclosure("ann", "bob", "message/hello", "hello", (), 6))
+    await Flush()
+    await Flush()  # nothing is waiting to leave
+    await Wait(frozenset({"bob"}))
 
 
 def test_a_flush_interrupts_a_step_so_that_messages_leave_before_a_long_computation():
@@ -84,7 +84,7 @@ def test_a_message_that_the_role_does_not_wait_for_is_not_delivered():
 
 def test_any_error_of_a_role_ends_the_run_of_all_roles():
     async def stumbling():
-        await stored_result("result", lambda: 1 // 0)
+        await StoreResult("result", lambda: 1 // 0)
 
     driver = Driver("ann", stumbling(), ("bob",))
     ((to, payload),) = driver.start()

@@ -17,8 +17,9 @@ from array import array
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -42,6 +43,8 @@ from kcagc.data.table import (
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds
 from kcagc.text import quoted
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 PUBLIC = 0o644
 PRIVATE = 0o600
@@ -291,6 +294,27 @@ def write_bytes(path: PathLike, data: bytes, *, mode: int = PUBLIC) -> None:
     _sync_folder(target.parent)
 
 
+class _SavedFormat(msgspec.Struct):
+    """The field of a saved file that shows whether this version can read the file."""
+
+    format: str
+
+
+def read_saved(path: PathLike, kind: type[S], form: str, what: str, *, party: str = "") -> S:
+    """Read a file that holds a struct; its field `format` must be `form`. Errors call such a file `what`."""
+    where = f"{party}: {path}" if party else path
+    try:
+        content = Path(path).read_bytes()
+        found = msgspec.msgpack.decode(content, type=_SavedFormat).format
+        if found == form:
+            return msgspec.msgpack.decode(content, type=kind)
+    except OSError as error:
+        raise ParameterError(f"{where}: {error.strerror or error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DataError(f"{where}: is not {what}, or is damaged: {error}") from error
+    raise DataError(f"{where}: has the format {found!r}, but this version reads {form!r}; fit the model again")
+
+
 def write_text(path: PathLike, text: str, *, mode: int = PUBLIC) -> None:
     """Write a text in UTF-8 atomically, with its line ends unchanged.
 
@@ -348,12 +372,7 @@ def check_labels_path(path: PathLike) -> None:
 
 
 def write_labels(
-    path: PathLike,
-    ids: NodeIds | None,
-    labels: ArrayLike,
-    *,
-    confidence: FloatArray | None = None,
-    mode: int = PUBLIC,
+    path: PathLike, ids: NodeIds | None, labels: ArrayLike, *, confidence: FloatArray | None = None, mode: int = PUBLIC
 ) -> None:
     """Write a row `id, cluster` for each node, sorted by id, atomically.
 

@@ -10,17 +10,7 @@ import numpy as np
 from kcagc._types import Features, FloatArray, IntArray, check_count
 from kcagc.data.files import read_table
 from kcagc.data.preprocessing import FittedRules, TableRules
-from kcagc.data.table import (
-    LISTS,
-    MATRICES,
-    TABLES,
-    InputFile,
-    PathLike,
-    Schema,
-    Table,
-    Wanted,
-    whole_numbers,
-)
+from kcagc.data.table import LISTS, MATRICES, TABLES, InputFile, PathLike, Schema, Table, Wanted, whole_numbers
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 import numpy as np
 
-from kcagc.data.files import PRIVATE, write_bytes, write_labels, write_text
+from kcagc.data.files import PRIVATE, read_saved, write_bytes, write_labels, write_text
 from kcagc.data.preprocessing import FittedRules
 from kcagc.disclosure import Disclosure, Ledger
-from kcagc.errors import DataError, ParameterError
+from kcagc.errors import ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.protocol.agreement import Agreement
@@ -51,12 +51,6 @@ class ResultFiles:
         return cls(folder, *(folder / name for name in (labels, "ledger.jsonl", "model.kcagc", "run.json")))
 
 
-class _Format(msgspec.Struct):
-    """The field of a model that tells whether this version can read it."""
-
-    format: str
-
-
 class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The file that a fit leaves at every role for predictions: the session and its parameters.
 
@@ -85,16 +79,7 @@ class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @classmethod
     def load(cls, path: Path, role: str) -> Self:
         """Read a model of this role."""
-        try:
-            content = path.read_bytes()
-            found = msgspec.msgpack.decode(content, type=_Format).format
-            if found != FORMAT:
-                raise DataError(f"{role}: {path}: has the format {found!r}; this version reads {FORMAT!r}: fit again")
-            model = msgspec.msgpack.decode(content, type=cls)
-        except OSError as error:
-            raise ParameterError(f"{role}: {path}: {error.strerror or error}") from error
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise DataError(f"{role}: {path}: not a model of kcagc: {error}") from error
+        model = read_saved(path, cls, FORMAT, "a model of kcagc", party=role)
         if model.role != role:
             raise ParameterError(f"{path}: is the model of {model.role}, not of {role}")
         return model

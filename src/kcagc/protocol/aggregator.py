@@ -19,7 +19,7 @@ import numpy as np
 from kcagc.errors import PeerError
 from kcagc.protocol.agreement import Agreement, check_hello, id_of, own_hello
 from kcagc.protocol.cells import random_for
-from kcagc.protocol.effects import Channel, Role, load_result, progress, run_concurrently, stored_result
+from kcagc.protocol.effects import Channel, LoadResult, Progress, Role, StoreResult, run_concurrently
 from kcagc.protocol.messages import (
     Answer,
     Choice,
@@ -107,7 +107,7 @@ class Aggregator:
         """Collect all hellos and send them to every party; return the session id."""
         hellos = []
         for done, party in enumerate(self.parties):
-            await progress("waiting for every party's hello", done, len(self.parties))
+            await Progress("waiting for every party's hello", done, len(self.parties))
             hello = await self.channel.receive(party, Hello)
             check_hello(self.channel.me, self.agreement, hello, party)
             hellos.append(hello)
@@ -162,7 +162,7 @@ class Aggregator:
         not ask for the vectors a second time.
         """
         name = f"answer {group.name} {number}"
-        kept = await load_result(name)
+        kept = await LoadResult(name)
         if kept is not None:
             self._last_loaded[group.name] = number
             if group.aggregator_is_member:  # its member half is replayed as well, and sends its vector again
@@ -174,7 +174,7 @@ class Aggregator:
                 if not isinstance(await self._receive_vector(member, group, number), Finished):
                     raise _transcripts_differ(group, number, f"{group.members[0]} is finished, {member} is not")
             return None
-        await progress(f"{group.title}: adding vectors of sum", number + 1)
+        await Progress(f"{group.title}: adding vectors of sum", number + 1)
         sums, new_costs = await self._add(group, first, number)
         known = costs | new_costs
         best = best_restart(known)
@@ -189,7 +189,7 @@ class Aggregator:
                 StoredAnswer(first.step, first.shape, len(new_costs), kind_of(answer), encode(answer), active)
             )
 
-        return msgspec.msgpack.decode(await stored_result(name, compute), type=StoredAnswer)
+        return msgspec.msgpack.decode(await StoreResult(name, compute), type=StoredAnswer)
 
     async def _receive_vector(self, member: str, group: Group, number: int) -> Masked | Finished:
         """Receive a member's vector for the sum of this number, or the message that it is finished."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from kcagc.errors import AgreementError, ParameterError, PeerError
 from kcagc.graph.graph import Graph
-from kcagc.protocol.messages import Hello
+from kcagc.protocol.messages import Hello, read_bytes
 from kcagc.protocol.parameters import Parameters
 from kcagc.secagg import keys
 from kcagc.secagg.masks import MAX_PARTIES
@@ -94,12 +94,12 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         self.parameters.check()
 
 
+_agreements: msgspec.msgpack.Decoder[Agreement] = msgspec.msgpack.Decoder(Agreement)
+
+
 def read_inputs(inputs: bytes, sender: str) -> Agreement:
     """Read the inputs of another role."""
-    try:
-        return msgspec.msgpack.decode(inputs, type=Agreement)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise PeerError(f"the inputs of its hello cannot be read: {error}", peer=sender) from error
+    return read_bytes(_agreements, inputs, sender, "the inputs of its hello cannot be read")
 
 
 def compare_agreements(me: str, mine: Agreement, other: str, theirs: Agreement) -> None:

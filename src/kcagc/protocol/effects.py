@@ -11,9 +11,9 @@ it waits for. Such a network computes the same result for every order of arrival
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from kcagc.disclosure import Disclosure
 from kcagc.disclosure.texts import opened_kind
@@ -26,8 +26,16 @@ T = TypeVar("T")
 M = TypeVar("M", bound=Message)
 
 
+class _Awaited(Generic[T]):
+    """Base class of the effects: to await an effect hands it to the driver and returns its result."""
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        result: T = yield self
+        return result
+
+
 @dataclass(frozen=True)
-class Send:
+class Send(_Awaited[None]):
     """Send these bytes; the driver records the entry in the ledger first."""
 
     to: str
@@ -36,14 +44,14 @@ class Send:
 
 
 @dataclass(frozen=True)
-class Wait:
+class Wait(_Awaited[tuple[str, bytes]]):
     """Wait for the next message of any of these senders; the result is (sender, payload)."""
 
     senders: frozenset[str]
 
 
 @dataclass(frozen=True)
-class StoreResult:
+class StoreResult(_Awaited[bytes]):
     """Compute something that may differ when computed again: the first result is stored and returned ever after."""
 
     name: str
@@ -51,14 +59,14 @@ class StoreResult:
 
 
 @dataclass(frozen=True)
-class LoadResult:
+class LoadResult(_Awaited[bytes | None]):
     """Return the result stored under this name, or None."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class CommitMask:
+class CommitMask(_Awaited[None]):
     """Record durably that a mask label hides the content with this digest; another digest ends the run."""
 
     label: bytes
@@ -66,14 +74,14 @@ class CommitMask:
 
 
 @dataclass(frozen=True)
-class Disclose:
+class Disclose(_Awaited[None]):
     """Record a disclosure that has no message of its own."""
 
     entry: Disclosure
 
 
 @dataclass(frozen=True)
-class Progress:
+class Progress(_Awaited[None]):
     """Report progress; `total` is 0 if it is unknown, and `limit` if the step usually ends before it."""
 
     stage: str
@@ -83,7 +91,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Flush:
+class Flush(_Awaited[None]):
     """Send the messages so far before a long computation, so that other roles do not wait for it.
 
     No message before a `Flush` may depend on a result that `StoreResult` computes after it.
@@ -92,41 +100,6 @@ class Flush:
 
 Effect = Send | Wait | StoreResult | LoadResult | CommitMask | Disclose | Progress | Flush
 Role = Coroutine[Effect, Any, T]
-
-
-class perform:  # noqa: N801 - awaited like a function
-    """Hand an effect to the driver and return its result."""
-
-    def __init__(self, effect: Effect) -> None:
-        self._effect = effect
-
-    def __await__(self) -> Generator[Effect, Any, Any]:
-        return (yield self._effect)
-
-
-async def progress(stage: str, done: int = 0, total: int = 0, *, limit: bool = False) -> None:
-    """Report progress."""
-    await perform(Progress(stage, done, total, limit))
-
-
-async def flush() -> None:
-    """Send the messages so far before what follows."""
-    await perform(Flush())
-
-
-async def stored_result(name: str, compute: Callable[[], bytes]) -> bytes:
-    """Return the stored result of this name; compute and store it first if there is none."""
-    return cast(bytes, await perform(StoreResult(name, compute)))
-
-
-async def load_result(name: str) -> bytes | None:
-    """Return the stored result of this name, or None."""
-    return cast(bytes | None, await perform(LoadResult(name)))
-
-
-async def wait(senders: Collection[str]) -> tuple[str, bytes]:
-    """Return the sender and the payload of the next message of any of these."""
-    return cast(tuple[str, bytes], await perform(Wait(frozenset(senders))))
 
 
 async def run_concurrently(children: Sequence[Role[T]], *, inside: str = "") -> list[T]:
@@ -155,7 +128,7 @@ async def run_concurrently(children: Sequence[Role[T]], *, inside: str = "") -> 
             elif isinstance(effect, Send) and inside and effect.to == inside:
                 inbox[1 - index].append(effect.payload)
             else:
-                value = await perform(effect)
+                value = await effect
 
     try:
         for index in range(len(children)):
@@ -166,10 +139,10 @@ async def run_concurrently(children: Sequence[Role[T]], *, inside: str = "") -> 
             if ready:
                 index = ready[0]
                 if index == 1:  # the member half may now compute for a long time
-                    await flush()
+                    await Flush()
                 message = (inside, inbox[index].popleft())
             elif outside:
-                message = await wait(outside)
+                message = await Wait(outside)
                 (index,) = (one for one, senders in waiting.items() if message[0] in senders)
             else:
                 raise KcagcError(f"{inside}: both halves wait for each other")
@@ -207,7 +180,7 @@ class Channel:
         self, to: str, payload: bytes, kind: str, stage: RunStage, shape: tuple[int, ...] = ()
     ) -> None:
         """Send a message that is already encoded."""
-        await perform(Send(to, payload, Disclosure(self.me, to, f"message/{kind}", str(stage), shape, len(payload))))
+        await Send(to, payload, Disclosure(self.me, to, f"message/{kind}", str(stage), shape, len(payload)))
 
     async def receive(self, sender: str, kind: type[M]) -> M:
         """Return the next message of `sender`, which must be of this type."""
@@ -221,7 +194,7 @@ class Channel:
 
     async def receive_any(self, sender: str) -> tuple[AnyMessage, bytes]:
         """Return the next message of `sender`; raise an `AbortedError` if it ends the run."""
-        actual, payload = await wait([sender])
+        actual, payload = await Wait(frozenset([sender]))
         if actual != sender:
             raise PeerError(f"sent a message while {sender} was expected", peer=actual)
         message = decode(payload, sender)
@@ -234,19 +207,11 @@ class Channel:
     async def record_sum(self, group: Group, step: Step, number: int, shape: tuple[int, ...], n_costs: int) -> None:
         """Record that a sum opens to its aggregator; costs that came with it are a disclosure of their own."""
         stage, members = RunStage.of_group(step, group, number), "+".join(group.members)
-        await self._disclose(members, group.aggregator, opened_kind(group, step), stage, shape)
+        await Disclose(Disclosure(members, group.aggregator, opened_kind(group, step), str(stage), shape, 0))
         if n_costs:
-            await self._disclose(members, group.aggregator, opened_kind(group, "costs"), stage, (n_costs,))
+            costs = opened_kind(group, "costs")
+            await Disclose(Disclosure(members, group.aggregator, costs, str(stage), (n_costs,), 0))
 
-    async def record_encrypted(self, to: str, kind: str, stage: RunStage, size: int) -> None:
-        """Record what an encrypted message contains."""
-        await self._disclose(self.me, to, f"encrypted/{kind}", stage, (), size)
-
-    async def record_output(self, kind: str, shape: tuple[int, ...]) -> None:
-        """Record a result that this role gives to its operator."""
-        await self._disclose(self.me, self.me, f"output/{kind}", RunStage(Step.OUTPUT), shape)
-
-    async def _disclose(
-        self, sender: str, receiver: str, kind: str, stage: RunStage, shape: tuple[int, ...], size: int = 0
-    ) -> None:
-        await perform(Disclose(Disclosure(sender, receiver, kind, str(stage), shape, size)))
+    async def record(self, to: str, kind: str, stage: RunStage, shape: tuple[int, ...] = (), size: int = 0) -> None:
+        """Record the content of an encrypted message, or a result that this role gives to its operator."""
+        await Disclose(Disclosure(self.me, to, kind, str(stage), shape, size))

@@ -10,7 +10,7 @@ import numpy as np
 from kcagc._types import FloatArray, IntArray
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.cells import initial_cells, intersect, random_for, virtual_nodes, without_duplicates
-from kcagc.protocol.effects import flush, progress, stored_result
+from kcagc.protocol.effects import Flush, Progress, StoreResult
 from kcagc.protocol.joint_kmeans import Iteration, JointClusters, SumCounts, affordable_restarts, joint_kmeans
 from kcagc.protocol.local import LocalResult, PartyData, PartyModel, compute_local
 from kcagc.protocol.messages import Confirmation, Message, PackedLabels, RunStage, Step, pack, unpack
@@ -67,12 +67,14 @@ async def fit_party(context: PartyContext, data: PartyData, *, seed: int) -> Fit
     """Run a fit as one party; all common choices come from the first party's seed."""
     party = Party(context)
     parameters, parties = party.agreement.parameters, party.agreement.parties
-    if parameters.n_clusters > data.graph.n_nodes:
-        raise DataError(f"n_clusters: {parameters.n_clusters} clusters of {data.graph.n_nodes} nodes", party=party.name)
+    n_clusters, n_nodes = parameters.n_clusters, data.graph.n_nodes
+    if n_clusters > n_nodes:
+        message = f"n_clusters: {n_clusters} clusters, but the graph has only {n_nodes} nodes"
+        raise DataError(message, party=party.name)
     data.check_filter(party.name, parameters.filter)
     data.check_values(party.name)
     await party.open()
-    await progress("filtering, projecting and clustering own features")
+    await Progress("filtering, projecting and clustering own features")
     common_seed = seed if party.name == parties[0] else None
     if parameters.method == "basic":  # the proposed starts travel with the confirmations
         local = await _local_result(party, data, seed)
@@ -80,7 +82,7 @@ async def fit_party(context: PartyContext, data: PartyData, *, seed: int) -> Fit
         found = await _cluster_nodes(party, local, await party.receive_confirmations(sent), seed)
     else:  # the confirmations travel while this party computes
         sent = await party.send_confirmations(data, seed=common_seed)
-        await flush()
+        await Flush()
         local = await _local_result(party, data, seed)
         found = await _cluster_cells(party, local, sent, seed)
     await party.confirm_result(found.transcript, found.labels, "labels")
@@ -105,7 +107,7 @@ async def _local_result(party: Party, data: PartyData, seed: int) -> LocalResult
         except DataError as error:
             raise DataError(str(error), party=party.name) from error
 
-    return msgspec.msgpack.decode(await stored_result("local result", compute), type=LocalResult)
+    return msgspec.msgpack.decode(await StoreResult("local result", compute), type=LocalResult)
 
 
 async def _cluster_nodes(
@@ -191,7 +193,7 @@ async def _cluster_cells(
 
 async def _send_labels(party: Party, merge: Merge, labels: PackedLabels, kind: str) -> None:
     """Send the labels of this party's child to the other children, if this party sends for it (Protocol 3, line 2)."""
-    await progress(f"{merge.group.title}: exchanging labels")
+    await Progress(f"{merge.group.title}: exchanging labels")
     contents: dict[str, Message] = dict.fromkeys(merge.routes().get(party.name, ()), labels)
     await party.send_encrypted(RunStage.of_group(Step.LABELS, merge.group), contents, kind)
 
@@ -208,19 +210,16 @@ async def _receive_labels(
     senders = tuple(sender for child, sender in enumerate(merge.senders) if child != own_child)
     received = await party.receive_encrypted(RunStage.of_group(Step.LABELS, merge.group), senders, PackedLabels)
     most = max(party.agreement.parameters.n_local_clusters, 1)
-    all_labels, transcripts = [], []
-    for child, sender in enumerate(merge.senders):
-        if child == own_child:
-            all_labels.append(labels)
-            transcripts.append(own.transcript)
-            continue
-        theirs = received[sender]
+    found = {merge.senders[own_child]: labels}
+    for sender, theirs in received.items():
         if not 1 <= theirs.n_clusters <= most:
             raise PeerError(f"sent {theirs.n_clusters} clusters; the parties agreed on at most {most}", peer=sender)
-        all_labels.append(unpack(theirs.packed, len(labels), theirs.n_clusters, sender, "labels"))
-        transcripts.append(theirs.transcript)
+        found[sender] = unpack(theirs.packed, len(labels), theirs.n_clusters, sender, "labels")
+    children = received | {merge.senders[own_child]: own}
+    all_labels = [found[sender] for sender in merge.senders]
+    transcripts = [children[sender].transcript for sender in merge.senders]
     plain = [np.asarray(one, dtype="<i8").tobytes() for one in all_labels]
-    slowest = max(own.delays, *(theirs.delays for theirs in received.values()))
+    slowest = max(child.delays for child in children.values())
     return all_labels, digest("children", *transcripts, *plain), slowest + EXCHANGE
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from kcagc._types import Flags, FloatArray, IntArray
 from kcagc.cluster.lloyd import weighted_means
 from kcagc.protocol.cells import draw, random_for
-from kcagc.protocol.effects import progress
+from kcagc.protocol.effects import Progress
 from kcagc.protocol.messages import Step
 from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.secure_sum import SecureSums
@@ -126,7 +126,7 @@ async def joint_kmeans(
         active = {number: restart for number, restart in enumerate(restarts) if not restart.done}
         if not active:
             break
-        await progress(f"{sums.group.title}: iteration", iteration, options.max_iter, limit=True)
+        await Progress(f"{sums.group.title}: iteration", iteration, options.max_iter, limit=True)
         found = await _nearest_centers(sums, rows, sizes, active, len(restarts))
         for number in sums.stopped:
             restarts[number].stopped = True
@@ -172,7 +172,7 @@ async def _margin_step(
 
     The distance of a starting row to its own centre is zero. All parties know that, and the aggregator must not see it.
     """
-    await progress(f"{sums.group.title}: first assignment")
+    await Progress(f"{sums.group.title}: first assignment")
     n_restarts, k = starts.shape
     places = np.stack([np.repeat(np.arange(n_restarts), k), starts.ravel()], axis=1)
     found, clear = await sums.winners(Step.MARGIN, sums.with_decoys(_distances(rows, restarts), places))
@@ -212,7 +212,7 @@ async def _d2_sampling(
     chosen = np.array([[draw(sizes, random_for(seed, 2, restart))] for restart in range(n_restarts)], dtype=np.int64)
     shares = sizes / sizes.max()
     while chosen.shape[1] < k:
-        await progress(f"{sums.group.title}: drawing initial centres", chosen.shape[1], k)
+        await Progress(f"{sums.group.title}: drawing initial centres", chosen.shape[1], k)
         weighted = np.stack([shares[:, None] * reproducible_distances(rows, rows[start]) for start in chosen])
         drawn = await sums.drawn_rows(weighted)
         chosen = np.concatenate([chosen, drawn[:, None]], axis=1)

@@ -214,30 +214,33 @@ def encode(message: Message) -> bytes:
 
 def decode(payload: bytes, sender: str) -> AnyMessage:
     """Read a message, or raise a `PeerError` that names the sender."""
-    return _read(_messages, payload, sender)
+    return read_bytes(_messages, payload, sender)
 
 
 def decode_content(payload: bytes, sender: str) -> EncryptedContent:
     """Read the content of a decrypted message."""
-    return _read(_contents, payload, sender)
+    return read_bytes(_contents, payload, sender)
 
 
 def tag_of(payload: bytes, sender: str) -> str:
     """Return the tag of a message without reading the rest."""
-    return _read(_headers, payload, sender).kind
+    return read_bytes(_headers, payload, sender).kind
 
 
 def is_early(payload: bytes, sender: str) -> bool:
     """Return whether a message ends the run, or belongs to what a role repeats unchanged when it starts again."""
-    header = _read(_headers, payload, sender)
+    header = read_bytes(_headers, payload, sender)
     return header.kind in ("hello", "hellos", "abort") or (header.stage is not None and header.stage.is_early)
 
 
-def _read(decoder: msgspec.msgpack.Decoder[T], payload: bytes, sender: str) -> T:
+def read_bytes(
+    decoder: msgspec.msgpack.Decoder[T], data: bytes, sender: str, problem: str = "sent a message that cannot be read"
+) -> T:
+    """Decode bytes of a peer, or raise a `PeerError` that begins with `problem` and names the sender."""
     try:
-        return decoder.decode(payload)
+        return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise PeerError(f"sent a message that cannot be read: {printable(str(error))}", peer=sender) from error
+        raise PeerError(f"{problem}: {printable(str(error))}", peer=sender) from error
 
 
 def expect(message: Message, kind: type[M], sender: str) -> M:

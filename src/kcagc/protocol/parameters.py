@@ -22,6 +22,7 @@ from kcagc.cluster.kmeans import random_from
 from kcagc.cluster.local import Scaling
 from kcagc.errors import ParameterError
 from kcagc.graph.filters import Filter, HalfFilter, NormFilter
+from kcagc.text import listed
 
 Task = Literal["fit", "predict"]
 Method = Literal["cells", "basic", "tree"]
@@ -72,12 +73,10 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         ),
     ] = "auto"
     filter: Annotated[
-        Literal["half", "norm"],
-        _about('Graph filter: "half" is (1 - λ/2)^ψ, "norm" is (1 - λ/‖L‖)^ψ.'),
+        Literal["half", "norm"], _about('Graph filter: "half" is (1 - λ/2)^ψ, "norm" is (1 - λ/‖L‖)^ψ.')
     ] = "half"
     n_components: Annotated[
-        _Count | None,
-        _about("Number of singular vectors that each party projects its columns on. The default is k."),
+        _Count | None, _about("Number of singular vectors that each party projects its columns on. The default is k.")
     ] = None
     scaling: Annotated[
         Scaling,
@@ -87,8 +86,7 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         ),
     ] = "unit"
     unit: Annotated[
-        _Positive,
-        _about('Length that rows are divided by if scaling is "US". Agree on it before you look at data.'),
+        _Positive, _about('Length that rows are divided by if scaling is "US". Agree on it before you look at data.')
     ] = 1.0
     virtual_nodes: Annotated[
         VirtualNodes,
@@ -102,8 +100,7 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         ),
     ] = "common"
     fan_in: Annotated[
-        Annotated[int, Meta(ge=2)],
-        _about('Number of groups that one merge joins, for the method "tree".'),
+        Annotated[int, Meta(ge=2)], _about('Number of groups that one merge joins, for the method "tree".')
     ] = 4
     max_iter: Annotated[_Count, _about("Maximum number of Lloyd iterations.")] = 100
     n_init: Annotated[
@@ -111,8 +108,7 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         _about("Number of k-means restarts. They run at the same time, and the one with the lowest cost is kept."),
     ] = 10
     graph: Annotated[
-        GraphSharing,
-        _about('"shared" if all parties have the same edges, "own" if each party has its own.'),
+        GraphSharing, _about('"shared" if all parties have the same edges, "own" if each party has its own.')
     ] = "shared"
 
     @classmethod
@@ -152,24 +148,16 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         """Return the parameters of a fit by `n_parties` parties; `graph_filter` replaces the filter of the settings."""
         automatic: Method = "cells" if n_parties <= FLAT_UP_TO else "tree"
         method = automatic if self.method == "auto" else self.method
-        return Parameters(
-            method=method,
-            n_clusters=self.n_clusters,
-            n_local_clusters=0 if method == "basic" else self.local_clusters(n_parties),
-            filter=repr(graph_filter or self.graph_filter()),
+        resolved = {
+            "method": method,
+            "n_local_clusters": 0 if method == "basic" else self.local_clusters(n_parties),
+            "filter": repr(graph_filter or self.graph_filter()),
             # k and not k̂, which Protocol 1 prints: further directions are mostly noise, and "U" gives them the same
             # weight as the first. At k̂ = 8k the paper's figures need k of them (Cora 68, the paper 70; 53 with k̂).
-            n_components=self.n_components or self.n_clusters,
-            scaling=self.scaling,
-            unit=self.unit,
-            virtual_nodes=self.virtual_nodes,
-            seeding=self.seeding,
-            fan_in=self.fan_in,
-            aggregator=self.aggregator,
-            max_iter=self.max_iter,
-            n_init=self.n_init,
-            graph=self.graph,
-        )
+            "n_components": self.n_components or self.n_clusters,
+        }
+        unchanged = {name: getattr(self, name) for name in PARAMETERS if name in _RESOLVED}
+        return Parameters(**(unchanged | resolved))
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -252,7 +240,7 @@ def _declared(struct: type[msgspec.Struct]) -> dict[str, Parameter]:
         expected = [_expected(kind, (*inner, *notes)) for kind, inner in kinds if kind is not type(None)]
         found[field.name] = Parameter(
             name=field.name,
-            type=" or ".join([", ".join(types[:-1]), types[-1]] if len(types) > 1 else types),
+            type=listed(types, last="or"),
             default=field.default,
             choices=get_args(base) if get_origin(base) is Literal else (),
             meaning=next((note.description for note in notes if note.description), ""),
@@ -273,8 +261,7 @@ def _unannotated(annotation: Any) -> tuple[Any, tuple[Meta, ...]]:
 def _expected(kind: Any, notes: tuple[Meta, ...]) -> str:
     """Return the valid values of a type in words."""
     if get_origin(kind) is Literal:
-        listed = [repr(value) for value in get_args(kind)]
-        return f"{', '.join(listed[:-1])} or {listed[-1]}"
+        return listed([repr(value) for value in get_args(kind)], last="or")
     if kind is int:
         return f"a whole number, {next(note.ge for note in notes if note.ge is not None)} or more"
     if kind is float:

@@ -10,7 +10,7 @@ from kcagc._types import IntArray
 from kcagc.disclosure import Policy
 from kcagc.errors import AgreementError, PeerError
 from kcagc.protocol.agreement import Agreement, Session, graph_digest, ids_digest, ids_kind, open_session, own_hello
-from kcagc.protocol.effects import Channel, CommitMask, perform, progress
+from kcagc.protocol.effects import Channel, CommitMask, Progress
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import (
     Confirmation,
@@ -71,7 +71,7 @@ class Party:
         """Send a hello, and check the hellos of all participants."""
         hello = own_hello(self.name, self.agreement, self._context.identity, self._context.secrets)
         await self.channel.send(self.agreement.aggregator, hello, RunStage(Step.HELLO))
-        await progress("waiting for all parties")
+        await Progress("waiting for all parties")
         hellos = await self.channel.receive(self.agreement.aggregator, Hellos)
         self.session = open_session(self.name, self.agreement, self._context.secrets, hellos.hellos)
 
@@ -101,7 +101,7 @@ class Party:
                 seed=b"" if seed is None else seed.to_bytes(8, "big"),
                 starts=starts,
             )
-            for other, pair in ((other, self.session.pairs[other]) for other in self.others)
+            for other, pair in self.session.pairs.items()
         }
         kind = "confirmation.starts" if starts else "confirmation"
         await self.send_encrypted(RunStage(Step.CONFIRMATION), dict(sent), kind)
@@ -124,13 +124,12 @@ class Party:
 
     def _compare_data(self, sent: dict[str, Confirmation], received: dict[str, Confirmation]) -> None:
         """End the run if data differ; the error names the other party, or this one if most others differ from it."""
-        different = {other: _first_difference(sent[other], theirs) for other, theirs in received.items()}
-        different = {other: field for other, field in different.items() if field}
+        found = {other: _first_difference(sent[other], theirs) for other, theirs in received.items()}
+        different = {other: field for other, field in found.items() if field}
         for other, field in different.items():
             mine, theirs = getattr(sent[other], field), getattr(received[other], field)
-            values = ""
-            if isinstance(mine, int | str):
-                values = f": {self.name} has {mine}, {other} has {printable(str(theirs))}"
+            shown = f": {self.name} has {mine}, {other} has {printable(str(theirs))}"
+            values = shown if isinstance(mine, int | str) else ""  # digests mean nothing to a reader
             what, hint = _COMPARED[field]
             message = f"{self.name} and {other} do not have the same {what}"
             culprit = other if 2 * len(different) <= len(received) else self.name
@@ -161,8 +160,8 @@ class Party:
 
     async def _encrypted(self, to: str, stage: RunStage, content: Message, kind: str) -> bytes:
         label, plain = self._encryption_label(stage, self.name, to), encode(content)
-        await perform(CommitMask(framed(self.session.id, label), hashlib.sha256(plain).digest()))
-        await self.channel.record_encrypted(to, kind, stage, len(plain))
+        await CommitMask(framed(self.session.id, label), hashlib.sha256(plain).digest())
+        await self.channel.record(to, f"encrypted/{kind}", stage, size=len(plain))
         return encrypt(self.session.pairs[to], label, plain)
 
     def _encryption_label(self, stage: RunStage, sender: str, receiver: str) -> bytes:
@@ -189,7 +188,7 @@ class Party:
         if different:
             message = f"sent different assignments to {self.name} and {', '.join(different)}"
             raise PeerError(message, peer=self.agreement.aggregator)
-        await self.channel.record_output(kind, (len(labels),))
+        await self.channel.record(self.name, f"output/{kind}", RunStage(Step.OUTPUT), (len(labels),))
 
 
 _COMPARED = {  # fields of a confirmation: what they compare, and a hint

@@ -14,7 +14,7 @@ import numpy as np
 
 from kcagc._types import FloatArray, IntArray
 from kcagc.errors import DataError, ParameterError
-from kcagc.protocol.effects import progress, stored_result
+from kcagc.protocol.effects import Progress, StoreResult
 from kcagc.protocol.joint_kmeans import reproducible_distances
 from kcagc.protocol.local import PartyData, PartyModel
 from kcagc.protocol.messages import Step, Stored, restore, store
@@ -54,13 +54,13 @@ async def predict_party(context: PartyContext, data: PartyData, model: PartyMode
         raise ParameterError(f"{party.name}: nodes: must be row numbers from 0 to {n - 1}, at least one")
 
     await party.open()
-    await progress("filtering and projecting own features")
+    await Progress("filtering and projecting own features")
 
     def compute() -> bytes:
         filtered = model.filter.restore(data.filter).apply(data.graph, data.features)
         return msgspec.msgpack.encode(store(model.embedder.rows(filtered[nodes])))
 
-    rows = restore(msgspec.msgpack.decode(await stored_result("rows to predict", compute), type=Stored))
+    rows = restore(msgspec.msgpack.decode(await StoreResult("rows to predict", compute), type=Stored))
     sent = await party.send_confirmations(data, subject=np.asarray(nodes, dtype="<i8").tobytes())
     await party.receive_confirmations(sent)
     (merge,) = party.merges
@@ -69,7 +69,7 @@ async def predict_party(context: PartyContext, data: PartyData, model: PartyMode
     batch = max(1, BATCH_VALUES // len(centers))
     found = []
     for start in range(0, len(rows), batch):
-        await progress("predicting", start, len(rows))
+        await Progress("predicting", start, len(rows))
         values = reproducible_distances(rows[start : start + batch], centers)
         winning, _ = await sums.winners(Step.PREDICTION, values[None])
         found.append(winning[0])

@@ -18,7 +18,7 @@ import numpy as np
 from kcagc._types import Flags, FloatArray, IntArray
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.agreement import Session
-from kcagc.protocol.effects import Channel, CommitMask, perform
+from kcagc.protocol.effects import Channel, CommitMask
 from kcagc.protocol.messages import Answer, Choice, Finished, Masked, RunStage, Step, unpack
 from kcagc.secagg.blinding import Shuffle, draw_mixtures, mix_values, row_factors, row_shifts
 from kcagc.secagg.keys import digest, framed
@@ -108,7 +108,7 @@ class SecureSums:
         except DataError as error:  # the size of a value says something about data: other roles must not read it
             raise DataError(str(error), party=me).with_public_message("aborted") from error
         # Commit before anything is sent under this label: two vectors under one mask would reveal both.
-        await perform(CommitMask(framed(self.session.id, label), hashlib.sha256(words.data).digest()))
+        await CommitMask(framed(self.session.id, label), hashlib.sha256(words.data).digest())
         if me == aggregator:  # Protocol 4, line 14: the aggregator adds its own vector without a mask
             covered = with_check_words(words)
         else:  # Protocol 4, lines 8 to 13
