@@ -12,23 +12,10 @@ if TYPE_CHECKING:
     from kcagc.data.transformer import TablePreprocessor
 
 __all__ = [
-    "ColumnRule",
-    "FittedRules",
-    "PartyInput",
-    "Table",
-    "TablePreprocessor",
-    "TableRules",
-    "check_labels_path",
-    "common_nodes",
-    "present_nodes",
-    "read_features",
-    "read_graph",
-    "read_party",
-    "write_bytes",
-    "write_ids",
-    "write_labels",
-    "write_text",
-]
+    "ColumnRule", "FittedRules", "PartyInput", "Table", "TablePreprocessor", "TableRules", "check_labels_path",
+    "common_nodes", "present_nodes", "read_features", "read_graph", "read_party", "write_bytes", "write_ids",
+    "write_labels", "write_text",
+]  # fmt: skip
 
 _MODULES = {
     "files": ("check_labels_path", "write_bytes", "write_labels", "write_text"),

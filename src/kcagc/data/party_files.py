@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from kcagc._types import Features, FloatArray, IntArray, check_count
+from kcagc._types import Features, Flags, FloatArray, IntArray, check_count
 from kcagc.data.files import read_table
 from kcagc.data.preprocessing import FittedRules, TableRules
 from kcagc.data.table import LISTS, MATRICES, TABLES, InputFile, PathLike, Schema, Table, Wanted, whole_numbers
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
-from kcagc.graph.ids import NodeIds
+from kcagc.graph.ids import NodeIds, first_rows
 from kcagc.text import quoted
 
 _LISTED = 3  # unknown ids that an error names
@@ -350,7 +350,7 @@ def _read_edges(
     try:
         graph = Graph.from_edges(ends[0][inside], ends[1][inside], weights[inside], n_nodes=len(nodes.ids))
     except DataError:
-        raise _conflict(table, ends, weights) from None
+        raise _conflict(table, ends, weights, inside) from None
     return graph, int(np.count_nonzero(~inside))
 
 
@@ -374,16 +374,12 @@ def edge_ends(table: Table, column: str, nodes: ExpectedNodes) -> IntArray:
     return found
 
 
-def _conflict(table: Table, ends: tuple[IntArray, IntArray], weights: FloatArray) -> DataError:
+def _conflict(table: Table, ends: tuple[IntArray, IntArray], weights: FloatArray, inside: Flags) -> DataError:
     """Return the error about the first edge that is repeated with another weight."""
     low, high = np.minimum(*ends), np.maximum(*ends)
-    seen: dict[tuple[int, int], int] = {}
-    for row, edge in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
-        first = seen.setdefault(edge, row)
-        if edge[0] >= 0 and weights[first] != weights[row]:
-            message = (
-                f"the edge is already in {table.origin.place(first)}, with the weight {weights[first]} instead of "
-                f"{weights[row]}; give each edge one weight"
-            )
-            return table.error(row, table.number_columns[0], message)
-    raise AssertionError("no edge has two weights")
+    earlier = first_rows(low * (high.max() + 1) + high)
+    row = int(np.argmax(inside & (weights != weights[earlier])))
+    first = int(earlier[row])
+    message = f"the edge is already in {table.origin.place(first)}, with the weight {weights[first]}"
+    advice = "give each edge one weight"
+    return table.error(row, table.number_columns[0], f"{message} instead of {weights[row]}; {advice}")

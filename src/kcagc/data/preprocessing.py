@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 from scipy import sparse
 
-from kcagc._types import Features, Flags, FloatArray, IntArray, Sparse, check_choice, check_count
-from kcagc.data.table import FILL_IN, ColumnType, Schema, Table, nonfinite_entries
+from kcagc._types import Features, Flags, FloatArray, Sparse, check_choice, check_count
+from kcagc.data.table import ColumnType, Schema, Table, nonfinite_entries
 from kcagc.errors import ParameterError
 
 Kind = Literal["number", "categorical", "drop"]
@@ -141,6 +141,7 @@ class TableRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def fit(self, table: Table) -> FittedRules:
         """Fit the rule of every column to a table."""
+        table.checked(self.schema().gaps(table.columns))
         numbers = FittedNumbers.fit(self, table)
         levels = tuple(
             FittedLevels.fit(table, name, self.of(name)) for name in table.texts if self.of(name).kind == "categorical"
@@ -177,7 +178,6 @@ class FittedNumbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for place, rule in enumerate(each):
             groups.setdefault(rule, []).append(place)
         block = _columns(table, names)
-        _refuse_gaps(table, names, *nonfinite_entries(block), np.array([rule.missing == "error" for rule in each]))
         for rule, places in groups.items():
             if rule.missing == "error" and rule.scale == "none":
                 continue
@@ -198,7 +198,6 @@ class FittedNumbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         block = _columns(table, self.columns)
         rows, columns = nonfinite_entries(block)
         fill = np.array([np.nan if value is None else value for value in self.fill])
-        _refuse_gaps(table, self.columns, rows, columns, np.isnan(fill))
         how = np.array(self.log, dtype=bool), np.array(self.centre), np.array(self.divisor)
         if rows.size or how[0].any() or how[1].any() or (how[2] != 1).any():
             block = _transformed(table, self.columns, block, fill, how)
@@ -244,8 +243,6 @@ class FittedLevels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def apply(self, table: Table) -> Sparse:
         """Return a row with a single 1, or with none, for each row of the table."""
         texts = table.texts[self.column]
-        if self.missing == "error" and None in texts:
-            raise table.error(texts.index(None), self.column, f"the value is missing; {FILL_IN}")
         place = {level: number for number, level in enumerate(self.levels)}
         unknown = len(self.levels) if self.other else -1
         absent = len(self.levels) + self.other if self.missing == "indicator" else -1
@@ -313,6 +310,7 @@ class FittedRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in self.columns:
             if name not in table.texts and name not in table.number_columns:
                 raise table.origin.fail(f"there is no column {name!r}, but the table that was fitted had one")
+        table.checked(self.schema().gaps(table.columns))
         numbers, gaps = self.numbers.apply(table)
         parts = [part for part in (numbers, gaps, *(one.apply(table) for one in self.levels)) if part.shape[1]]
         if len(parts) == 1 and sparse.issparse(parts[0]) == self.sparse:
@@ -328,13 +326,6 @@ def _columns(table: Table, names: tuple[str, ...]) -> Features:
         return table.numbers
     place = {name: number for number, name in enumerate(table.number_columns)}
     return table.numbers[:, [place[name] for name in names]]
-
-
-def _refuse_gaps(table: Table, names: tuple[str, ...], rows: IntArray, columns: IntArray, strict: Flags) -> None:
-    wrong = np.flatnonzero(strict[columns]) if rows.size else rows
-    if wrong.size:
-        row, column = int(rows[wrong[0]]), names[columns[wrong[0]]]
-        raise table.error(row, column, f"the value is missing (NaN); {FILL_IN}")
 
 
 def _fit_group(

@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,8 +21,8 @@ from scipy import sparse
 
 from kcagc._types import Features, IntArray
 from kcagc.errors import DataError
-from kcagc.graph.ids import NodeIds
-from kcagc.text import quoted
+from kcagc.graph.ids import NodeIds, first_rows
+from kcagc.text import listed, quoted
 
 Keys: TypeAlias = IntArray | list[str]
 Texts: TypeAlias = list[str | None]
@@ -70,6 +70,11 @@ class Schema:
     def of(self, column: str) -> ColumnType | None:
         """Return how to read a column; None if the column may not exist."""
         return self.named.get(column, self.possible.get(column, self.others))
+
+    def gaps(self, columns: Iterable[str]) -> frozenset[str]:
+        """Return the columns in which cells may be missing, and the columns that are not read."""
+        types = {column: self.of(column) for column in columns}
+        return frozenset(name for name, one in types.items() if one is None or one.gaps or one.kind == "drop")
 
 
 @dataclass(frozen=True)
@@ -140,8 +145,7 @@ class InputFile:
         for ending, kind in endings.items():
             if Path(path).name.lower().endswith(ending):
                 return cls(Path(path), party, kind, ending.endswith(".gz"))
-        *first, last = endings
-        raise DataError(f"{path}: its name must end in {', '.join(first)} or {last}", party=party)
+        raise DataError(f"{path}: its name must end in {listed(list(endings), last='or')}", party=party)
 
     def origin(self, unit: str = "row", first: IntArray | int = 0, note: str = "") -> Origin:
         """Return this file as the origin of a table."""
@@ -261,16 +265,13 @@ class Table:
     def node_ids(self, column: str) -> NodeIds:
         """Return a column of distinct ids; the error about a repeated id names both places."""
         values = self.keys[column]
-        seen: dict[str | int, int] = {}
         try:
             return NodeIds(values, where=column)
         except DataError:
-            for row, value in enumerate(values if isinstance(values, list) else values.tolist()):
-                first = seen.setdefault(value, row)
-                if first != row:
-                    message = f"the id {quoted(value)} is already in {self.origin.place(first)}; give each node one row"
-                    raise self.origin.error(row, column, message) from None
-            raise
+            earlier = first_rows(np.asarray(values))
+            row = int(np.argmax(earlier != np.arange(len(values))))
+            message = f"the id {quoted(values[row])} is already in {self.origin.place(int(earlier[row]))}"
+            raise self.origin.error(row, column, f"{message}; give each node one row") from None
 
     def selected(self, rows: IntArray, ids: NodeIds | None) -> Table:
         """Return the table with these rows and ids; row number -1 gives a row whose cells are all missing."""
@@ -418,7 +419,7 @@ def select_columns(header: list[str], wanted: Wanted, origin: Origin) -> Selecti
         list(wanted.keys),
         [name for name, one in used.items() if one.kind == "number"],
         [name for name, one in used.items() if one.kind == "text"],
-        frozenset(name for name, one in used.items() if one.gaps),
+        schema.gaps(used),
     )
 
 
@@ -427,5 +428,5 @@ def _existing(name: str, header: list[str]) -> str:
         return f"the header is {quoted(header[0])}: separate columns by commas, not by {found.group()!r}"
     folded = {column.strip().casefold(): column for column in header}
     close = difflib.get_close_matches(name.strip().casefold(), folded, n=1)
-    listed = ", ".join(map(quoted, header[:_LISTED])) + (", ..." if len(header) > _LISTED else "")
-    return f"there are {listed}" + (f"; did you mean {folded[close[0]]!r}?" if close else "")
+    columns = ", ".join(map(quoted, header[:_LISTED])) + (", ..." if len(header) > _LISTED else "")
+    return f"there are {columns}" + (f"; did you mean {folded[close[0]]!r}?" if close else "")

@@ -177,6 +177,12 @@ def _repeated(value: Any, first: int, second: int, where: str) -> DataError:
     return DataError(f"{where}: id {quoted(value)} appears twice, in rows {first} and {second}")
 
 
+def first_rows(values: NDArray[Any]) -> IntArray:
+    """Return for each row the first row with the same value."""
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    return first[inverse]
+
+
 def numbers(given: Sparse | ArrayLike, where: str) -> Any:
     """Return a two-dimensional array or sparse matrix of real numbers; raise `DataError` for anything else."""
     if sparse.issparse(given):
