@@ -32,7 +32,7 @@ def check(config: Path, model: Path | None, offline: bool, as_json: bool, **give
     console, findings = terminal.out(), []
     if not as_json:
         participants = ", ".join(one.name for one in own.document.participants)
-        console.print(f"[bold]{escape(own.me)}[/], {own.role} of {participants}")
+        console.print(f"[bold]{escape(own.me)}[/] ({own.role}); all participants: {participants}")
     for finding in run_checks(role_run, connect=not offline):
         findings.append(finding)
         if not as_json:
