@@ -105,7 +105,7 @@ def main(folder: Path) -> None:
     truth = [[name, SITUATIONS[life]] for name, life in zip(names, lives, strict=True)]
     write(folder / "truth.csv", ["id", "situation"], truth)
     among = sum(other < N_PEOPLE for _, other in pairs)
-    print(f"wrote {N_PEOPLE} people and {among:,} contacts to the folder {folder}, and {N_NEW} more people for later")
+    print(f"wrote {N_PEOPLE} people and {among:,} contacts to {folder}, and {N_NEW} more people for later")
 
 
 if __name__ == "__main__":

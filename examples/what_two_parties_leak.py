@@ -8,6 +8,8 @@ party), and masks would not help: a party that knows the sum and its own term kn
 
 from __future__ import annotations
 
+import textwrap
+
 import numpy as np
 
 from kcagc import KCAGC, Graph
@@ -54,7 +56,7 @@ def main() -> None:
     try:
         KCAGC(n_clusters=K, psi=2, aggregator="party").fit([bank, telecom], adjacency=data.adjacency)
     except PolicyError as error:
-        print(f"  refused: {str(error).partition(': ')[2].partition('; ')[0]}\n")
+        print(textwrap.fill(f"refused: {error}", 110, initial_indent="  ", subsequent_indent="  "), end="\n\n")
 
     model = KCAGC(n_clusters=K, psi=2, random_state=0).fit([bank, telecom], adjacency=data.adjacency)
     print("The default: a coordinator without data adds; rows are shuffled and multiplied by secret factors")

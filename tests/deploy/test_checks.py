@@ -38,7 +38,7 @@ def check(path, *options):
     rows = json.loads(told.stdout)
     assert shown.exit_code == told.exit_code
     head, *lines = shown.stdout.splitlines()
-    assert head.startswith(f"{path.parent.name}, ")
+    assert head.startswith(f"{path.parent.name} (")
     expected = []
     for row in rows:
         assert row["ok"] == (row["exit_code"] == 0)
