@@ -13,7 +13,6 @@ from kcagc.protocol.parameters import (
     PARAMETERS,
     Parameters,
     RunSettings,
-    default,
     describe_parameter,
     draw_seeds,
     settings_of,
@@ -43,9 +42,9 @@ def test_every_parameter_has_a_type_and_a_meaning():
 
 
 def test_every_default_is_valid():
-    for name, parameter in PARAMETERS.items():
+    for parameter in PARAMETERS.values():
         if not parameter.required:
-            assert parameter.check(parameter.default) == parameter.default == default(name)
+            assert parameter.check(parameter.default) == parameter.default
         if parameter.choices:
             assert parameter.default == parameter.choices[0]
 
@@ -55,7 +54,7 @@ def test_the_estimator_takes_its_parameters_and_defaults_from_the_declaration():
     assert set(signature) == {*PARAMETERS, *OWN} - {"graph"}
     for name, one in signature.items():
         if name not in OWN and not PARAMETERS[name].required:
-            assert one.default == default(name)
+            assert one.default == PARAMETERS[name].default
 
 
 def test_choices_are_in_the_order_of_the_declaration():

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from kcagc._types import FloatArray
 from kcagc.data.table import InputFile, Keys, PathLike, Table, Texts, Wanted, check_header, select_columns
 from kcagc.errors import ParameterError
 
@@ -42,25 +41,18 @@ def read_parquet(file: InputFile, wanted: Wanted) -> Table:
             found = source.read(columns=[*columns.keys, *columns.numbers, *columns.texts])
         except (arrow.ArrowException, OSError) as error:
             raise file.error(f"a damaged Parquet file ({_first_line(error)})") from error
-    texts = {name: _texts(arrow, found.column(name)) for name in columns.texts}
-    table = Table(origin, columns.numbers, _numbers(arrow, found, columns.numbers), texts)
+    decoded = {name: _decoded(arrow, found.column(name)) for name in found.column_names}
+    numbers = np.empty((found.num_rows, len(columns.numbers)))
+    for place, name in enumerate(columns.numbers):  # a null becomes NaN
+        numbers[:, place] = decoded[name].cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
+    texts: dict[str, Texts] = {}
+    for name in columns.texts:  # an empty text is missing, as in a CSV file
+        levels = decoded[name].cast(arrow.string()).to_pylist()
+        texts[name] = [None if not text or text.isspace() else text for text in levels]
+    table = Table(origin, columns.numbers, numbers, texts)
     for name in columns.keys:
-        table.keys[name] = _keys(arrow, table, name, _decoded(arrow, found.column(name)))
+        table.keys[name] = _keys(arrow, table, name, decoded[name])
     return table.checked(columns.gaps)
-
-
-def _numbers(arrow: Any, found: Any, columns: list[str]) -> FloatArray:
-    values = np.empty((found.num_rows, len(columns)))
-    for place, column in enumerate(columns):  # a null becomes NaN
-        numbers = _decoded(arrow, found.column(column)).cast(arrow.float64(), safe=False)
-        values[:, place] = numbers.to_numpy(zero_copy_only=False)
-    return values
-
-
-def _texts(arrow: Any, column: Any) -> Texts:
-    """Return the levels as text; an empty text is missing, as in a CSV file."""
-    found: list[str | None] = _decoded(arrow, column).cast(arrow.string()).to_pylist()
-    return [None if text is None or not text or text.isspace() else text for text in found]
 
 
 def _keys(arrow: Any, table: Table, column: str, values: Any) -> Keys:

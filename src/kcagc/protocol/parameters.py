@@ -47,8 +47,7 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
 
     n_clusters: Annotated[_Count, _about("Number of clusters k to find.")]
     psi: Annotated[
-        Annotated[int, Meta(ge=0)],
-        _about("Order of the graph filter: how many times each node is averaged with its neighbours."),
+        int, Meta(ge=0), _about("Order of the graph filter: how many times each node is averaged with its neighbours.")
     ] = 5
     aggregator: Annotated[
         AggregatorKind,
@@ -99,9 +98,7 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
             "them by joint distances, which takes k - 1 more rounds and discloses more."
         ),
     ] = "common"
-    fan_in: Annotated[
-        Annotated[int, Meta(ge=2)], _about('Number of groups that one merge joins, for the method "tree".')
-    ] = 4
+    fan_in: Annotated[int, Meta(ge=2), _about('Number of groups that one merge joins, for the method "tree".')] = 4
     max_iter: Annotated[_Count, _about("Maximum number of Lloyd iterations.")] = 100
     n_init: Annotated[
         _Count,
@@ -271,11 +268,6 @@ def _expected(kind: Any, notes: tuple[Meta, ...]) -> str:
 
 PARAMETERS: dict[str, Parameter] = _declared(RunSettings)
 _RESOLVED: dict[str, Parameter] = _declared(Parameters)
-
-
-def default(name: str) -> Any:
-    """Return the default of a setting."""
-    return PARAMETERS[name].default
 
 
 def describe_parameter(name: str) -> str:

@@ -152,10 +152,9 @@ class SecureSums:
             return values
         key, session = self.group_key, self.session.id
         first, second, share = draw_mixtures(key, session, self._label(), len(places), len(ordinary))
+        mixtures = share[:, None] * flat[ordinary[first]] + (1 - share)[:, None] * flat[ordinary[second]]
         replaced = values.copy()
-        replaced[places[:, 0], places[:, 1]] = (
-            share[:, None] * flat[ordinary[first]] + (1 - share)[:, None] * flat[ordinary[second]]
-        )
+        replaced[places[:, 0], places[:, 1]] = mixtures
         return replaced
 
     def with_fillers(self, values: FloatArray, winners: IntArray, settled: Flags) -> FloatArray:
