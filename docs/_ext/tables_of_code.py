@@ -15,8 +15,7 @@ import msgspec
 import kcagc
 from kcagc.cli.main import cli
 from kcagc.deploy.config import Document
-from kcagc.disclosure import texts
-from kcagc.disclosure.texts import RISKS
+from kcagc.disclosure.texts import RISKS, TEXTS
 from kcagc.net import frames
 from kcagc.protocol import messages
 
@@ -31,17 +30,18 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def ledger_lines() -> str:
     """List every kind of disclosure, and what its receiver learns."""
     titles = {
-        "CONNECTIONS": ("link", "Connections"),
-        "MESSAGES": ("message", "Messages"),
-        "ENCRYPTED": ("encrypted", "Content of encrypted messages, from party to party"),
-        "OPENED": ("opened", "Sums that become visible to the aggregator (opened sums)"),
-        "OUTPUTS": ("output", "Results"),
+        "link": "Connections",
+        "message": "Messages",
+        "encrypted": "Content of encrypted messages, from party to party",
+        "opened": "Sums that become visible to the aggregator (opened sums)",
+        "output": "Results",
     }
     parts = []
-    for name, (prefix, title) in titles.items():
+    for group, title in titles.items():
         rows = [
-            (f"`{prefix}/{kind}`" + (" ⚠" if line.weaker else ""), line.learns, line.paper or "–")
-            for kind, line in getattr(texts, name).items()
+            (f"`{kind}`" + (" ⚠" if text.weaker else ""), text.learns, text.paper or "–")
+            for kind, text in TEXTS.items()
+            if kind.startswith(f"{group}/")
         ]
         parts.append(f"### {title}\n\n" + table(("kind", "what the receiver learns", "where the paper names it"), rows))
     return "\n".join(parts)

@@ -12,8 +12,9 @@ def texts():
     return size.modules()
 
 
-def test_the_source_has_at_most_so_many_files(texts):
+def test_the_source_has_at_most_so_many_files_and_lines_of_code(texts):
     assert len(texts) <= size.MAX_FILES
+    assert sum(map(size.code_lines, texts.values())) <= size.MAX_CODE_LINES
 
 
 def test_no_file_of_the_source_is_too_long(texts):

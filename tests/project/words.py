@@ -163,11 +163,16 @@ def phrases(path: Path, line: int, text: str) -> Iterator[Finding]:
 
 
 def phrases_left() -> list[Finding]:
-    """Return the phrases left in the source, the README, the documentation and the help texts of the commands."""
+    """Return the phrases left in the source with its texts and templates, in the README, the pages and the help."""
     found: list[Finding] = []
     for path in sorted(SOURCE.rglob("*.py")):
         found += sorted(finding for line, text in text_of_code(path) for finding in phrases(path, line, text))
-    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    for path in [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+        *sorted(SOURCE.rglob("*.toml")),
+    ]:
         if path != GLOSSARY and "_build" not in path.parts:
             for line, paragraph in _paragraphs(path.read_text("utf-8")):
                 found += phrases(path, line, paragraph)
