@@ -167,7 +167,7 @@ def commands() -> str:
 def _every(command: click.Command, name: str) -> list[tuple[str, click.Command]]:
     found = [] if name == "kcagc" else [(name, command)]
     if isinstance(command, click.Group):
-        context = click.Context(command)
+        context = click.Context(command, **cli.context_settings)
         for inner in command.list_commands(context):
             if one := command.get_command(context, inner):
                 found += _every(one, f"{name} {inner}")
@@ -175,7 +175,7 @@ def _every(command: click.Command, name: str) -> list[tuple[str, click.Command]]
 
 
 def _command(name: str, command: click.Command) -> str:
-    context = click.Context(command, info_name=name)
+    context = click.Context(command, info_name=name, **cli.context_settings)
     usage = " ".join([name, *command.collect_usage_pieces(context)])
     rows: list[tuple[str, ...]] = []
     for parameter in command.get_params(context):

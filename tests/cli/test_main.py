@@ -147,7 +147,7 @@ def test_version_and_help():
 
 
 def every_command(group=cli, path=()):
-    context = click.Context(group)
+    context = click.Context(group, **cli.context_settings)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         yield (*path, name), command
@@ -164,7 +164,7 @@ def test_help_of_every_command_describes_it_and_every_option(path, command):
     plain = " ".join(shown.stdout.split())
     assert " ".join(command.help.split())[:60] in plain
     assert len(command.get_short_help_str(limit=300)) > 20
-    for option in command.get_params(click.Context(command)):
+    for option in command.get_params(click.Context(command, **cli.context_settings)):
         for name in option.opts:
             assert name in plain or name == option.name
         if option.param_type_name == "option":
@@ -200,7 +200,7 @@ def test_every_run_parameter_is_an_option_of_simulate_with_its_default_and_choic
     from kcagc.cli.simulate import simulate
     from kcagc.protocol.parameters import PARAMETERS
 
-    options = {one.name: one for one in simulate.get_params(click.Context(simulate))}
+    options = {one.name: one for one in simulate.get_params(click.Context(simulate, **cli.context_settings))}
     for name, parameter in PARAMETERS.items():
         if name not in ("n_clusters", "graph"):  # the dataset determines them
             assert options[name].opts == [f"--{name.replace('_', '-')}"]

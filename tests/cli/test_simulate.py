@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from kcagc.cli.main import cli
+from kcagc.disclosure.texts import TEXTS
 from kcagc.errors import ParameterError
 
 
@@ -33,7 +34,7 @@ def test_a_simulation_prints_results_and_disclosures():
     assert done.returncode == 0
     assert done.stderr == ""
     assert "demo: 3 parties, method cells, 10 local clusters, the coordinator aggregates" in done.stdout
-    assert "coordinator  The aggregator receives one row for each node or cell" in done.stdout
+    assert f"coordinator {TEXTS['opened/distances.shuffled'].learns}" in " ".join(done.stdout.split())
     assert max(map(len, done.stdout.splitlines())) <= 100
     assert "weaker" not in done.stdout
 

@@ -66,7 +66,7 @@ def test_the_page_of_commands_has_every_command_and_option(site):
     page = _text(site / "reference" / "cli.html")
 
     def walk(command, name):
-        context = click.Context(command)
+        context = click.Context(command, **cli.context_settings)
         for option in command.get_params(context):
             if isinstance(option, click.Option) and not option.hidden:
                 assert option.opts[0] in page

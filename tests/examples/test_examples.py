@@ -11,9 +11,13 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(name, *words):
+def run(name, *words, folder=None):
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / name), *words], capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", str(EXAMPLES / name), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -85,7 +89,7 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path):
 
 def test_the_files_of_the_tutorial_are_the_same_every_time(tmp_path):
     for folder in ("one", "two"):
-        run("tutorial_data.py", str(tmp_path / folder))
+        run("tutorial_data.py", folder, folder=tmp_path)
     first = {path.name: path.read_bytes() for path in (tmp_path / "one").iterdir()}
     assert first == {path.name: path.read_bytes() for path in (tmp_path / "two").iterdir()}
     assert len(first) == 9

@@ -214,7 +214,7 @@ def help_texts() -> Iterator[tuple[str, str]]:
                 if child is not None:
                     yield from visit(child, click.Context(child, parent=context, info_name=name))
 
-    yield from visit(cli, click.Context(cli, info_name="kcagc"))
+    yield from visit(cli, click.Context(cli, info_name="kcagc", **cli.context_settings))
 
 
 def main() -> None:
