@@ -101,7 +101,10 @@ def test_each_failed_check_has_its_exit_code_and_does_not_hide_others(folders, w
 def test_more_clusters_than_nodes_are_found_before_a_run(folders):
     edit(folders["alice"], r"^n_clusters = 3", "n_clusters = 25")
     found = check(folders["alice"], "--offline")["data"]
-    assert (found["exit_code"], found["message"]) == (3, "alice: n_clusters: 25 clusters of 24 nodes")
+    assert (found["exit_code"], found["message"]) == (
+        3,
+        "alice: n_clusters: 25 clusters requested, but there are 24 nodes",
+    )
 
 
 def test_all_failures_are_reported_together(folders):

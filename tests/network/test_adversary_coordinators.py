@@ -77,7 +77,7 @@ ADVERSARIES = {
     "a welcome that is too long": (sending(encode_frame(Welcome(b"x" * 33, 0, 0, 0, b""))), 6, "cannot be read"),
     "garbage for a welcome": (sending(b"\xc1\x00"), 6, "cannot be read"),
     "a part for a welcome": (sending(MessagePart(1, 4, 0, b"data")), 6, "instead of a welcome"),
-    "a farewell for a welcome": (sending(Close()), 6, "instead of a welcome"),
+    "a close frame for a welcome": (sending(Close()), 6, "instead of a welcome"),
     "garbage for a challenge": (beginning(b"\xc1\x00"), 6, "cannot be read"),
     "a welcome for a challenge": (beginning(Welcome(b"", 0, 0, 0, b"")), 6, "instead of a challenge"),
     "another version": (beginning(challenge(protocol="kcagc-stream/9")), 5, "coordinator uses 'kcagc-stream/9'"),

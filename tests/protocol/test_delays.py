@@ -13,7 +13,7 @@ few = settings(max_examples=12)
 aggregators = pytest.mark.parametrize("aggregator", ["coordinator", "party"])
 
 
-def played(seed, n_parties, n_nodes=30, **changes):
+def timed_run(seed, n_parties, n_nodes=30, **changes):
     run = TimedRun.fit(parameters(**changes), random_parties(seed, n_parties, n_nodes=n_nodes), seed=seed)
     return run, list(run.run().values())
 
@@ -53,7 +53,7 @@ def check_two(run, results):
 @pytest.mark.parametrize("n_init", [1, 10])
 def test_two_parties_know_their_labels_after_four_delays_and_two_a_round(n_init, max_iter, method, aggregator):
     for seed in range(3):
-        run, results = played(seed, 2, method=method, aggregator=aggregator, n_init=n_init, max_iter=max_iter)
+        run, results = timed_run(seed, 2, method=method, aggregator=aggregator, n_init=n_init, max_iter=max_iter)
         merge = check_two(run, results)
         assert max_iter == 2 or merge.converged == (max_iter == 30)
         assert merge.n_iter <= merge.rounds - 1 <= max_iter
@@ -65,7 +65,7 @@ def test_two_parties_know_their_labels_after_four_delays_and_two_a_round(n_init,
     seed=st.integers(0, 10_000), n_init=st.sampled_from([1, 2, 10]), k=st.integers(2, 4), max_iter=st.integers(1, 30)
 )
 def test_whatever_the_data_two_parties_wait_for_no_more_than_that(aggregator, seed, n_init, k, max_iter):
-    run, results = played(
+    run, results = timed_run(
         seed, 2, n_nodes=24, aggregator=aggregator, n_init=n_init, n_clusters=k, n_local_clusters=4, max_iter=max_iter
     )
     if results[0].merges[0].rounds:
@@ -78,7 +78,7 @@ def test_whatever_the_data_two_parties_wait_for_no_more_than_that(aggregator, se
 def test_restarts_take_no_longer_than_the_longest_of_them(method):
     """One sum a round serves all starts: ten of them end when the last of the ten does, or sooner."""
     for seed in range(4):
-        run, results = played(seed, 2, method=method, n_init=10)
+        run, results = timed_run(seed, 2, method=method, n_init=10)
         check_two(run, results)
         (asked,) = rounds_of(run).values()
         every = [message for _, _, message in run.heard if isinstance(message, Masked) and message.step == "lloyd"]
@@ -90,7 +90,7 @@ def test_restarts_take_no_longer_than_the_longest_of_them(method):
 @pytest.mark.parametrize("n_parties", [3, 4, 5, 8, 16])
 def test_a_tree_takes_no_longer_than_the_slowest_merge_of_each_layer(n_parties, aggregator):
     for fan_in in (2, 3):
-        run, results = played(n_parties, n_parties, method="tree", fan_in=fan_in, aggregator=aggregator)
+        run, results = timed_run(n_parties, n_parties, method="tree", fan_in=fan_in, aggregator=aggregator)
         told = agree_with_the_clock(run, results)
         merges = {merge.group: merge for result in results for merge in result.merges}
         asked = rounds_of(run)
@@ -107,7 +107,7 @@ def test_a_tree_takes_no_longer_than_the_slowest_merge_of_each_layer(n_parties, 
 @few
 @given(seed=st.integers(0, 10_000), n_parties=st.integers(3, 6), fan_in=st.integers(2, 4), n_init=st.integers(1, 3))
 def test_the_results_of_any_tree_agree_with_the_clock(aggregator, seed, n_parties, fan_in, n_init):
-    run, results = played(
+    run, results = timed_run(
         seed, n_parties, n_nodes=20, method="tree", fan_in=fan_in, aggregator=aggregator, n_init=n_init, max_iter=6
     )
     agree_with_the_clock(run, results)
@@ -115,13 +115,13 @@ def test_the_results_of_any_tree_agree_with_the_clock(aggregator, seed, n_partie
 
 def test_all_parties_side_by_side_take_as_long_as_two():
     for n_parties in (3, 6):
-        run, results = played(1, n_parties, n_init=3)
+        run, results = timed_run(1, n_parties, n_init=3)
         check_two(run, results)
 
 
 @aggregators
 def test_each_drawn_initial_centre_costs_one_round(aggregator):
-    run, results = played(3, 2, seeding="d2", n_clusters=4, n_local_clusters=4, aggregator=aggregator)
+    run, results = timed_run(3, 2, seeding="d2", n_clusters=4, n_local_clusters=4, aggregator=aggregator)
     (merge,) = results[0].merges
     (asked,) = rounds_of(run).values()
     assert [step for _, step in sorted(asked)][:4] == ["seeding"] * 3 + ["margin"]

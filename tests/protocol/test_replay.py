@@ -53,19 +53,19 @@ class Roles:
 
     def __init__(self, mode):
         self.data = random_parties(7, 3, n_nodes=24)
-        self.cast = SimulatedRoles.of(parameters(**mode), tuple(self.data))
-        self.members = {name: self.cast.context(name, EVERYTHING) for name in self.data}
-        self.aggregator = self.cast.agreement.aggregator
+        self.simulated = SimulatedRoles.of(parameters(**mode), tuple(self.data))
+        self.members = {name: self.simulated.context(name, EVERYTHING) for name in self.data}
+        self.aggregator = self.simulated.agreement.aggregator
         self.aggregator_secrets = Secrets.fresh()
 
     def driver(self, name, store, data=None):
-        agreement = self.cast.agreement
+        agreement = self.simulated.agreement
         if name in self.data:
             role = fit_party(self.members[name], (data or self.data)[name], seed=5)
             if name == self.aggregator:
                 role = combine_halves(aggregator_of_party(name, agreement, seed=5), role, name)
         else:
-            role = coordinator(name, agreement, self.cast.identities[name], self.aggregator_secrets, seed=5)
+            role = coordinator(name, agreement, self.simulated.identities[name], self.aggregator_secrets, seed=5)
         peers = tuple(other for other in self.names if other != name) if name == self.aggregator else (self.aggregator,)
         return Recorded(name, role, peers, store=store)
 

@@ -42,9 +42,9 @@ class Run:
 
     def __init__(self, folder, mode, seed=0):
         self.data = random_parties(7, 4 if mode["method"] == "tree" else 3, n_nodes=24)
-        self.cast = SimulatedRoles.of(parameters(**mode), tuple(self.data))
-        self.aggregator, self.folder = self.cast.agreement.aggregator, folder
-        self.names = [seat.name for seat in self.cast.agreement.participants]
+        self.simulated = SimulatedRoles.of(parameters(**mode), tuple(self.data))
+        self.aggregator, self.folder = self.simulated.agreement.aggregator, folder
+        self.names = [one.name for one in self.simulated.agreement.participants]
         self.random = random.Random(seed)  # noqa: S311
         self.journals, self.roles = {}, {}
         self.received = {}  # by (party, group, number): all bytes that the aggregator received
@@ -56,7 +56,7 @@ class Run:
         self.journals[name] = journal = Journal(self.folder / f"{name}.sqlite")
         drawn = open_session(journal, {"the data": b"same"}, (11, 12)).randomness
         peers = (
-            [one for one in self.cast.agreement.parties if one != self.aggregator]
+            [one for one in self.simulated.agreement.parties if one != self.aggregator]
             if name == self.aggregator
             else [self.aggregator]
         )
@@ -67,10 +67,10 @@ class Run:
         self.roles[name].resume()
 
     def coroutine(self, name, drawn):
-        agreement, identity = self.cast.agreement, self.cast.identities[name]
+        agreement, identity = self.simulated.agreement, self.simulated.identities[name]
         if name not in self.data:
             return coordinator(name, agreement, identity, drawn.secrets, seed=drawn.aggregator_seed)
-        membership = self.cast.context(name, EVERYTHING)
+        membership = self.simulated.context(name, EVERYTHING)
         object.__setattr__(membership, "secrets", drawn.secrets)
         member = fit_party(membership, self.data[name], seed=drawn.seed)
         return (
@@ -87,7 +87,7 @@ class Run:
         self.begin(name)
 
     def pairs(self):
-        for party in self.cast.agreement.parties:
+        for party in self.simulated.agreement.parties:
             if party != self.aggregator:
                 yield party, self.aggregator
                 yield self.aggregator, party

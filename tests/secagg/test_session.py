@@ -13,7 +13,9 @@ from secagg.parties import fixed, secrets_of
 
 FIELDS = ("nonce", "private", "shuffling")
 INPUTS = b"what everybody agreed on"
-ROSTER = [Contribution(name, fixed("nonce", name), secrets_of(name).public) for name in ("bank", "shop", "telecom")]
+CONTRIBUTIONS = [
+    Contribution(name, fixed("nonce", name), secrets_of(name).public) for name in ("bank", "shop", "telecom")
+]
 
 of_32_bytes = st.binary(min_size=32, max_size=32)
 fresh_of_any = st.builds(Contribution, st.text(), st.binary(max_size=40), st.binary(max_size=40))
@@ -112,18 +114,26 @@ def test_different_sessions_have_different_ids(inputs, fresh, other_inputs, othe
 
 
 def test_every_single_thing_agreed_on_is_in_the_id():
-    changed = [session_id(INPUTS + b"!", ROSTER), session_id(INPUTS, ROSTER[:-1]), session_id(INPUTS, ROSTER[::-1])]
-    for place, one in enumerate(ROSTER):
+    changed = [
+        session_id(INPUTS + b"!", CONTRIBUTIONS),
+        session_id(INPUTS, CONTRIBUTIONS[:-1]),
+        session_id(INPUTS, CONTRIBUTIONS[::-1]),
+    ]
+    for place, one in enumerate(CONTRIBUTIONS):
         for field, value in (
             ("name", one.name + "!"),
             ("nonce", fixed("other")),
             ("key", fixed("other")),
             ("key", b""),
         ):
-            changed.append(session_id(INPUTS, [*ROSTER[:place], replace(one, **{field: value}), *ROSTER[place + 1 :]]))
-    assert len({session_id(INPUTS, ROSTER), *changed}) == len(changed) + 1
+            changed.append(
+                session_id(
+                    INPUTS, [*CONTRIBUTIONS[:place], replace(one, **{field: value}), *CONTRIBUTIONS[place + 1 :]]
+                )
+            )
+    assert len({session_id(INPUTS, CONTRIBUTIONS), *changed}) == len(changed) + 1
 
 
 def test_an_id_is_not_a_statement_of_the_same_fields():
-    one = ROSTER[0]
+    one = CONTRIBUTIONS[0]
     assert keys.digest("kcagc hello", INPUTS, one.name, one.nonce, one.key) != session_id(INPUTS, [one])

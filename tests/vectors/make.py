@@ -117,7 +117,7 @@ def small_order() -> dict:
     return {"provenance": provenance, "cases": cases}
 
 
-NAMES = ["telecom", "bank", "Ämter", "shop"]  # the roster's order is not the alphabet's
+NAMES = ["telecom", "bank", "Ämter", "shop"]  # the order of the participants is not the alphabet's
 COORDINATOR = "adder"
 INPUTS = fixed("what everybody agreed on")
 

@@ -161,7 +161,9 @@ class RoleRun:
             self.data.check_filter(self.config.me, self.agreement.parameters.filter)
             clusters, nodes = self.agreement.parameters.n_clusters, self.data.graph.n_nodes
             if clusters > nodes:
-                raise DataError(f"{self.config.me}: n_clusters: {clusters} clusters of {nodes} nodes")
+                raise DataError(
+                    f"{self.config.me}: n_clusters: {clusters} clusters requested, but there are {nodes} nodes"
+                )
         _ = self.new_rows
 
     @cached_property
