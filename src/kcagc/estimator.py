@@ -56,24 +56,26 @@ class KCAGC(ClusterMixin, BaseEstimator):
     psi : int, default=5
         Order of the graph filter: how many times each node is averaged with its neighbours.
     filter : {"half", "norm"} or Filter, default="half"
-        Graph filter: "half" is (1 - λ/2)^ψ, "norm" is (1 - λ/‖L‖)^ψ. A `Filter` replaces both `filter` and `psi`.
+        Graph filter (smoothing) with ψ steps: "half" is (1 - λ/2)^ψ, "norm" is (1 - λ/‖L‖)^ψ, where λ are the
+        eigenvalues of the graph Laplacian L. A `Filter` replaces both `filter` and `psi`.
     n_components : int or None, default=None
         Number of singular vectors that each party projects its columns on. None means k.
     scaling : {"unit", "U", "US"}, default="unit"
-        Scaling of the projected rows: "unit" makes each row one unit long, "U" takes the left singular vectors as in
+        Scaling of the projected rows: "unit" scales each row to length 1, "U" takes the left singular vectors as in
         the paper, "US" multiplies them by the singular values and divides them by `unit`.
     unit : float, default=1.0
         Length that rows are divided by if scaling is "US". Agree on it before you look at data.
     virtual_nodes : {"cell", "local"}, default="cell"
-        Position of a cell: the mean of the "cell", or the mean of each party's "local" cluster.
+        How each party represents a cell: "cell" takes the mean of the nodes in the cell, "local" the mean of the
+        party's own local cluster.
     seeding : {"common", "d2"}, default="common"
         Choice of the initial centres: "common" draws them from information that all parties have, "d2" draws them by
         joint distances, which takes k - 1 more rounds and discloses more.
     fan_in : int, default=4
         Number of groups that one merge joins, for the method "tree".
     aggregator : {"coordinator", "party"}, default="coordinator"
-        Role that adds the masked vectors: a "coordinator" without data, which does not learn the labels, or the last
-        "party", as in the paper, which learns more.
+        Role that adds the masked vectors. "coordinator": a role without data, which does not learn the labels; "party":
+        the last party in the list, as in the paper. The last party learns more than a coordinator.
     accept : iterable of str, default=()
         Names of risks that you accept, see `kcagc.disclosure.RISKS`. A run with another risk is refused.
     max_iter : int, default=100

@@ -152,7 +152,7 @@ def test_a_coordinator_has_no_map_and_says_why(pages):
 def test_what_is_weaker_than_the_default_is_marked(pages):
     assert "more than the default" in read(pages["party that sums"]).text
     assert "opened to bob" in read(pages["party that sums"]).text
-    assert "No disclosure reveals more than the default settings do" in read(pages["party"]).text
+    assert "nothing beyond what a run with the default settings discloses" in read(pages["party"]).text
 
 
 def test_the_report_claims_acceptance_only_for_what_must_be_accepted():

@@ -164,7 +164,7 @@ def _show(results: list[dict[str, Any]], disclosed: dict[str, Any], where: Path,
         table.add_row(*cells)
     console.print()
     console.print(table)
-    console.print("\nAccuracy is the share of people who are in the right hidden group.")
+    console.print("\nAccuracy is the share of people whose cluster matches their hidden group.")
     console.print("\n[bold]Disclosures: what each role learned about the data[/]")
     console.print(disclosure_table([(row["receivers"], row["text"]) for row in disclosed["learned"]]))
     sent = [f"{name} {size(n_bytes)}" for name, n_bytes in disclosed["bytes_sent"].items()]

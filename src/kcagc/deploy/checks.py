@@ -78,7 +78,7 @@ def _policy(run: RoleRun) -> _Result:
         return "a coordinator has no data to disclose", ()
     opened = risks(run.agreement)
     run.config.policy().check(opened)
-    return f"accepts {listed(opened)}, which this run needs" if opened else "this run needs no accepted risk", ()
+    return f"accepts {listed(opened)}, which this run needs" if opened else "this run needs no entry in the policy", ()
 
 
 def _journal(run: RoleRun) -> _Result:

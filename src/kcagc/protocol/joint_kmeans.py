@@ -1,7 +1,7 @@
 """Collaborative k-means on rows that every party sees through its own columns (Protocol 2, lines 7 to 36).
 
 Each round sends one masked vector. It carries the distances of all active restarts and the cost of each. The answer
-names the nearest centre of every row, the restart with the lowest cost so far, and the restarts that stop because they
+names the nearest centre of every row, the restart with the lowest current cost, and the restarts that stop because they
 cannot become the best. A restart also stops if it reaches the partition of another restart. Every party computes its
 own distances and its own means. Decisions that must be the same for all parties come from the aggregator, or are drawn
 in integers from a common seed.

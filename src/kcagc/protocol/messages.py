@@ -125,8 +125,8 @@ class Masked(Message, frozen=True, tag="masked"):
 class Answer(Message, frozen=True, tag="answer"):
     """The smallest column of each row: packed positions, further positions that tie, and the margin-9 flags.
 
-    If the sum carried costs, the answer also names the restart with the lowest cost so far, that cost, and the restarts
-    that stop because they cannot become the best.
+    If the sum carried costs, the answer also names the restart with the lowest current cost, that cost, and the
+    restarts that stop because they cannot become the best.
     """
 
     group: ShortText

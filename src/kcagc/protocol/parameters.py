@@ -52,8 +52,8 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     aggregator: Annotated[
         AggregatorKind,
         _about(
-            'Role that adds the masked vectors: a "coordinator" without data, which does not learn the labels, or the '
-            'last "party", as in the paper, which learns more.'
+            'Role that adds the masked vectors. "coordinator": a role without data, which does not learn the labels; '
+            '"party": the last party in the list, as in the paper. The last party learns more than a coordinator.'
         ),
     ] = "coordinator"
     n_local_clusters: Annotated[
@@ -72,7 +72,11 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         ),
     ] = "auto"
     filter: Annotated[
-        Literal["half", "norm"], _about('Graph filter: "half" is (1 - λ/2)^ψ, "norm" is (1 - λ/‖L‖)^ψ.')
+        Literal["half", "norm"],
+        _about(
+            'Graph filter (smoothing) with ψ steps: "half" is (1 - λ/2)^ψ, "norm" is (1 - λ/‖L‖)^ψ, where λ are the '
+            "eigenvalues of the graph Laplacian L."
+        ),
     ] = "half"
     n_components: Annotated[
         _Count | None, _about("Number of singular vectors that each party projects its columns on. The default is k.")
@@ -80,7 +84,7 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     scaling: Annotated[
         Scaling,
         _about(
-            'Scaling of the projected rows: "unit" makes each row one unit long, "U" takes the left singular vectors '
+            'Scaling of the projected rows: "unit" scales each row to length 1, "U" takes the left singular vectors '
             'as in the paper, "US" multiplies them by the singular values and divides them by `unit`.'
         ),
     ] = "unit"
@@ -89,7 +93,10 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     ] = 1.0
     virtual_nodes: Annotated[
         VirtualNodes,
-        _about('Position of a cell: the mean of the "cell", or the mean of each party\'s "local" cluster.'),
+        _about(
+            'How each party represents a cell: "cell" takes the mean of the nodes in the cell, "local" the mean of the '
+            "party's own local cluster."
+        ),
     ] = "cell"
     seeding: Annotated[
         Seeding,

@@ -32,15 +32,17 @@ def disclosures_section(run: RunFolder) -> Html | None:
     if not groups:
         return None
     weaker = [one for one in groups if one.weaker]
-    beyond = "No disclosure reveals more than the default settings do."
+    beyond = "The ledger contains nothing beyond what a run with the default settings discloses."
     if weaker:
         beyond = f"The disclosures marked below ({len(weaker)}) reveal more than the default settings do."
         if any(one.kind not in _NOT_ACCEPTED_BY_NAME for one in weaker):
             beyond += " kcagc runs with such settings only if the operator of each party has accepted them by name."
     intro = (
         f"The disclosure ledger of {run.name} has {len(run.ledger):,} entries: every message that {run.name} sent and "
-        f"every secure sum that was opened. {beyond}"
+        f"every sum that became readable to the aggregator (was opened). {beyond}"
     )
+    if any(one.paper for one in groups):
+        intro += " The paper is Attributed Graph Clustering in Collaborative Settings (arXiv 2411.12329)."
     parts: list[Part] = []
     for title, about_data, layout in (
         ("Disclosures about data", True, "ledger"),

@@ -92,7 +92,10 @@ def header(run: RunFolder) -> Html:
     if run.aggregator in parties:
         intro += f"One of the parties, {run.aggregator}, was also the aggregator."
     elif run.is_party:
-        intro += f"The aggregator, {run.aggregator}, added masked values. No party sent its columns to anyone."
+        intro += (
+            f"The role {run.aggregator}, which holds no data, added numbers that the parties had hidden with random "
+            "masks (it was the aggregator). No party sent its columns to anyone."
+        )
     return tag(
         "header",
         tag("p", tag("span", "kcagc", class_="brand"), " report", class_="kicker"),
@@ -123,7 +126,7 @@ def overview_section(run: RunFolder) -> Html:
     if spread is not None:
         figures.append(("Median confidence", f"{spread['median']:.2f}", f"with the columns of {run.name} alone"))
     if "rounds" in summary:
-        figures.append(("Rounds", count(summary["rounds"]), "secure sums, one after another"))
+        figures.append(("Rounds", count(summary["rounds"]), "secure sums: the aggregator adds hidden numbers"))
     messages = count(summary.get("messages_sent", 0), "message")
     figures.append(("Sent", size(summary.get("bytes_sent", 0)), f"by {run.name}, in {messages}"))
     figures.append(("Duration", seconds(summary.get("seconds", 0.0)), "from the first message to the results"))

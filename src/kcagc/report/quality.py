@@ -18,8 +18,14 @@ _MEASURES = {
     "ari": ("ARI", "adjusted Rand index, agreement on pairs of nodes: 1 is full agreement, 0 is chance"),
     "macro_f1": ("Macro F1", "mean over the classes of the F1 score of the matching cluster"),
     "modularity": ("Modularity", "links inside clusters compared with chance: 0 is chance, 1 is the maximum"),
-    "silhouette": ("Silhouette", "how much nearer nodes are to their own cluster than to the next one: from −1 to 1"),
-    "inertia": ("Joint inertia", "mean squared distance of nodes to their cluster centre, summed over all parties"),
+    "silhouette": (
+        "Silhouette",
+        "how much nearer nodes are to their own cluster than to the next one, by this party's columns: from −1 to 1",
+    ),
+    "inertia": (
+        "Cost (joint inertia)",
+        "mean squared distance of nodes to their cluster centre, summed over all parties",
+    ),
 }
 
 
@@ -35,10 +41,10 @@ def map_section(run: RunFolder, ids: ElementIds) -> Html:
     shown, of = len(drawn["x"]), int(drawn["of"])
     which = f"all {count(of)} nodes" if shown == of else f"a sample of {count(shown)} of the {count(of)} nodes"
     intro = (
-        f"The map shows {which}. {drawn['method']} placed them by the columns of {run.name} alone, after smoothing and "
-        "projection: nodes that are similar there lie close together. The colours are the joint clusters, which "
-        f"depend on the columns of all parties. Where colours mix, the columns of {run.name} alone do not separate the "
-        "clusters."
+        f"The map shows {which}. A standard method ({drawn['method']}) placed them by the columns of {run.name} alone, "
+        "after each node's values were averaged with its neighbours' and reduced to fewer dimensions. Nodes with "
+        "similar values lie close together. The colours are the joint clusters, which depend on the columns of all "
+        f"parties. Where colours mix, the columns of {run.name} alone do not separate the clusters."
     )
     return section("map", title, intro, _map(drawn, ids))
 
@@ -62,10 +68,18 @@ def _map(drawn: dict[str, Any], ids: ElementIds) -> Html:
         f"A scatter plot of {count(len(ys), 'node')} in {count(len(by_cluster), 'cluster')}. The number of each "
         "cluster is shown in the middle of its nodes."
     )
-    header = ["Cluster", "Nodes drawn", "Middle, from the left", "Middle, from the top"]
+    header = [
+        "Cluster",
+        "Nodes drawn",
+        "Middle, from the left (share of the width)",
+        "Middle, from the top (share of the height)",
+    ]
     data = table("Position of each cluster on the map", header, rows, numeric=(1, 2, 3))
     legend = tag("ul", [tag("li", cluster_name(cluster)) for cluster in sorted(by_cluster)], class_="legend")
-    caption = [legend, "Only closeness has a meaning. Directions, areas and distances between far groups have none."]
+    caption = [
+        legend,
+        "Only closeness has a meaning. Directions, areas, and distances between groups that are far apart have none.",
+    ]
     whole = picture(ids, _WIDE, high, "Map of the nodes", description, layers, labels)
     return figure(whole, caption, data, class_="card map")
 

@@ -18,7 +18,7 @@ _BINS, _STRIP_HIGH, _LEAST = 240, 40.0, 3.0  # moments, and heights of the highe
 
 
 def rounds_section(run: RunFolder, ids: ElementIds) -> Html | None:
-    """Show each merge and, if it is known, how many nodes moved in each round, and the joint inertia."""
+    """Show each merge and, if it is known, how many nodes moved in each iteration, and the cost."""
     merges = run.summary.get("merges") or []
     rounds = run.summary.get("rounds")
     if not merges:
@@ -57,12 +57,18 @@ def _convergence(run: RunFolder, merges: list[dict[str, Any]]) -> str:
     text = f"The run needed {count(run.summary.get('rounds', 0), 'secure sum')}"
     text += f" in {len(merges)} merges from this party to the root of the tree. " if len(merges) > 1 else ". "
     if last["converged"]:
-        text += f"The best restart converged after {count(last['iterations'], 'iteration')}."
+        text += f"The best attempt of k-means (restart) converged after {count(last['iterations'], 'iteration')}."
     else:
-        text += f"The best restart reached the limit of {count(last['iterations'], 'iteration')} and did not converge."
+        limit = count(last["iterations"], "iteration")
+        text += f"The best attempt of k-means (restart) reached the limit of {limit} and did not converge."
+    text += " Before the first iteration, one secure sum assigns the nodes to the initial centres."
     delays = run.summary.get("delays")
     if isinstance(delays, int):
-        text += f" {count(delays)} messages had to be sent one after another; all others could travel at the same time."
+        text += " The longest chain of messages between participants, in which each message waited for the one before, "
+        text += f"has {count(delays)} messages."
+    text += " A merge is one joint clustering by a group of parties."
+    if run.parameters.get("method") != "basic":
+        text += " A cell is a set of nodes with the same labels at all parties of the merge."
     return text
 
 
@@ -78,12 +84,12 @@ def _merge_charts(merge: dict[str, Any], ids: ElementIds, several: bool) -> Html
     if moved:
         most = max(value for _, value in moved)
         busiest = next(one for one, value in moved if value == most)
-        told = f"The largest number is {count(most)}, in round {busiest:.0f}. The last round has {count(moved[-1][1])}."
-        told = told if most else "No node changed its cluster after the first round."
+        told = f"The largest number is {count(most)}, in iteration {busiest:.0f}. The last has {count(moved[-1][1])}."
+        told = told if most else "No node changed its cluster after the first iteration."
         charts.append(_chart(ids, f"Nodes that changed cluster{of}", told, moved, count, "accent"))
     if inertia:
-        told = f"{number(inertia[0][1])} in the first round, {number(inertia[-1][1])} in the last."
-        charts.append(_chart(ids, f"Joint inertia{of}", told, inertia, number, "c1"))
+        told = f"{number(inertia[0][1])} in the first iteration, {number(inertia[-1][1])} in the last."
+        charts.append(_chart(ids, f"Cost (joint inertia){of}", told, inertia, number, "c1"))
     return tag("div", charts, class_="pair" if len(charts) > 1 else None)
 
 
@@ -98,10 +104,10 @@ def _chart(
     rounds = [one for one, _ in points]
     area = ChartArea(_WIDE, _HIGH, max(rounds), max(value for _, value in points), low_x=min(rounds))
     step = max(1, -(-len(rounds) // 8))
-    axes = area.axes(rounds[::step], lambda one: f"{one:.0f}", lambda one: f"{one:,g}", "round")
+    axes = area.axes(rounds[::step], lambda one: f"{one:.0f}", lambda one: f"{one:,g}", "iteration")
     drawn = picture(ids, _WIDE, _HIGH, title, description, axes, area.line(points, class_))
     rows = [[f"{one:.0f}", text(value)] for one, value in points]
-    data = table(f"{title}, by round", ["Round", title], rows, numeric=(0, 1))
+    data = table(f"{title}, by iteration", ["Iteration", title], rows, numeric=(0, 1))
     return figure(drawn, [tag("strong", f"{title}. "), description], data)
 
 
@@ -180,7 +186,7 @@ _ELSEWHERE = {  # shown in other sections, or in tables of their own
 }  # fmt: skip
 _FACTS = {
     "seconds_in_sums": "seconds in secure sums",
-    "delays": "messages that had to be sent one after another",
+    "delays": "messages in the longest chain (each waited for the one before)",
     "columns_read": "columns in the file",
     "columns_made": "columns after preprocessing",
 }
