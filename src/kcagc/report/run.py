@@ -84,12 +84,14 @@ def _merge_charts(merge: dict[str, Any], ids: ElementIds, several: bool) -> Html
     if moved:
         most = max(value for _, value in moved)
         busiest = next(one for one, value in moved if value == most)
-        told = f"The largest number is {count(most)}, in iteration {busiest:.0f}. The last has {count(moved[-1][1])}."
-        told = told if most else "No node changed its cluster after the first iteration."
-        charts.append(_chart(ids, f"Nodes that changed cluster{of}", told, moved, count, "accent"))
+        caption = "No node changed its cluster after the first iteration."
+        if most:
+            caption = f"The largest number is {count(most)}, in iteration {busiest:.0f}. "
+            caption += f"The last has {count(moved[-1][1])}."
+        charts.append(_chart(ids, f"Nodes that changed cluster{of}", caption, moved, count, "accent"))
     if inertia:
-        told = f"{number(inertia[0][1])} in the first iteration, {number(inertia[-1][1])} in the last."
-        charts.append(_chart(ids, f"Cost (joint inertia){of}", told, inertia, number, "c1"))
+        caption = f"{number(inertia[0][1])} in the first iteration, {number(inertia[-1][1])} in the last."
+        charts.append(_chart(ids, f"Cost (joint inertia){of}", caption, inertia, number, "c1"))
     return tag("div", charts, class_="pair" if len(charts) > 1 else None)
 
 
