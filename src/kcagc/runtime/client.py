@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 _MAX_PAUSE = 3.0  # seconds between two attempts to connect
 _MAX_FAILURES = 3  # attempts with a cause that does not pass, before the party gives up
+_CANCEL_AGAIN = 0.5  # seconds for a cancelled task to end
 _CLOSED = "closed"  # fact of a finished session: the aggregator knows that this party has finished
 
 
@@ -56,8 +57,11 @@ class RoleClient:
                         await worker.call(_note_closed, run.session.journal)
                     return
             finally:
-                for task in (connecting, running):
-                    task.cancel()
+                pending = {connecting, running}
+                while pending:  # again, because gRPC can lose a cancellation while it prepares a call
+                    for task in pending:
+                        task.cancel()
+                    _, pending = await asyncio.wait(pending, timeout=_CANCEL_AGAIN)
                 # An error of a task was raised above, or does not matter.
                 await asyncio.gather(connecting, running, return_exceptions=True)
             await asyncio.sleep(pause_before_restart(starts))
