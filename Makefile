@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTHON := $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup setup-graphsage setup-peers test test-fast test-report test-wheel test-kill docs lint format demo reproduce bench accuracy lock build clean check-python check-venv
+.PHONY: help setup setup-graphsage setup-peers test test-fast test-report test-wheel test-kill docs lint format demo reproduce bench accuracy attack lock build clean check-python check-venv
 
 help: ## Show this help
 	@echo "make TARGET, where TARGET is one of:"
@@ -113,6 +113,10 @@ reproduce: $(READY) ## Every table and figure of the paper, or NAME=...; QUICK=1
 
 bench: $(READY) ## Every benchmark, or NAME=...; QUICK=1, MISSING=1 goes on after an interruption (an hour; renders docs/performance.md)
 	@$(BIN)/python -m benchmarks $(or $(NAME),all) $(if $(QUICK),--quick) $(if $(MISSING),--missing)
+
+# Everything that the roles of a run can compute from their messages. KCAGC_DATA names the folder of the public graphs.
+attack: $(READY) ## Attack runs on the demo and the public graphs as each role, or NAME=...; SHORT=1 (15 minutes; renders docs/attacks.md)
+	@$(call timed,PYTHONPATH=tests:. $(BIN)/python -m attacks $(NAME) $(if $(SHORT),--short))
 
 lock: check-python ## Resolve the newest versions anew and pin them in requirements.lock
 	@rm -rf .venv-lock && '$(PYTHON)' -m venv .venv-lock
