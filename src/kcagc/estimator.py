@@ -26,7 +26,7 @@ from kcagc.persistence import load_estimator, save_estimator
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit import MergeReport
 from kcagc.protocol.local import PartyData
-from kcagc.protocol.parameters import PARAMETERS, AggregatorKind, Seeding, VirtualNodes, draw_seeds, settings_of
+from kcagc.protocol.parameters import PARAMETERS, AggregatorKind, VirtualNodes, draw_seed, settings_of
 from kcagc.protocol.predict import predict_parameters
 from kcagc.secagg.masks import TWO_PARTY_SUM
 from kcagc.simulation import simulate_fit, simulate_predict
@@ -68,9 +68,6 @@ class KCAGC(ClusterMixin, BaseEstimator):
     virtual_nodes : {"cell", "local"}, default="cell"
         How each party represents a cell: "cell" takes the mean of the nodes in the cell, "local" the mean of the
         party's own local cluster.
-    seeding : {"common", "d2"}, default="common"
-        Choice of the initial centres: "common" draws them from information that all parties have, "d2" draws them by
-        joint distances, which takes k - 1 more rounds and discloses more.
     fan_in : int, default=4
         Number of groups that one merge joins, for the method "tree".
     aggregator : {"coordinator", "party"}, default="coordinator"
@@ -102,6 +99,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
         Cluster of every node.
     node_ids_ : list or None
         Node ids in the order of `labels_`; None if nodes are row numbers.
+    cost_ : float
+        Mean squared distance of the nodes to their cluster centres, summed over the parties.
     n_iter_ : int
         Lloyd iterations of the last merge.
     converged_ : bool
@@ -113,9 +112,9 @@ class KCAGC(ClusterMixin, BaseEstimator):
     rounds_ : int
         Number of secure sums that had to follow one another.
     secure_sums_ : int
-        Number of values summed for the restart that was kept, which is the count of the paper.
+        Number of comparisons for the restart that was kept.
     further_sums_ : dict of str to int
-        Number of values summed for other restarts, for seeding and for costs.
+        Number of comparisons for other restarts, of costs, and to check the answers of the aggregator.
     bytes_sent_ : int
         Size of all messages.
     bytes_by_role_ : dict of str to int
@@ -161,7 +160,6 @@ class KCAGC(ClusterMixin, BaseEstimator):
         scaling: Scaling = PARAMETERS["scaling"].default,
         unit: float = PARAMETERS["unit"].default,
         virtual_nodes: VirtualNodes = PARAMETERS["virtual_nodes"].default,
-        seeding: Seeding = PARAMETERS["seeding"].default,
         fan_in: int = PARAMETERS["fan_in"].default,
         aggregator: AggregatorKind = PARAMETERS["aggregator"].default,
         accept: Iterable[str] = (),
@@ -182,7 +180,6 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self.scaling = scaling
         self.unit = unit
         self.virtual_nodes = virtual_nodes
-        self.seeding = seeding
         self.fan_in = fan_in
         self.aggregator = aggregator
         self.accept = accept
@@ -261,20 +258,20 @@ class KCAGC(ClusterMixin, BaseEstimator):
             names, graphs, X, id_column=self.id_column, nodes=self.nodes, transformers=self.transformers
         )
         # All parties have the same seed, so their order does not change the labels.
-        seed, aggregator_seed = draw_seeds(self.random_state)
+        seed = draw_seed(self.random_state)
         ledger = Ledger()
         results = simulate_fit(
             parameters,
             _party_data(inputs, filter_),
             policy=policy,
             seeds=dict.fromkeys(names, seed),
-            aggregator_seed=aggregator_seed,
             ledger=ledger,
             watcher=self._watch,
         )
         self.ledger_, self.filter_ = ledger, filter_
         first = results[names[0]]
         self.labels_: Labels = first.labels.astype(np.intp)
+        self.cost_ = first.cost
         self.models_ = {name: result.model for name, result in results.items()}
         self.merges_ = _every_merge(result.merges for result in results.values())
         last = self.merges_[-1]
@@ -285,8 +282,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self.secure_sums_ = sum(one.sums.winning for one in self.merges_)
         self.further_sums_ = {
             "other restarts": sum(one.sums.other_restarts for one in self.merges_),
-            "seeding": sum(one.sums.seeding for one in self.merges_),
-            "inertia": sum(one.sums.inertia for one in self.merges_),
+            "costs": sum(one.sums.costs for one in self.merges_),
+            "checks": sum(one.sums.checks for one in self.merges_),
         }
         self.bytes_sent_ = ledger.bytes_sent()
         senders = dict.fromkeys(entry.sender for entry in ledger.of("message/"))

@@ -26,6 +26,7 @@ FORMAT = "kcagc estimator 2"
 
 # Fitted attributes that are plain numbers.
 _FIGURES = (
+    "cost_",
     "n_iter_", "converged_", "cells_", "single_node_cells_", "rounds_", "secure_sums_", "further_sums_", "bytes_sent_",
     "bytes_by_role_", "n_features_in_",
 )  # fmt: skip

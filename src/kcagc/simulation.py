@@ -45,17 +45,15 @@ class SimulatedRoles:
         """Return the context of a party, with new secrets."""
         return PartyContext(name, self.agreement, self.identities[name], Secrets.fresh(), policy)
 
-    def drivers(
-        self, roles: dict[str, Role[Any]], aggregator_seed: int, ledger: Ledger, watcher: Watcher | None
-    ) -> list[Driver]:
+    def drivers(self, roles: dict[str, Role[Any]], ledger: Ledger, watcher: Watcher | None) -> list[Driver]:
         """Return a driver for each role; the aggregator is the coordinator or the last party."""
         agreement, aggregator = self.agreement, self.agreement.aggregator
         if aggregator in roles:
-            half = aggregator_of_party(aggregator, agreement, seed=aggregator_seed)
+            half = aggregator_of_party(aggregator, agreement)
             role: Role[Any] = combine_halves(half, roles[aggregator], aggregator)
         else:
             identity = self.identities[aggregator]
-            role = coordinator(aggregator, agreement, identity, Secrets.fresh(), seed=aggregator_seed)
+            role = coordinator(aggregator, agreement, identity, Secrets.fresh())
         every = {**roles, aggregator: role}
         others = tuple(name for name in every if name != aggregator)
         return [
@@ -70,7 +68,6 @@ def simulate_fit(
     *,
     policy: Policy,
     seeds: dict[str, int],
-    aggregator_seed: int,
     ledger: Ledger,
     watcher: Watcher | None = None,
     choose: Chooser | None = None,
@@ -78,7 +75,7 @@ def simulate_fit(
     """Run a fit of all parties, each with its own seed, and return the result of each party."""
     simulated = SimulatedRoles.of(parameters, tuple(data))
     roles = {name: fit_party(simulated.context(name, policy), data[name], seed=seeds[name]) for name in data}
-    results = run_together(simulated.drivers(roles, aggregator_seed, ledger, watcher), choose)
+    results = run_together(simulated.drivers(roles, ledger, watcher), choose)
     return {name: results[name] for name in data}
 
 
@@ -95,5 +92,5 @@ def simulate_predict(
     """Run a prediction of all parties in a new session, and return the result of each party."""
     simulated = SimulatedRoles.of(parameters, tuple(data))
     roles = {name: predict_party(simulated.context(name, policy), data[name], models[name], nodes) for name in data}
-    results = run_together(simulated.drivers(roles, 0, ledger, watcher))
+    results = run_together(simulated.drivers(roles, ledger, watcher))
     return {name: results[name] for name in data}

@@ -22,7 +22,7 @@ from kcagc.analysis.theorem import ENOUGH, Bound, RestrictedProximity, bound, co
 from kcagc.data.memory import check_tables, graphs_of, prepare_parties
 from kcagc.errors import DataError, ParameterError
 from kcagc.protocol.local import PartyData, compute_local
-from kcagc.protocol.parameters import Parameters, draw_seeds, settings_of
+from kcagc.protocol.parameters import Parameters, draw_seed, settings_of
 from kcagc.text import count, number, percent
 
 HEADINGS = ("", "clusters", "|X-C|", "Delta", "c", "limited by", "1-bad", "1-good")
@@ -257,7 +257,7 @@ def diagnose(
     if labels is None:
         raise DataError("target: is missing; give the cluster of every node, or a model that has been fitted")
     clusters = Clusters.of(labels, data[parties[0]].graph.n_nodes, "target")
-    seed, _ = draw_seeds(getattr(model, "random_state", None))
+    seed = draw_seed(getattr(model, "random_state", None))
     rows: dict[str, ClusteredRows] = {}
     found: dict[str, PartyDiagnosis] = {}
     for name in parties:
@@ -351,7 +351,7 @@ def _own_rows(
     given = None if local_labels is None else Clusters.of(local_labels, n, f"{name}: local_labels")
     if given is not None:
         # With these parameters the basic method filters and projects as all methods do, and clusters nothing.
-        parameters = msgspec.structs.replace(parameters, method="basic", n_local_clusters=0, seeding="d2")
+        parameters = msgspec.structs.replace(parameters, method="basic", n_local_clusters=0, n_init=1)
     elif parameters.method == "basic":
         raise ParameterError('method: "basic" has no local clusters, which Theorem 1 is about; use "cells" or "tree"')
     try:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kcagc.analysis import Diagnosis, PartyDiagnosis
 
 # The theory is about local clustering: the other run parameters do not matter to it.
-_WITHOUT = ("n_clusters", "graph", "method", "virtual_nodes", "seeding", "fan_in", "aggregator", "max_iter", "n_init")
+_WITHOUT = ("n_clusters", "graph", "method", "virtual_nodes", "fan_in", "aggregator", "max_iter", "n_init")
 
 
 @click.command(cls=ParameterCommand, without=_WITHOUT)
@@ -102,7 +102,7 @@ def _diagnose_party(
     from kcagc.deploy.config import Config
     from kcagc.deploy.run import RoleRun
     from kcagc.errors import ParameterError
-    from kcagc.protocol.parameters import draw_seeds
+    from kcagc.protocol.parameters import draw_seed
 
     config = Config.load(path)
     if config.role != "party":
@@ -120,7 +120,7 @@ def _diagnose_party(
         step("filtering, projecting and clustering")
         # If the configuration sets a seed, use it: the party's own clusters are then those of the run.
         fixed = config.document.me.random_state
-        drawn, _ = draw_seeds(seed if seed is not None else fixed or 0)
+        drawn = draw_seed(seed if seed is not None else fixed or 0)
         found = diagnose_party(config.me, data, role_run.agreement.parameters, target, seed=drawn, enough=enough)
     return {"config": str(path), "compared_with": "own clusters" if labels is None else str(labels)}, found
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FORMAT = "kcagc model 3"
 PACKAGES = ("kcagc", "numpy", "scipy", "scikit-learn", "cryptography", "msgspec")
-_SUMS = {"message/masked", "message/plain", "message/answer", "message/choice", "message/finished"}
+_SUMS = {"message/masked", "message/plain", "message/answer", "message/finished"}
 
 Disclosed = list[tuple[float, Disclosure]]  # disclosures, each with its time
 
@@ -181,7 +181,13 @@ def summary_of(name: str, agreement: Agreement, result: Any, disclosed: Disclose
         return summary | {"rounds": result.rounds}
     rounds = sum(one.rounds for one in result.merges)
     merges = [_merge(one) for one in result.merges]
-    return summary | {"session": result.model.session, "rounds": rounds, "delays": result.delays, "merges": merges}
+    return summary | {
+        "session": result.model.session,
+        "cost": result.cost,
+        "rounds": rounds,
+        "delays": result.delays,
+        "merges": merges,
+    }
 
 
 def versions() -> dict[str, str]:
@@ -201,8 +207,5 @@ def _merge(report: MergeReport) -> dict[str, Any]:
         "converged": report.converged,
         "rounds": report.rounds,
         "sums": report.sums.winning,
-        "history": [
-            {"round": number, "moved": one.moved, "inertia": one.cost}
-            for number, one in enumerate(report.history, start=1)
-        ],
+        "history": [{"round": number, "moved": moved} for number, moved in enumerate(report.moved, start=1)],
     }

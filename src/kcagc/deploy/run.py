@@ -37,7 +37,7 @@ from kcagc.protocol.agreement import Agreement, graph_digest, ids_digest
 from kcagc.protocol.effects import Role, combine_halves
 from kcagc.protocol.fit import fit_party
 from kcagc.protocol.local import PartyData
-from kcagc.protocol.parameters import draw_seeds
+from kcagc.protocol.parameters import draw_seed
 from kcagc.protocol.party import PartyContext
 from kcagc.runtime.client import RoleClient
 from kcagc.runtime.connection import Endpoint
@@ -152,7 +152,7 @@ class RoleRun:
     def check(self) -> None:
         """Raise an error, before any connection, if the settings, the policy or the data do not allow this run."""
         self.agreement.check()
-        self._context(SessionRandomness.fresh(0, 0)).check()
+        self._context(SessionRandomness.fresh(0)).check()
         self.check_data()
 
     def check_data(self) -> None:
@@ -184,15 +184,15 @@ class RoleRun:
 
     def open_session(self, journal: Journal) -> StoredSession:
         """Open a new session, or the interrupted one that the journal holds."""
-        return open_session(journal, self.made_from, self.seeds)
+        return open_session(journal, self.made_from, self.seed)
 
     @cached_property
-    def seeds(self) -> tuple[int, int]:
-        """The seeds of everything that is not secret.
+    def seed(self) -> int:
+        """The seed of everything that is not secret.
 
-        They are drawn once per process, so a session that starts again sends the same local labels.
+        It is drawn once per process, so a session that starts again sends the same local labels.
         """
-        return draw_seeds(self.config.document.me.random_state)
+        return draw_seed(self.config.document.me.random_state)
 
     def role(self, randomness: SessionRandomness) -> Role[Any]:
         """Return the coroutine of this role."""
@@ -200,10 +200,10 @@ class RoleRun:
             return self._party(randomness)
         from kcagc.protocol.aggregator import aggregator_of_party, coordinator  # noqa: PLC0415 - only for an aggregator
 
-        name, seed = self.config.me, randomness.aggregator_seed
+        name = self.config.me
         if self.config.role == "coordinator":
-            return coordinator(name, self.agreement, self.identity, randomness.secrets, seed=seed)
-        return combine_halves(aggregator_of_party(name, self.agreement, seed=seed), self._party(randomness), name)
+            return coordinator(name, self.agreement, self.identity, randomness.secrets)
+        return combine_halves(aggregator_of_party(name, self.agreement), self._party(randomness), name)
 
     def _party(self, randomness: SessionRandomness) -> Role[Any]:
         context, data = self._context(randomness), self.data

@@ -14,7 +14,6 @@ from kcagc.secagg.masks import Group
 
 LABELLED_SUMS = "labelled-sums"
 LOCAL_MEANS = "local-means"
-_SUMMED = {"seeding": "seeding", "costs": "inertia"}
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ TEXTS = {
 }
 
 
-def opened_kind(group: Group, stage: str) -> str:
-    """Return the kind of disclosure of a sum that this group opens at this stage."""
-    knowledge = "two-party" if group.exposes_one_party else "labelled" if group.aggregator_is_member else "shuffled"
-    return f"opened/{_SUMMED.get(stage, 'distances')}.{knowledge}"
+def opened_kind(group: Group) -> str:
+    """Return the kind of disclosure of a sum that this group opens."""
+    knowledge = "two-party" if group.exposes_one_party else "labelled" if group.aggregator_is_member else "blinded"
+    return f"opened/comparisons.{knowledge}"

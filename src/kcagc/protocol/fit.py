@@ -11,7 +11,7 @@ from kcagc._types import FloatArray, IntArray
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.cells import initial_cells, intersect, random_for, virtual_nodes, without_duplicates
 from kcagc.protocol.effects import Flush, Progress, StoreResult
-from kcagc.protocol.joint_kmeans import Iteration, JointClusters, SumCounts, affordable_restarts, joint_kmeans
+from kcagc.protocol.joint_kmeans import JointClusters, SumCounts, affordable_restarts, joint_kmeans
 from kcagc.protocol.local import LocalResult, PartyData, PartyModel, compute_local
 from kcagc.protocol.messages import Confirmation, Message, PackedLabels, RunStage, Step, pack, unpack
 from kcagc.protocol.party import Party, PartyContext
@@ -35,7 +35,12 @@ class MergeReport:
     converged: bool
     rounds: int
     sums: SumCounts
-    history: list[Iteration]
+    moved: list[int]  # nodes that changed their cluster in each iteration
+
+    @property
+    def distances(self) -> int:
+        """Sums of distances that Protocol 2 opens for the winning restart: rows times centres in each round."""
+        return (self.n_iter + 1) * self.n_rows * self.n_clusters if self.rounds else 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +52,7 @@ class FitResult:
     """
 
     labels: IntArray
+    cost: float  # mean squared distance of the nodes to their centres, summed over the parties
     model: PartyModel
     merges: list[MergeReport]
     delays: int
@@ -85,9 +91,10 @@ async def fit_party(context: PartyContext, data: PartyData, *, seed: int) -> Fit
         await Flush()
         local = await _local_result(party, data, seed)
         found = await _cluster_cells(party, local, sent, seed)
-    await party.confirm_result(found.transcript, found.labels, "labels")
     model = PartyModel.of(party.session.id, party.name, parameters, local, found.labels)
-    return FitResult(found.labels, model, found.merges, found.delays, local.rows)
+    own_cost = model.mean_distance(local.rows, found.labels)
+    cost = await party.confirm_result(found.transcript, found.labels, "labels", own_cost)
+    return FitResult(found.labels, cost, model, found.merges, found.delays, local.rows)
 
 
 def _common_seed(party: Party, received: dict[str, Confirmation], own: int) -> int:
@@ -116,14 +123,11 @@ async def _cluster_nodes(
     """Run Protocol 2: every node is a row."""
     parameters, seed = party.agreement.parameters, _common_seed(party, received, own_seed)
     sizes = np.ones(len(local.rows), dtype=np.int64)
-    starts = None
-    if parameters.seeding == "common":
-        proposed = {other: theirs.starts for other, theirs in received.items()}
-        starts = _agreed_starts(party, proposed | {party.name: local.stored_starts.data}, sizes, seed)
+    proposed = {other: theirs.starts for other, theirs in received.items()}
+    starts = _agreed_starts(party, proposed | {party.name: local.stored_starts.data}, sizes, seed)
     (merge,) = party.merges
     # Parties with different seeds or starts have no masks in common.
-    common = b"" if starts is None else starts.astype("<i8").tobytes()
-    sums = party.secure_sums(merge, digest("basic", seed.to_bytes(8, "big"), common))
+    sums = party.secure_sums(merge, digest("basic", seed.to_bytes(8, "big"), starts.astype("<i8").tobytes()))
     joint = await joint_kmeans(sums, local.rows, sizes, parameters.n_clusters, starts, seed, parameters)
     await sums.finish()
     delays = EXCHANGE * (2 + joint.rounds)  # hellos, confirmations, sums
@@ -171,10 +175,8 @@ async def _cluster_cells(
         sums = party.secure_sums(merge, digest("cells", seed.to_bytes(8, "big"), transcript))
         if len(cells) > wanted:
             rows = virtual_nodes(local.rows, cells, parameters.virtual_nodes, local.labels)  # lines 11 to 15
-            starts = None
-            if parameters.seeding == "common":
-                n_restarts = affordable_restarts(parameters.n_init, len(cells), wanted)
-                starts = initial_cells(cells.codes, cells.sizes, wanted, n_restarts, seed)
+            n_restarts = affordable_restarts(parameters.n_init, len(cells), wanted)
+            starts = initial_cells(cells.codes, cells.sizes, wanted, n_restarts, seed)
             joint = await joint_kmeans(sums, rows, cells.sizes, wanted, starts, seed, parameters)  # line 16
         elif len(cells) == wanted or not merge.root:  # every cell is a cluster, and there is nothing to sum
             joint = JointClusters(np.arange(len(cells)), 0, True, 0, SumCounts(), [])
@@ -225,5 +227,5 @@ async def _receive_labels(
 
 def _report(merge: Merge, sizes: IntArray, n_clusters: int, joint: JointClusters) -> MergeReport:
     group, n_single = merge.group, int(np.count_nonzero(sizes == 1))
-    effort = (joint.n_iter, joint.converged, joint.rounds, joint.sums, joint.history)
+    effort = (joint.n_iter, joint.converged, joint.rounds, joint.sums, joint.moved)
     return MergeReport(group.name, group.layer, len(group.members), len(sizes), n_single, n_clusters, *effort)

@@ -131,8 +131,7 @@ def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalRe
     labels, n_clusters, whole = np.zeros(0, dtype=np.int64), 0, False
     starts = np.zeros((0, parameters.n_clusters), dtype=np.int64)
     if parameters.method == "basic":
-        if parameters.seeding == "common":
-            starts = np.stack([_proposal(rows, parameters.n_clusters, seed, one) for one in range(parameters.n_init)])
+        starts = np.stack([_proposal(rows, parameters.n_clusters, seed, one) for one in range(parameters.n_init)])
     else:
         found = fit_kmeans(rows, parameters.n_local_clusters, n_init=LOCAL_RESTARTS, random_state=seed, fewer=True)
         labels, n_clusters = found.labels, len(found.centers)
@@ -173,3 +172,8 @@ class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def centers(self) -> FloatArray:
         """The centres in this party's coordinates, one row for each of `clusters`."""
         return restore(self.stored_centers)
+
+    def mean_distance(self, rows: FloatArray, labels: IntArray) -> float:
+        """Return the mean squared distance of rows to the centres of their clusters, in this party's coordinates."""
+        away = rows - self.centers[np.searchsorted(self.clusters, labels)]
+        return float(np.mean(np.sum(away * away, axis=1)))

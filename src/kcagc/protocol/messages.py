@@ -23,7 +23,6 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]  # small enough that arit
 ShortText = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
 # Lists are bounded, because a few bytes can announce a long list of objects.
 _OnePerRole = msgspec.Meta(max_length=MAX_PARTIES + 1)
-_OnePerRestart = msgspec.Meta(max_length=1 << 16)
 _Inputs = Annotated[bytes, msgspec.Meta(max_length=1 << 16)]
 _Ciphertexts = Annotated[tuple[tuple[ShortText, bytes], ...], _OnePerRole]
 
@@ -35,8 +34,7 @@ class Step(StrEnum):
     CONFIRMATION = "confirmation"
     RECEIPT = "receipt"
     LABELS = "labels"
-    SEEDING = "seeding"
-    MARGIN = "margin"  # initial assignment with margin 9: Protocol 2, lines 7 to 20
+    MARGIN = "margin"  # first assignment with margin 9: Protocol 2, lines 7 to 20
     LLOYD = "lloyd"  # Protocol 2, lines 21 to 36
     PREDICTION = "prediction"
     FINISHED = "finished"
@@ -112,40 +110,20 @@ class RelayedMessages(Message, frozen=True, tag="relayed"):
 
 
 class Masked(Message, frozen=True, tag="masked"):
-    """One party's masked vector: restarts × rows × columns words, one cost for each of `costs`, and the check words."""
+    """One party's masked vector: one word for each comparison, and the check words."""
 
     group: ShortText
     step: Step
     number: Count
-    shape: tuple[Count, Count, Count]
     words: bytes
-    costs: Annotated[tuple[Count, ...], _OnePerRestart] = ()
 
 
 class Answer(Message, frozen=True, tag="answer"):
-    """The smallest column of each row: packed positions, further positions that tie, and the margin-9 flags.
-
-    If the sum carried costs, the answer also names the restart with the lowest current cost, that cost, and the
-    restarts that stop because they cannot become the best.
-    """
+    """One bit for each comparison, in the order of the vectors: whether the sum is positive."""
 
     group: ShortText
     number: Count
-    winners: bytes
-    tied_rows: bytes = b""
-    tied_positions: bytes = b""
-    clear: bytes = b""
-    best: Count = 0
-    cost: float = 0.0
-    stopped: Annotated[tuple[Count, ...], _OnePerRestart] = ()
-
-
-class Choice(Message, frozen=True, tag="choice"):
-    """The row that the aggregator drew for each restart."""
-
-    group: ShortText
-    number: Count
-    positions: Annotated[tuple[Count, ...], _OnePerRestart]
+    signs: bytes
 
 
 class Finished(Message, frozen=True, tag="finished"):
@@ -184,12 +162,13 @@ class PackedLabels(Message, frozen=True, tag="labels"):
 
 
 class Receipt(Message, frozen=True, tag="receipt"):
-    """Encrypted: a digest of all answers and of the result, so that all parties end with the same result."""
+    """Encrypted: a digest of all answers and of the result, and the masked part of the final cost of a fit."""
 
     digest: bytes
+    cost: bytes = b""
 
 
-AnyMessage = Hello | Hellos | EncryptedMessages | RelayedMessages | Masked | Answer | Choice | Finished | Abort
+AnyMessage = Hello | Hellos | EncryptedMessages | RelayedMessages | Masked | Answer | Finished | Abort
 EncryptedContent = Confirmation | PackedLabels | Receipt
 
 

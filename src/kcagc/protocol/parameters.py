@@ -22,12 +22,12 @@ from kcagc.cluster.kmeans import random_from
 from kcagc.cluster.local import Scaling
 from kcagc.errors import ParameterError
 from kcagc.graph.filters import Filter, HalfFilter, NormFilter
+from kcagc.secagg.masks import MAX_DISTANCE, MAX_UNIT_DISTANCE
 from kcagc.text import listed
 
 Task = Literal["fit", "predict"]
 Method = Literal["cells", "basic", "tree"]
 VirtualNodes = Literal["cell", "local"]
-Seeding = Literal["common", "d2"]
 AggregatorKind = Literal["coordinator", "party"]
 GraphSharing = Literal["shared", "own"]
 
@@ -98,13 +98,6 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
             "party's own local cluster."
         ),
     ] = "cell"
-    seeding: Annotated[
-        Seeding,
-        _about(
-            'Choice of the initial centres: "common" draws them from information that all parties have, "d2" draws '
-            "them by joint distances, which takes k - 1 more rounds and discloses more."
-        ),
-    ] = "common"
     fan_in: Annotated[int, Meta(ge=2), _about('Number of groups that one merge joins, for the method "tree".')] = 4
     max_iter: Annotated[_Count, _about("Maximum number of Lloyd iterations.")] = 100
     n_init: Annotated[
@@ -176,13 +169,17 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     scaling: Scaling
     unit: _Positive
     virtual_nodes: VirtualNodes
-    seeding: Seeding
     fan_in: Annotated[int, Meta(ge=2)]
     aggregator: AggregatorKind
     max_iter: _Count
     n_init: _Count
     graph: GraphSharing
     model: Annotated[str, _about("Session of the fit that a prediction continues.")] = ""
+
+    @property
+    def distance_bound(self) -> float:
+        """The largest squared distance of one party; a larger one ends the run before it is sent."""
+        return MAX_UNIT_DISTANCE if self.scaling == "unit" else MAX_DISTANCE
 
     def check(self) -> None:
         """Raise `ParameterError` for a value that no session can have."""
@@ -293,7 +290,6 @@ def settings_of(estimator: Any, graph: GraphSharing) -> tuple[RunSettings, Filte
     return settings, own if isinstance(own, Filter) else settings.graph_filter()
 
 
-def draw_seeds(random_state: Any) -> tuple[int, int]:
-    """Return the seed of the parties' common choices and the seed of the aggregator."""
-    seed, aggregator_seed = random_from(random_state).randint(np.iinfo(np.int32).max, size=2)
-    return int(seed), int(aggregator_seed)
+def draw_seed(random_state: Any) -> int:
+    """Return the seed of the parties' common choices."""
+    return int(random_from(random_state).randint(np.iinfo(np.int32).max))

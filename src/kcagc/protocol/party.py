@@ -6,6 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
 from kcagc._types import IntArray
 from kcagc.disclosure import Policy
 from kcagc.errors import AgreementError, PeerError
@@ -28,6 +30,8 @@ from kcagc.protocol.messages import (
 from kcagc.protocol.plan import Merge, check_enough_cells, layers, risks
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.secagg.keys import Identity, Secrets, decrypt, derive_key, digest, encrypt, framed
+from kcagc.secagg.masks import ONE, mask, open_sum
+from kcagc.secagg.masks import encode as encode_value
 from kcagc.text import printable
 
 C = TypeVar("C", bound=Message)
@@ -177,18 +181,38 @@ class Party:
             if len(key) != 32:
                 message = f"did not send the key that hides the order of group {merge.group.name}"
                 raise PeerError(message, peer=merge.group.members[0])
-        return SecureSums(self.channel, self.session, merge.group, key, digest(transcript, key))
+        bound = self.agreement.parameters.distance_bound
+        return SecureSums(self.channel, self.session, merge.group, key, bound, digest(transcript, key))
 
-    async def confirm_result(self, transcript: bytes, labels: IntArray, kind: str) -> None:
-        """Check that all parties received the same answers and have the same result, then record the result."""
-        receipt = Receipt(digest("receipt", transcript, labels.astype("<i8").tobytes()))
+    async def confirm_result(
+        self, transcript: bytes, labels: IntArray, kind: str, own_cost: float | None = None
+    ) -> float:
+        """Check that all parties received the same answers and have the same result, then record the result.
+
+        The receipts also carry each party's part of the final cost under masks that cancel in the sum over all parties.
+        Return that sum, or 0 if there is no cost.
+        """
+        result = digest("receipt", transcript, labels.astype("<i8").tobytes())
+        covered = np.zeros(0, dtype=np.uint64)
+        if own_cost is not None:
+            words = encode_value(np.array([own_cost]), self.agreement.parameters.distance_bound).view(np.uint64)
+            label = framed(str(RunStage(Step.RECEIPT)), "cost")
+            await CommitMask(framed(self.session.id, label), hashlib.sha256(words.data).digest())
+            covered = mask(words, self.session.pairs.values(), self.agreement.parties, label, result)
+        receipt = Receipt(result, covered.astype("<u8", copy=False).tobytes())
         await self.send_encrypted(RunStage(Step.RECEIPT), dict.fromkeys(self.others, receipt), "receipt")
         received = await self.receive_encrypted(RunStage(Step.RECEIPT), self.others, Receipt)
-        different = [other for other, theirs in received.items() if theirs != receipt]
+        different = [other for other, theirs in received.items() if theirs.digest != result]
         if different:
             message = f"sent different assignments to {self.name} and {', '.join(different)}"
             raise PeerError(message, peer=self.agreement.aggregator)
+        for other, theirs in received.items():
+            if len(theirs.cost) != len(receipt.cost):
+                raise PeerError("sent a receipt whose cost has the wrong length", peer=other)
+            covered = covered + np.frombuffer(theirs.cost, dtype="<u8")
+        cost = 0.0 if own_cost is None else int(open_sum(covered, len(self.agreement.parties))[0]) / ONE
         await self.channel.record(self.name, f"output/{kind}", RunStage(Step.OUTPUT), (len(labels),))
+        return cost
 
 
 _COMPARED = {  # fields of a confirmation: what they compare, and a hint

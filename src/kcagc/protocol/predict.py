@@ -1,4 +1,4 @@
-"""A party's part in prediction: new nodes go to the nearest centre, with k masked values for each node.
+"""A party's part in prediction: new nodes go to the nearest centre, found by comparisons.
 
 The party filters the graph that the new nodes have joined, and projects the requested rows with the basis of the fit,
 never with a new one. The nodes of the fit keep their labels. If they are requested here, they too get the nearest
@@ -20,9 +20,10 @@ from kcagc.protocol.local import PartyData, PartyModel
 from kcagc.protocol.messages import Step, Stored, restore, store
 from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.party import Party, PartyContext
+from kcagc.protocol.tournament import nearest
 from kcagc.secagg.keys import digest
 
-BATCH_VALUES = 1 << 20  # values in one masked vector
+BATCH_VALUES = 1 << 20  # distances that are compared together
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +68,15 @@ async def predict_party(context: PartyContext, data: PartyData, model: PartyMode
     sums = party.secure_sums(merge, digest("predict"))
     centers = model.centers
     batch = max(1, BATCH_VALUES // len(centers))
-    found = []
+    found, n_comparisons = [], 0
     for start in range(0, len(rows), batch):
         await Progress("predicting", start, len(rows))
-        values = reproducible_distances(rows[start : start + batch], centers)
-        winning, _ = await sums.winners(Step.PREDICTION, values[None])
-        found.append(winning[0])
+        distances = sums.encode(reproducible_distances(rows[start : start + batch], centers))
+        candidates = np.tile(np.arange(len(centers)), (len(distances), 1))
+        winning, _, asked = await nearest(sums, Step.PREDICTION, distances, candidates)
+        found.append(winning)
+        n_comparisons += int(asked.sum())
     await sums.finish()
     labels = np.array(model.clusters, dtype=np.int64)[np.concatenate(found)]
     await party.confirm_result(sums.transcript, labels, "prediction")
-    return PredictResult(labels, sums.number, sums.values_sent[Step.PREDICTION], rows)
+    return PredictResult(labels, sums.number, n_comparisons, rows)

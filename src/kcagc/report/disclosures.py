@@ -20,10 +20,9 @@ FAMILY_OF_KIND = {
     "message/masked": "vectors",
     "message/plain": "vectors",
     "message/answer": "answers",
-    "message/choice": "answers",
 }
-# Disclosures beyond the default that no operator has to accept by name: they follow from the data or from `seeding`.
-_NOT_ACCEPTED_BY_NAME = {"encrypted/labels.whole", "opened/seeding.shuffled"}
+# Disclosures beyond the default that no operator has to accept by name: they follow from the data.
+_NOT_ACCEPTED_BY_NAME = {"encrypted/labels.whole"}
 
 
 def disclosures_section(run: RunFolder) -> Html | None:

@@ -22,8 +22,8 @@ _MEASURES = {
         "Silhouette",
         "how much nearer nodes are to their own cluster than to the next one, by this party's columns: from −1 to 1",
     ),
-    "inertia": (
-        "Cost (joint inertia)",
+    "cost": (
+        "Cost",
         "mean squared distance of nodes to their cluster centre, summed over all parties",
     ),
 }
@@ -120,15 +120,12 @@ def links_section(run: RunFolder) -> Html | None:
 def quality_section(run: RunFolder) -> Html | None:
     """Show measures that need no known classes and, if known classes were given, the comparison with them."""
     measures = dict(run.clusters.get("quality", {}))
-    merges = run.summary.get("merges") or ()
-    history = (merges[-1].get("history") if merges else None) or ()
-    inertia = [one["inertia"] for one in history if one.get("inertia") is not None]
-    if inertia:
-        measures["inertia"] = float(inertia[-1])
+    if run.summary.get("cost") is not None:
+        measures["cost"] = float(run.summary["cost"])
     if not measures and not run.quality:
         return None
     parts: list[Part] = [_known(run.quality)] if run.quality else []
-    unknown = _tiles(measures, "modularity", "silhouette", "inertia")
+    unknown = _tiles(measures, "modularity", "silhouette", "cost")
     if unknown:
         parts += [tag("h3", "Without known classes"), tiles(unknown)]
         sampled = int(measures.get("silhouette_nodes", 0))
@@ -141,7 +138,7 @@ def _tiles(measures: dict[str, float], *names: str) -> list[tuple[str, str, str]
     def text(name: str, value: float) -> str:
         if name in ("accuracy", "macro_f1"):
             return percent(value)
-        return number(value) if name == "inertia" else f"{value:.3f}"
+        return number(value) if name == "cost" else f"{value:.3f}"
 
     return [(_MEASURES[name][0], text(name, measures[name]), _MEASURES[name][1]) for name in names if name in measures]
 

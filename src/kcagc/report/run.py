@@ -74,25 +74,16 @@ def _convergence(run: RunFolder, merges: list[dict[str, Any]]) -> str:
 
 def _merge_charts(merge: dict[str, Any], ids: ElementIds, several: bool) -> Html:
     of = f" (merge {merge['group']})" if several else ""
-    moved, inertia = (
-        [(float(one["round"]), float(one[name])) for one in merge["history"] if one.get(name) is not None]
-        for name in ("moved", "inertia")
-    )
+    moved = [(float(one["round"]), float(one["moved"])) for one in merge["history"]]
     if len(moved) > 1 and moved[0][1] == 0:  # the first round assigns nodes that had no cluster before
         del moved[0]
-    charts = []
-    if moved:
-        most = max(value for _, value in moved)
-        busiest = next(one for one, value in moved if value == most)
-        caption = "No node changed its cluster after the first iteration."
-        if most:
-            caption = f"The largest number is {count(most)}, in iteration {busiest:.0f}. "
-            caption += f"The last has {count(moved[-1][1])}."
-        charts.append(_chart(ids, f"Nodes that changed cluster{of}", caption, moved, count, "accent"))
-    if inertia:
-        caption = f"{number(inertia[0][1])} in the first iteration, {number(inertia[-1][1])} in the last."
-        charts.append(_chart(ids, f"Cost (joint inertia){of}", caption, inertia, number, "c1"))
-    return tag("div", charts, class_="pair" if len(charts) > 1 else None)
+    most = max(value for _, value in moved)
+    busiest = next(one for one, value in moved if value == most)
+    caption = "No node changed its cluster after the first iteration."
+    if most:
+        caption = f"The largest number is {count(most)}, in iteration {busiest:.0f}. "
+        caption += f"The last has {count(moved[-1][1])}."
+    return _chart(ids, f"Nodes that changed cluster{of}", caption, moved, count, "accent")
 
 
 def _chart(

@@ -27,7 +27,7 @@ from kcagc.runtime.driver import mask_reuse
 from kcagc.secagg.keys import Secrets, random_token
 from kcagc.text import listed
 
-FORMAT = "2"
+FORMAT = "3"
 MAX_STORED_BYTES = 900_000_000  # of one message; SQLite stores at most 1,000,000,000 bytes in one value
 RECOMPUTED = b""  # stored in place of a message that a replay computes again
 Status = Literal["new", "running", "finished", "failed"]
@@ -326,13 +326,12 @@ class SessionRandomness(msgspec.Struct, frozen=True):
     private: bytes
     shuffling: bytes
     seed: int
-    aggregator_seed: int
 
     @classmethod
-    def fresh(cls, seed: int, aggregator_seed: int) -> SessionRandomness:
-        """Draw fresh secrets; the seeds, which are not secret, are given."""
+    def fresh(cls, seed: int) -> SessionRandomness:
+        """Draw fresh secrets; the seed, which is not secret, is given."""
         secrets = Secrets.fresh()
-        return cls(secrets.nonce, secrets.private, secrets.shuffling, seed, aggregator_seed)
+        return cls(secrets.nonce, secrets.private, secrets.shuffling, seed)
 
     @property
     def secrets(self) -> Secrets:
@@ -376,7 +375,7 @@ class StoredSession:
         self.journal.end("finished", {**facts, **kept, "end": msgspec.msgpack.encode(end)})
 
 
-def open_session(journal: Journal, fingerprints: Mapping[str, bytes], seeds: tuple[int, int]) -> StoredSession:
+def open_session(journal: Journal, fingerprints: Mapping[str, bytes], seed: int) -> StoredSession:
     """Start a session, or resume the one in the journal.
 
     Changed data, settings or packages would send other bytes under the same masks. A session that is bound to a peer is
@@ -394,7 +393,7 @@ def open_session(journal: Journal, fingerprints: Mapping[str, bytes], seeds: tup
                 "the change to resume it, or start all roles with --new-session"
             )
     journal.erase(ledger=False)  # disclosures of a failed session stay in the ledger
-    randomness, attempt = SessionRandomness.fresh(*seeds), random_token()
+    randomness, attempt = SessionRandomness.fresh(seed), random_token()
     journal.set_fact("status", b"running")
     journal.set_fact("randomness", msgspec.msgpack.encode(randomness))
     journal.set_fact("attempt", attempt)

@@ -1,116 +1,136 @@
-"""Blinding: secret orders, factors and shifts that the parties share and the aggregator does not know.
+"""Blinding: what hides a comparison from the aggregator, which answers its sign and learns neither values nor result.
 
-The aggregator needs to learn which value of a row is the smallest, not the values. So the parties shuffle rows and
-columns, multiply each row by its own factor, and shift it. All parties do the same, with new random values for every
-vector. A factor keeps the order within a row and the ratio of two of its values; a shift keeps the order. A blinded sum
-still shows the ratio of differences within a row.
+All parties of a group derive the same secrets from their key; the aggregator does not have it. A comparison is an odd
+integer Δ, the sum of one part from each party. Every party multiplies its part by the secret factor ±f. One party also
+adds a secret offset ±e with |e| < f, so the aggregator sees ±(f·Δ + e). The sign of that is the sign of Δ, or its
+opposite: a coin flip. The factors are spread evenly over at least 24 octaves, so the magnitude says little about Δ. The
+offset hides the divisors of Δ: without it, two values of the same Δ would have it as a common divisor. Comparisons
+travel in a secret order.
+
+All factors are integers that follow from the key by integer arithmetic, so they are the same on every machine.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kcagc._types import FloatArray, IntArray
+from kcagc._types import Flags, IntArray
 from kcagc.secagg.keys import derive_key
-from kcagc.secagg.masks import MAX_SHIFT, RingVector, keystream
+from kcagc.secagg.masks import ONE, RingVector, keystream
 
-OCTAVES = 4  # factors lie between 2^-4 and 1, so a value within the protocol's bound stays within it
-_FEW = 1 << 8  # columns that integers of 32 bits can put in order: 24 bits are left to tell them apart
-
-
-def row_factors(key: bytes, session: bytes, label: bytes, shape: tuple[int, ...]) -> FloatArray:
-    """Return numbers from 1/16 to 1, each octave equally likely; all parties get the same to the last bit."""
-    stream = _stream(key, session, "factors", label, shape)
-    octave = (stream % np.uint64(OCTAVES)).astype(np.int64)
-    return np.ldexp(1.0 + _fractions(stream), -1 - octave)
+MIN_OCTAVES = 24
+MAX_WEIGHT = 9 / 4  # largest difference of two weighted distances: (D_r - 9·D_w) / 4, in the margin step
+_STEPS = 256  # of an octave
+_LOWEST = 6  # octaves below the smallest factor: an offset then has 127 values or more
+_MANTISSA_BITS = 32
 
 
-def row_shifts(key: bytes, session: bytes, label: bytes, shape: tuple[int, ...]) -> RingVector:
-    """Return encoded numbers from 0 to 2^10, much more than distances between rows of unit length differ by."""
-    return _stream(key, session, "shifts", label, shape) % np.uint64(MAX_SHIFT)
+def _powers() -> RingVector:
+    """Return 2^(i/256) for i from 0 to 256, with 32 fraction bits."""
+    with localcontext() as context:
+        context.prec = 40
+        found = [int(Decimal(2) ** (Decimal(i) / _STEPS) * (1 << _MANTISSA_BITS)) for i in range(_STEPS)]
+    return np.array([*found, 2 << _MANTISSA_BITS], dtype=np.uint64)
 
 
-def mix_values(key: bytes, session: bytes, label: bytes, values: FloatArray) -> FloatArray:
-    """Return as many mixtures of two values each, taken at two secret offsets and in secret shares."""
-    count = len(values)
-    first, second = (int(word) % count for word in _stream(key, session, "neighbours", label, (2,)))
-    halves = _stream(key, session, "shares", label, ((count + 1) // 2,)).view("<u4")
-    shares = halves[:count] * 2.0**-32
-    # Whole arrays move in place, without an index array: there may be many millions of values.
-    found = np.roll(values, second)
-    beginning = np.roll(values, first)
-    found -= beginning
-    found *= shares
-    found += beginning
-    return found
+_POWERS = _powers()
 
 
-def draw_mixtures(
-    key: bytes, session: bytes, label: bytes, count: int, among: int
-) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return pairs of positions below `among` and shares from 0 to 1, for rows that are mixtures of two others."""
-    stream = _stream(key, session, "mixtures", label, (3, count))
-    first, second = (stream[:2] % np.uint64(among)).astype(np.int64)
-    return first, second, _fractions(stream[2])
+@dataclass(frozen=True)
+class FactorRange:
+    """The range of secret factors, in steps of 1/256 octave: from `first` up to but not including `last`."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def of_sum(cls, n_parties: int, bound: float) -> FactorRange:
+        """Return the widest range for which no comparison of squared distances up to `bound` leaves the ring."""
+        largest = 2 * n_parties * (int(MAX_WEIGHT * bound * ONE * (1 + 2.0**-19)) + 1) + 1
+        room = (1 << 63) // (largest + 1)  # f·(|Δ| + 1) stays below 2^63
+        octave = room.bit_length() - 1
+        place = int(np.searchsorted(_POWERS, np.uint64((room << _MANTISSA_BITS) >> octave), side="right")) - 1
+        last = octave * _STEPS + place
+        lowest = min(_LOWEST, (last - MIN_OCTAVES * _STEPS) // _STEPS)
+        if lowest < 0:
+            raise ValueError(f"{n_parties} parties and distances up to {bound:g} leave too few octaves for factors")
+        return cls(lowest * _STEPS, last)
+
+    @property
+    def octaves(self) -> float:
+        """Number of octaves."""
+        return (self.last - self.first) / _STEPS
 
 
 @dataclass(frozen=True, eq=False)
-class Shuffle:
-    """For each restart, an order of the rows (s × m), and for each of its rows an order of the columns (s × m × c)."""
+class Blinding:
+    """The secrets of one vector: a factor and a sign for each comparison, its offset, and the order of all."""
 
-    rows: IntArray
-    columns: IntArray
+    factors: RingVector
+    negative: Flags
+    order: IntArray
+    _offset_key: bytes
 
     @classmethod
-    def from_key(cls, key: bytes, session: bytes, label: bytes, shape: tuple[int, int, int]) -> Shuffle:
-        """Derive the orders for one vector: the positions of random integers after sorting."""
-        restarts, rows, columns = shape
-        keys = {what: derive_key(key, session, f"shuffle {what}", label, *shape) for what in ("rows", "columns")}
-        of_rows = _orders(keystream(keys["rows"], restarts * rows).reshape(restarts, rows))
-        if columns > _FEW:
-            of_columns = _orders(keystream(keys["columns"], restarts * rows * columns).reshape(shape))
-        else:
-            halves = keystream(keys["columns"], (restarts * rows * columns + 1) // 2).view("<u4")
-            of_columns = _orders(halves[: restarts * rows * columns].astype(np.uint32, copy=False).reshape(shape))
-        return cls(of_rows, of_columns)
+    def from_key(cls, key: bytes, session: bytes, label: bytes, length: int, factors: FactorRange) -> Blinding:
+        """Derive the secrets of the vector with this label."""
+        words = _stream(key, session, "factors", label, length)
+        order = _order(_stream(key, session, "order", label, length))
+        offsets = derive_key(key, session, "offsets", label, length)
+        return cls(_factors(words, factors), (words & np.uint64(1)).astype(bool), order, offsets)
 
-    def apply(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return an s × m × c array in the secret order."""
-        restarts, rows, columns = values.shape
-        first = (np.arange(restarts)[:, None] * rows + self.rows) * columns  # position of each row's first value
-        ordered: NDArray[Any] = np.take(values.ravel(), first[:, :, None] + self.columns)
-        return ordered
+    def apply(self, parts: IntArray, *, with_offsets: bool) -> RingVector:
+        """Blind one party's parts of the comparisons; exactly one party adds the offsets."""
+        words = np.ascontiguousarray(parts, dtype=np.int64).view(np.uint64) * self.factors
+        if with_offsets:
+            values = keystream(self._offset_key, len(words)) % (2 * self.factors - np.uint64(1))  # e + f - 1
+            words += values - (self.factors - np.uint64(1))
+        np.negative(words, out=words, where=self.negative)
+        return words[self.order]
 
-    def restore_rows(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return an s × m array, one value for each shuffled row, in the original order of the rows."""
-        restored = np.empty_like(values)
-        np.put_along_axis(restored, self.rows, values, axis=1)
-        return restored
+    def restore(self, positive: Flags) -> Flags:
+        """Return which comparisons are positive, in their own order, from the signs that the aggregator saw."""
+        found = np.empty_like(positive)
+        found[self.order] = positive
+        return found ^ self.negative
 
 
-def _stream(key: bytes, session: bytes, purpose: str, label: bytes, shape: tuple[int, ...]) -> RingVector:
-    return keystream(derive_key(key, session, purpose, label, *shape), math.prod(shape)).reshape(shape)
+def draw_positions(key: bytes, session: bytes, purpose: str, label: bytes, count: int, among: int) -> IntArray:
+    """Return secret positions below `among`."""
+    return (_stream(key, session, purpose, label, count) % np.uint64(among)).astype(np.int64)
 
 
-def _fractions(stream: RingVector) -> FloatArray:
-    return (stream >> np.uint64(12)).astype(np.float64) * 2.0**-52
+def _factors(words: RingVector, among: FactorRange) -> RingVector:
+    """Return one factor for each random word: log-uniform, interpolated between the powers of 2^(1/256)."""
+    high, low = words >> np.uint64(32), words & np.uint64(0xFFFFFFFF)
+    steps = np.uint64(among.first) + (high * np.uint64(among.last - among.first) >> np.uint64(32))
+    octaves, places = steps // np.uint64(_STEPS), steps % np.uint64(_STEPS)
+    powers, further = _POWERS[places], _POWERS[places + np.uint64(1)]
+    mantissas = powers + ((further - powers) * (low >> np.uint64(1)) >> np.uint64(31))  # the lowest bit is the sign
+    bits = np.uint64(_MANTISSA_BITS)
+    found: RingVector = mantissas << np.maximum(octaves, bits) - bits >> bits - np.minimum(octaves, bits)
+    return found
 
 
-def _orders(words: NDArray[Any]) -> IntArray:
-    """Return the order of random integers along the last axis.
+def _stream(key: bytes, session: bytes, purpose: str, label: bytes, length: int) -> RingVector:
+    return keystream(derive_key(key, session, purpose, label, length), length)
+
+
+def _order(words: RingVector) -> IntArray:
+    """Return the order of random integers.
 
     The low bits of each integer are replaced by its position. Sorting these integers, which is much faster than
     `argsort`, then gives the order. Integers that are equal in the other bits, which is rare, keep their order.
     """
-    count = words.shape[-1]
-    low = words.dtype.type((1 << max(count - 1, 0).bit_length()) - 1)
+    count = len(words)
+    low = np.uint64((1 << max(count - 1, 0).bit_length()) - 1)
     numbered: NDArray[Any] = words & ~low
-    numbered |= np.arange(count, dtype=words.dtype)
-    numbered.sort(axis=-1)
+    numbered |= np.arange(count, dtype=np.uint64)
+    numbered.sort()
     numbered &= low
-    return np.asarray(numbered, dtype=np.int64)
+    return numbered.astype(np.int64)

@@ -3,8 +3,8 @@
 Each pair of parties shares a stream of random integers that one party adds and the other subtracts. The streams cancel
 in the sum over the group. A vector, or any incomplete sum, is uniform noise to a role without the streams.
 
-The scale and the bound of the numbers are constants of the protocol: a scale chosen from data would disclose something
-about the data. A squared distance between rows of unit length is at most 4; the bound leaves room for other units.
+The scale and the bounds of the numbers are constants of the protocol: a scale chosen from data would disclose something
+about the data. A squared distance between rows of unit length is at most 4; the other bound leaves room for other rows.
 """
 
 from __future__ import annotations
@@ -16,50 +16,36 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
-from kcagc._types import FloatArray
+from kcagc._types import FloatArray, IntArray
 from kcagc.errors import DataError, ParameterError, PeerError, PolicyError
 from kcagc.secagg.keys import PairKeys
 
 RingVector = NDArray[np.uint64]  # integers modulo 2^64
 Sums = NDArray[np.int64]
 
-FRACTION_BITS = 44
+FRACTION_BITS = 24
 ONE = 1 << FRACTION_BITS
-MAX_VALUE = 2.0**14  # of one party; the sums of 16 parties stay below 2^62, so they never reach the sign bit
+MAX_DISTANCE = 32.0  # of one party; the differences of 16 parties leave 24 octaves for secret factors (see `blinding`)
+MAX_UNIT_DISTANCE = 4.0  # of rows of length one
 MAX_PARTIES = 16
-MAX_SHIFT = 1 << (10 + FRACTION_BITS)  # one party may shift a row by less than 2^10 (see `blinding`)
 CHECK_WORDS = 2  # zeros at the end of each vector; if the masks do not cancel, their sum is not zero
 TWO_PARTY_SUM = "two-party-sum"
+_ROUNDING = 1 + 2.0**-20  # rows of unit length may be a little longer
 
 
 # Numbers
 
 
-def encode(values: FloatArray) -> RingVector:
-    """Round values to multiples of 2^-44; raise `DataError` for a value beyond the bound, before anything is sent."""
-    check_bound(values)
-    return encode_scaled(values, 1.0)
-
-
-def encode_scaled(values: FloatArray, factors: FloatArray | float) -> RingVector:
-    """Encode values within the bound, multiplied by factors of at most one."""
-    scaled = values * (np.asarray(factors, dtype=np.float64) * ONE)  # exact: ONE is a power of two
-    return np.rint(scaled, out=scaled).astype(np.int64).view(np.uint64)
-
-
-def check_bound(values: FloatArray) -> None:
-    """Raise `DataError` for values that are too large for the protocol, or not numbers."""
-    # The minimum and maximum of an array with NaN are NaN, and comparisons with NaN are false.
-    if values.size and not (float(values.max()) < MAX_VALUE and float(values.min()) > -MAX_VALUE):
+def encode(values: FloatArray, bound: float) -> IntArray:
+    """Round values to multiples of 2^-24; raise `DataError` for a value beyond the bound, before anything is sent."""
+    # The maximum of an array with NaN is NaN, and comparisons with NaN are false.
+    if values.size and not (float(values.max()) <= bound * _ROUNDING and float(values.min()) >= 0.0):
         raise DataError(
-            f"a value to be summed is not below {MAX_VALUE:g}, the bound of the protocol; rows that are not of unit "
-            'length need a larger unit (the parameter "unit", the same at all parties)'
+            f"a squared distance is above {bound:g}, the bound of the protocol; rows that are not of unit length need "
+            'a larger unit (the parameter "unit", the same at all parties)'
         )
-
-
-def decode(sums: Sums) -> FloatArray:
-    """Return the numbers that sums encode, to the precision of a float: exactly below 2^9."""
-    return sums / float(ONE)
+    scaled = values * ONE  # exact: ONE is a power of two
+    return np.rint(scaled, out=scaled).astype(np.int64)
 
 
 # Masks
@@ -103,14 +89,11 @@ def open_sum(total: RingVector, n_parties: int) -> Sums:
     """Return the sums in the total of all masked vectors (Protocol 4, line 14), if all masks have cancelled."""
     if not 1 <= n_parties <= MAX_PARTIES:
         raise ParameterError(f"a sum of {n_parties} parties: there must be 1 to {MAX_PARTIES}")
-    sums = total[:-CHECK_WORDS].view(np.int64)
-    limit = n_parties * int(MAX_VALUE) * ONE + MAX_SHIFT
-    in_range = not sums.size or (int(sums.max()) <= limit and int(sums.min()) >= -limit)
-    if not in_range or total[-CHECK_WORDS:].any():
+    if total[-CHECK_WORDS:].any():
         raise PeerError(
             "transcripts differ: the masks of a sum do not cancel, so its parties received different messages"
         )
-    return sums
+    return total[:-CHECK_WORDS].view(np.int64)
 
 
 # Groups
