@@ -70,7 +70,7 @@ async def nearest(
         if margin and len(groups) == 1:
             has_margin = np.ones(tested.shape, dtype=bool)
             has_margin[tested] = signs[len(pairs) :]
-            clear = has_margin[rows, places[:, 0]].all(axis=1)
+            clear = np.asarray(has_margin[rows, places[:, 0]].all(axis=1))
         elif margin:
             opponents = _met(candidates, opponents, groups, places, group_size)
         candidates = candidates[rows[:, None], places]
