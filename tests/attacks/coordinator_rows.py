@@ -104,7 +104,7 @@ def centre_names(found: Profiles, rounds: int = 2) -> np.ndarray:
     Which centres two restarts share is the same for every cell. So the pattern of shared centres around a value names
     its centre: colour refinement on the graph of rows and centres, cell by cell.
     """
-    n, k = found.centre.shape
+    n = len(found.centre)
     colour_of_row = np.zeros(n, dtype=np.int64)
     names = found.centre.copy()
     used = found.centre >= 0

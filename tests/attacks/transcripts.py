@@ -230,7 +230,6 @@ def record(case: Case, change: Change | None = None, data: dict[str, PartyData] 
                 found.data,
                 policy=EVERYTHING,
                 seeds=dict.fromkeys(found.data, case.session),
-                aggregator_seed=case.session,
                 ledger=found.ledger,
             )
         )
