@@ -98,6 +98,26 @@ def test_each_failed_check_has_its_exit_code_and_does_not_hide_others(folders, w
     assert re.search(words, found[what]["message"])
 
 
+def test_the_page_of_disclosures_needs_the_configuration_only(folders):
+    for folder in ("data", "private"):
+        shutil.rmtree(folders["alice"].parent / folder)
+    arguments = ["check", "--config", str(folders["alice"]), "--disclosure"]
+    shown, as_json = (CliRunner().invoke(cli, [*arguments, *more]) for more in ([], ["--json"]))
+    assert (shown.exit_code, as_json.exit_code) == (0, 0)
+    assert shown.stdout.startswith("# What this run discloses: page for alice\n")
+    page = json.loads(as_json.stdout)
+    assert [f"## {section['heading']}" for section in page["sections"]] == [
+        line for line in shown.stdout.splitlines() if line.startswith("## ")
+    ]
+
+
+def test_the_page_of_disclosures_names_what_was_not_accepted(folders):
+    spoil(folders["alice"], "policy")
+    shown = CliRunner().invoke(cli, ["check", "--config", str(folders["alice"]), "--disclosure"])
+    assert shown.exit_code == 0
+    assert "`labelled-sums` is **not accepted**" in shown.stdout
+
+
 def test_more_clusters_than_nodes_are_found_before_a_run(folders):
     edit(folders["alice"], r"^n_clusters = 3", "n_clusters = 25")
     found = check(folders["alice"], "--offline")["data"]

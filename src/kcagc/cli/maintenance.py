@@ -16,19 +16,35 @@ from kcagc.cli.roles import FILE, WITH_DATA, load_config, options
 @options(*WITH_DATA)
 @click.option("--model", type=FILE, envvar="KCAGC_MODEL", help="Check for a prediction with this model.")
 @click.option("--offline", is_flag=True, help="Do not connect to the aggregator.")
+@click.option(
+    "--disclosure",
+    is_flag=True,
+    help="Check nothing else; print what the run discloses, in plain words (Markdown), for a data protection officer.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
-def check(config: Path, model: Path | None, offline: bool, as_json: bool, **given: Any) -> None:
+def check(config: Path, model: Path | None, offline: bool, disclosure: bool, as_json: bool, **given: Any) -> None:
     """Validate configuration, keys, certificates, policy, data and connectivity.
 
-    No data leave this machine. The exit code is that of the first error.
+    No data leave this machine. The exit code is that of the first error. With --disclosure, the command reads the
+    configuration only and prints one page: what each role learns, what stays hidden, and what was accepted by name. To
+    keep the page, write: kcagc check --config kcagc.toml --disclosure > disclosure.md
     """
     from rich.markup import escape
 
     from kcagc.deploy.checks import run_checks
     from kcagc.deploy.run import RoleRun
+    from kcagc.disclosure import describe_run
+    from kcagc.protocol.plan import outline
 
     own = load_config(config, predicting=model is not None, **given)
     role_run = RoleRun(own) if model is None else RoleRun.predict(own, model)
+    if disclosure:
+        page = describe_run(outline(role_run.agreement), own.me, own.policy().accept)
+        if as_json:
+            terminal.print_json(page.as_dict())
+        else:
+            click.echo(page.as_markdown(), nl=False)
+        return
     console, findings = terminal.out(), []
     if not as_json:
         participants = ", ".join(one.name for one in own.document.participants)

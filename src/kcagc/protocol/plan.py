@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcagc.disclosure.page import RunOutline
 from kcagc.disclosure.texts import LABELLED_SUMS, LOCAL_MEANS
 from kcagc.errors import ParameterError
 from kcagc.protocol.agreement import Agreement
@@ -74,6 +75,30 @@ def risks(agreement: Agreement) -> list[str]:
         if parameters.task == "fit" and parameters.method != "basic" and parameters.virtual_nodes == "local":
             found.append(LOCAL_MEANS)
     return found
+
+
+def outline(agreement: Agreement) -> RunOutline:
+    """Return what decides what this session discloses, for the page of a data protection officer."""
+    parameters = agreement.parameters
+    merges = [merge for layer in layers(agreement) for merge in layer]
+    with_labels = parameters.task == "fit" and parameters.method != "basic"
+    routes = [
+        (child, merge.routes()[child[0]]) for merge in merges for child in merge.children if with_labels
+    ]  # the members of a child, and the parties that receive the labels of this child
+    return RunOutline(
+        parties=agreement.parties,
+        aggregator=agreement.aggregator,
+        task=parameters.task,
+        method=parameters.method,
+        graph=parameters.graph,
+        n_clusters=parameters.n_clusters,
+        n_local_clusters=parameters.n_local_clusters,
+        min_local_size=1,
+        n_init=parameters.n_init,
+        label_receivers={child[0]: receivers for child, receivers in routes if len(child) == 1},
+        groups=tuple(child for child, _ in routes if len(child) > 1),
+        needs=tuple(risks(agreement)),
+    )
 
 
 def check_enough_cells(agreement: Agreement) -> None:

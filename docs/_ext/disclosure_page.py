@@ -1,0 +1,31 @@
+"""The page `disclosure.md`: what a run with the default settings discloses. `make disclosure` writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kcagc.disclosure import describe_run
+from kcagc.protocol.agreement import Agreement, Participant
+from kcagc.protocol.parameters import RunSettings
+from kcagc.protocol.plan import outline
+
+PAGE = Path(__file__).parents[1] / "disclosure.md"
+PARTIES = ("bank", "telecom", "shop")
+_NOTE = """\
+*This is an example: three parties and the default settings, five clusters. `kcagc check --config kcagc.toml
+--disclosure` prints this page for your own configuration.*
+"""
+
+
+def page() -> str:
+    """Return the page of the bank, with a note on where it comes from below the title."""
+    participants = [Participant(name, "party", b"") for name in PARTIES]
+    coordinator = Participant("coordinator", "coordinator", b"")
+    parameters = RunSettings(n_clusters=5).resolve(len(PARTIES))
+    agreement = Agreement(participants=(*participants, coordinator), parameters=parameters)
+    title, text = describe_run(outline(agreement), "bank").as_markdown("attacks.md").split("\n\n", 1)
+    return f"{title}\n\n{_NOTE}\n{text}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
