@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kcagc.disclosure import describe_run
+from kcagc.disclosure.page import describe_run
 from kcagc.protocol.agreement import Agreement, Participant
 from kcagc.protocol.parameters import RunSettings
 from kcagc.protocol.plan import outline

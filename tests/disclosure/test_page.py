@@ -6,23 +6,25 @@ import string
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from collaborations import parameters
-from kcagc import disclosure
-from kcagc.disclosure import RISKS, describe_run
+from kcagc.disclosure import RISKS, page
+from kcagc.disclosure.page import describe_run
 from kcagc.errors import ParameterError
 from kcagc.protocol.agreement import Agreement, Participant
+from kcagc.protocol.parameters import RunSettings
 from kcagc.protocol.plan import outline
 
 ROOT = Path(__file__).parents[2]
-TEXTS = tomllib.loads(Path(disclosure.__file__).with_name("page.toml").read_text(encoding="utf-8"))
+TEXTS = tomllib.loads(Path(page.__file__).with_name("page.toml").read_text(encoding="utf-8"))
 JARGON = r"\b(rows?|restarts?|masks?|masked|vectors?|secure sums?|aggregator|lloyd|k-means|cells?|margin|iterations?)\b"
 NAMES = string.ascii_lowercase[:16]
 
 
 def agreement(n_parties=3, *, names=None, **changes):
-    chosen = parameters(**changes)
+    task = changes.pop("task", "fit")
+    chosen = msgspec.structs.replace(RunSettings(n_clusters=3, **changes).resolve(n_parties), task=task)
     parties = [Participant(name, "party", b"") for name in names or [f"party-{one}" for one in NAMES[:n_parties]]]
     coordinator = [Participant("coordinator", "coordinator", b"")] if chosen.aggregator == "coordinator" else []
     return Agreement(participants=(*parties, *coordinator), parameters=chosen)
@@ -43,7 +45,7 @@ def every_page():
         run = outline(agreement(n_parties, task=task, method=method, aggregator=aggregator, graph=graph))
         readers = itertools.product((run.parties[0], run.aggregator), ((), tuple(RISKS)))
         found += [(run, describe_run(run, reader, accepted)) for reader, accepted in readers]
-    return [(run, page, page.as_markdown()) for run, page in found]
+    return [(run, one, one.as_markdown()) for run, one in found]
 
 
 def test_every_configuration_has_a_page_in_plain_words(every_page):
@@ -56,8 +58,7 @@ def test_every_configuration_has_a_page_in_plain_words(every_page):
 
 def test_every_sentence_of_the_page_is_on_the_page_of_some_configuration(every_page):
     shown = " ".join(" ".join(text.split()) for _, _, text in every_page)
-    texts = [one["text"] for group in TEXTS.values() for one in group.values() if isinstance(one, dict)]
-    for text in texts:
+    for text in [one["text"] for section in TEXTS["section"] for one in section["item"]]:
         parts = re.split(r"\{\w+\}", " ".join(text.split()))
         assert max(parts, key=len).strip() in shown, text
 

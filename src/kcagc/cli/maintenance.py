@@ -33,7 +33,7 @@ def check(config: Path, model: Path | None, offline: bool, disclosure: bool, as_
 
     from kcagc.deploy.checks import run_checks
     from kcagc.deploy.run import RoleRun
-    from kcagc.disclosure import describe_run
+    from kcagc.disclosure.page import describe_run
     from kcagc.protocol.plan import outline
 
     own = load_config(config, predicting=model is not None, **given)

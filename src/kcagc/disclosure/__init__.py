@@ -1,18 +1,6 @@
 """What a run discloses: the ledger and its texts, the policy of an operator, and a page in plain words."""
 
 from kcagc.disclosure.ledger import Disclosure, DisclosureSummary, Ledger, Policy, summarise
-from kcagc.disclosure.page import DisclosurePage, RunOutline, describe_run
 from kcagc.disclosure.texts import RISKS, Risk
 
-__all__ = [
-    "RISKS",
-    "Disclosure",
-    "DisclosurePage",
-    "DisclosureSummary",
-    "Ledger",
-    "Policy",
-    "Risk",
-    "RunOutline",
-    "describe_run",
-    "summarise",
-]
+__all__ = ["RISKS", "Disclosure", "DisclosureSummary", "Ledger", "Policy", "Risk", "summarise"]

@@ -187,17 +187,34 @@ def describe_run(outline: RunOutline, reader: str, accepted: Iterable[str] = ())
     """
     if reader not in (*outline.parties, outline.aggregator):
         raise ParameterError(f"participants: there is no {reader!r}")
-    return _Writer(outline, reader, tuple(accepted)).page()
+    writer = _Writer(outline, reader, tuple(accepted))
+    sections = tuple(writer.section(one) for one in _TEXTS["section"])
+    return DisclosurePage(writer.fill(_TEXTS["title"]), writer.fill(_TEXTS["intro"]), sections)
 
 
 class _Writer:
-    """Chooses the statements that a configuration needs, and fills in names and numbers."""
+    """Fills in names and numbers, and chooses the items that a configuration needs."""
 
     def __init__(self, outline: RunOutline, reader: str, accepted: tuple[str, ...]) -> None:
         self.outline, self.reader, self.accepted = outline, reader, accepted
-        self.is_party = reader in outline.parties
-        self.others = tuple(party for party in outline.parties if party != reader)
-        groups = " ".join(f"{_names(group)} are one group." for group in outline.groups)
+        n_parties, phrases = len(outline.parties), _TEXTS["phrase"]
+        choices = {
+            outline.task: True,
+            outline.graph: True,
+            "labels": bool(outline.label_receivers),
+            "starts": outline.task == "fit" and not outline.label_receivers,
+            "groups": bool(outline.groups),
+            "coordinator": outline.has_coordinator,
+            "party-aggregates": not outline.has_coordinator,
+            "two": n_parties == 2,
+            "not-two": n_parties > 2,
+            "three": n_parties == 3,
+            "many": n_parties > 3,
+            "party": reader in outline.parties,
+            "neutral": reader not in outline.parties,
+            "nothing": not outline.needs and not accepted,
+        }
+        self.facts = {fact for fact, holds in choices.items() if holds}
         self.values: dict[str, object] = {
             "reader": _named(reader),
             "Reader": _capitalised(_named(reader)),
@@ -209,130 +226,42 @@ class _Writer:
             "min_size": outline.min_local_size,
             "attempts": outline.n_init,
             "n_starts": outline.n_init * outline.n_clusters,
-            "groups": groups,
+            "groups": " ".join(f"{_names(group)} are one group." for group in outline.groups),
+            "label_route": self._label_route(),
+            "nodes": phrases["exact_nodes" if outline.label_receivers else "rough_nodes"],
         }
+        self.values["least_size"] = self.fill(phrases["least_size"]) if outline.min_local_size > 1 else ""
 
-    def page(self) -> DisclosurePage:
-        """Return the page."""
-        sections = {
-            "run": self._run(),
-            "parties": self._learned_by_parties(),
-            "aggregator": self._learned_by_aggregator(),
-            "hidden": self._hidden(),
-            "collusion": self._collusion(),
-            "cheating": self._cheating(),
-            "disk": self._disk(),
-            "accepted": self._accepted(),
-            "decide": self._decide(),
-        }
-        head, texts = _TEXTS["heading"], _TEXTS["page"]
-        return DisclosurePage(
-            self._filled(texts["title"]),
-            self._filled(texts["party" if self.is_party else "coordinator"]),
-            tuple(PageSection(self._filled(head[name]), tuple(items)) for name, items in sections.items()),
-        )
+    def section(self, found: dict[str, Any]) -> PageSection:
+        """Return one section with the items that the configuration needs."""
+        risks = self._risks() if found.get("risks") and "party" in self.facts else ()
+        chosen = [one for one in found["item"] if self.facts.issuperset(one.get("if", "").split())]
+        return PageSection(self.fill(found["heading"]), (*risks, *map(self._item, chosen)))
 
-    def _run(self) -> Iterator[PageItem]:
-        yield self._item("run.parties")
-        yield self._item(f"run.{self.outline.graph}")
-        yield self._item("run.coordinator" if self.outline.has_coordinator else "run.aggregator")
-        yield self._item(f"run.{self.outline.task}")
+    def fill(self, text: str, **values: object) -> str:
+        """Fill in the values of this configuration."""
+        return text.format(**{**self.values, **values})
 
-    def _learned_by_parties(self) -> Iterator[PageItem]:
-        outline = self.outline
-        mutual = {"route": "each party from every other party"}
-        yield self._item("learns.same_data" if outline.graph == "shared" else "learns.same_ids", **mutual)
-        if outline.task == "predict":
-            yield self._item("learns.order_of_centres")
-            yield self._item("learns.predicted")
-            return
-        if outline.method == "basic":
-            yield self._item("learns.starts", **mutual)
-        else:
-            least = self._filled(_TEXTS["learns"]["least_size"]) if outline.min_local_size > 1 else ""
-            yield self._item("learns.labels", route=self._label_route(), least_size=least)
-            if outline.groups:
-                yield self._item("learns.merged")
-        yield self._item("learns.assignments")
-        yield self._item("learns.order")
-        yield self._item("learns.cost_of_two" if len(outline.parties) == 2 else "learns.cost")
-        yield self._item("learns.clusters")
+    def _item(self, found: dict[str, Any]) -> PageItem:
+        text, source = self.fill(found["text"]), self.fill(found.get("source", ""))
+        figures = tuple(FIGURES[name] for name in found.get("figures", ()) if name in FIGURES)
+        return PageItem(text, found.get("title", ""), source, found.get("when", ""), figures)
+
+    def _risks(self) -> Iterator[PageItem]:
+        for name in dict.fromkeys((*self.outline.needs, *self.accepted)):
+            state = "unneeded" if name not in self.outline.needs else "needed" if name in self.accepted else "refused"
+            discloses = self.fill(_TEXTS["risk"][name])
+            yield PageItem(self.fill(_TEXTS["phrase"][state], name=name, discloses=discloses))
 
     def _label_route(self) -> str:
         """Return which parties receive local labels, and from which."""
-        receivers = self.outline.label_receivers
-        if not self.is_party:
+        receivers, reader = self.outline.label_receivers, self.reader
+        if reader not in receivers:
             parts = [f"{_names(to)} from {_plain(sender)}" for sender, to in receivers.items()]
-            return "each party from every other party" if not self.outline.groups else "; ".join(parts)
-        to = receivers.get(self.reader, ())
-        senders = [party for party in self.others if self.reader in receivers.get(party, ())]
-        back = f"; {_plain(self.reader)} from {_names(senders)}" if senders else ""
-        return f"{_names(to)} from {_plain(self.reader)}{back}"
-
-    def _learned_by_aggregator(self) -> Iterator[PageItem]:
-        nodes = "exact_nodes" if self.outline.label_receivers else "rough_nodes"
-        yield self._item("aggregator.contacts", nodes=self._filled(_TEXTS["aggregator"][nodes]))
-        if self.outline.has_coordinator:
-            yield self._item("aggregator.blinded")
-        else:
-            yield self._item("aggregator.two" if len(self.outline.parties) == 2 else "aggregator.labelled")
-
-    def _hidden(self) -> Iterator[PageItem]:
-        yield self._item("hidden.tables")
-        if self.outline.has_coordinator:
-            yield self._item("hidden.coordinator")
-        yield self._item("hidden.distances" if self.outline.task == "fit" else "hidden.predicted_distances")
-        yield self._item("hidden.network")
-
-    def _collusion(self) -> Iterator[PageItem]:
-        n_parties, coordinator = len(self.outline.parties), self.outline.has_coordinator
-        if n_parties == 2:
-            yield self._item("collusion.coordinator_of_two" if coordinator else "collusion.only_two")
-            return
-        yield self._item("collusion.coordinator" if coordinator else "collusion.aggregator")
-        among = "two_of_three" if n_parties == 3 else "parties"
-        yield self._item(f"collusion.{among if self.outline.task == 'fit' else 'prediction'}")
-
-    def _cheating(self) -> Iterator[PageItem]:
-        yield self._item("cheating.coordinator" if self.outline.has_coordinator else "cheating.aggregator")
-        yield self._item("cheating.party")
-
-    def _disk(self) -> Iterator[PageItem]:
-        what = ("party" if self.outline.task == "fit" else "prediction") if self.is_party else "coordinator"
-        yield self._item(f"disk.{what}")
-        yield self._item("disk.journal")
-        yield self._item("disk.others")
-
-    def _accepted(self) -> Iterator[PageItem]:
-        if not self.is_party:
-            yield self._item("accepted.coordinator")
-            return
-        for name in dict.fromkeys((*self.outline.needs, *self.accepted)):
-            state = "unneeded" if name not in self.outline.needs else "needed" if name in self.accepted else "refused"
-            yield self._item(f"accepted.{state}", name=name, discloses=self._filled(_TEXTS["risk"][name]))
-        if not self.outline.needs and not self.accepted:
-            yield self._item("accepted.none_needed")
-        if self.outline.task == "fit" and self.outline.method != "basic":
-            yield self._item("accepted.data")
-
-    def _decide(self) -> Iterator[PageItem]:
-        if self.is_party and self.outline.task == "fit":
-            yield self._item("decide.starts" if self.outline.method == "basic" else "decide.labels")
-        yield self._item("decide.clusters")
-        if self.outline.has_coordinator:
-            yield self._item("decide.independent")
-        yield self._item("decide.again")
-        yield self._item("decide.noise")
-
-    def _item(self, key: str, *, route: str = "", **values: str) -> PageItem:
-        group, _, name = key.partition(".")
-        found = _TEXTS[group][name]
-        figures = tuple(FIGURES[one] for one in found.get("figures", ()) if one in FIGURES)
-        text, source = self._filled(found["text"], **values), self._filled(found.get("source", ""), route=route)
-        return PageItem(text, found.get("title", ""), source, found.get("when", ""), figures)
-
-    def _filled(self, text: str, **values: object) -> str:
-        return text.format(**{**self.values, **values})
+            return "; ".join(parts) if self.outline.groups else "each party from every other party"
+        senders = [party for party in self.outline.parties if reader in receivers.get(party, ())]
+        back = f"; {_plain(reader)} from {_names(senders)}" if senders else ""
+        return f"{_names(receivers[reader])} from {_plain(reader)}{back}"
 
 
 def _plain(name: str) -> str:

@@ -9,12 +9,15 @@ no tree: all parties are one group.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kcagc.disclosure.page import RunOutline
 from kcagc.disclosure.texts import LABELLED_SUMS, LOCAL_MEANS
 from kcagc.errors import ParameterError
 from kcagc.protocol.agreement import Agreement
 from kcagc.secagg.masks import TWO_PARTY_SUM, Group
+
+if TYPE_CHECKING:
+    from kcagc.disclosure.page import RunOutline
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ def risks(agreement: Agreement) -> list[str]:
 
 def outline(agreement: Agreement) -> RunOutline:
     """Return what decides what this session discloses, for the page of a data protection officer."""
+    from kcagc.disclosure.page import RunOutline  # noqa: PLC0415 - a run does not need it
+
     parameters = agreement.parameters
     merges = [merge for layer in layers(agreement) for merge in layer]
     with_labels = parameters.task == "fit" and parameters.method != "basic"
