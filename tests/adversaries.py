@@ -256,14 +256,12 @@ class Scenario:
         aggregator_inputs = self.agreements.get(self.aggregator, self.agreement)
         if self.aggregator in roles:
             roles[self.aggregator] = combine_halves(
-                aggregator_of_party(self.aggregator, aggregator_inputs, seed=SEED),
-                roles[self.aggregator],
-                self.aggregator,
+                aggregator_of_party(self.aggregator, aggregator_inputs), roles[self.aggregator], self.aggregator
             )
         else:
             own = self.identities.get(self.aggregator) or identity_of(self.aggregator)
             roles[self.aggregator] = coordinator(
-                self.aggregator, aggregator_inputs, own, self.secrets_of(self.aggregator), seed=SEED
+                self.aggregator, aggregator_inputs, own, self.secrets_of(self.aggregator)
             )
         drivers = [
             Driver(

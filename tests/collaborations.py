@@ -12,11 +12,10 @@ from kcagc.cluster.lloyd import weighted_means
 from kcagc.disclosure import RISKS, Ledger, Policy
 from kcagc.graph import Graph, HalfFilter
 from kcagc.protocol import fit
-from kcagc.protocol.aggregator import TIE_TOLERANCE
 from kcagc.protocol.joint_kmeans import refill_empty_clusters
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.parameters import RunSettings
-from kcagc.secagg.masks import ONE
+from kcagc.secagg.masks import encode
 from kcagc.simulation import simulate_fit
 
 EVERYTHING = Policy(RISKS)
@@ -78,50 +77,72 @@ def spied_fit(monkeypatch, chosen, data, *, choose=None, seed=0, policy=EVERYTHI
 def run_fit(chosen, data, *, choose=None, seed=0, policy=EVERYTHING, ledger=None):
     ledger = Ledger() if ledger is None else ledger
     seeds = dict.fromkeys(data, seed)
-    return simulate_fit(chosen, data, policy=policy, seeds=seeds, aggregator_seed=seed, ledger=ledger, choose=choose)
+    return simulate_fit(chosen, data, policy=policy, seeds=seeds, ledger=ledger, choose=choose)
 
 
-def pooled_kmeans(rows, sizes, k, starts, seed, max_iter):
-    """Do in floating point, on all columns side by side, what the protocol does on masked sums.
+def pooled_kmeans(rows, sizes, k, starts, seed, max_iter, bound=32.0):
+    """Do on the tables of all parties (a list) what the protocol does on masked sums; every comparison is exact.
 
-    A start that comes to a partition that another one has had is left out, as it would end where that one does; so is
+    A restart that comes to a partition that another one has had is left out, as it would end where that one does; so is
     one that would not become the cheapest even if it fell three times as far again as in its last round.
     """
-    weights, shares = sizes.astype(float), sizes / sizes.sum()
+    weights, shares, place = sizes.astype(float), sizes / sizes.sum(), np.arange(len(sizes))
     every = range(len(starts))
-    centers, labels, rounds = [], [], dict.fromkeys(every, 0)
-    joined, ended, gone, owners, costs, best = {}, set(), set(), {}, {}, 0
+    centers, labels, members, base, moved = [], [], [], [], []
+    joined, ended, gone, owners, costs, best, rounds = {}, set(), set(), {}, {}, 0, dict.fromkeys(every, 0)
     for chosen in starts:
-        distances = _distances(rows, rows[chosen])
-        winners, ordered = _nearest(distances), np.sort(distances, axis=1)
-        sure = ordered[:, 0] <= ordered[:, 1] / 9 if k > 1 else np.ones(len(rows), bool)
-        winners[chosen], sure[chosen] = np.arange(k), True
-        centers.append(weighted_means(rows[sure], weights[sure], winners[sure], rows[chosen]))
+        own = [one[chosen] for one in rows]
+        distances = [encode(_distances(one, center), bound) for one, center in zip(rows, own, strict=True)]
+        winners = sum(distances).argmin(axis=1)
+        winners[chosen] = np.arange(k)
+        margins = sum((one - 9 * one[place, winners][:, None] + 2) >> 2 for one in distances)
+        margins[place, winners] = 0
+        clear = (margins >= 0).all(axis=1)
+        clear[chosen] = True
+        first, kept = np.full(len(sizes), -1), np.where(clear, winners, -1)
+        first[chosen] = np.arange(k)
+        centers.append([weighted_means(one[clear], weights[clear], winners[clear], one[chosen]) for one in rows])
         labels.append(winners)
+        base.append(winners)
+        members.append(kept)
+        moved.append(_changed(first, kept, k))
     for iteration in range(1, max_iter + 1):
         active = [number for number in every if number not in ended]
         if not active:
             break
-        now = {number: float(((rows - centers[number][labels[number]]) ** 2).sum(axis=1) @ shares) for number in active}
-        known = costs | now
-        best = next(number for number in sorted(known) if known[number] <= min(known.values()) + TIE_TOLERANCE / ONE)
-        falls = {number: max(costs[number] - now[number], 0) for number in active if number in costs}
-        stopped = {
-            number for number, fall in falls.items() if now[number] - 3 * fall > known[best] + TIE_TOLERANCE / ONE
+        distances = {
+            number: [encode(_distances(one, own), bound) for one, own in zip(rows, centers[number], strict=True)]
+            for number in active
         }
-        if len(starts) == 1:
-            stopped = set()
+        now = {
+            number: np.array([np.rint((one[place, base[number]] * shares).sum()) for one in distances[number]], int)
+            for number in active
+        }
+        before, known = {number: costs[number] for number in active if number in costs}, costs | now
+        best = min(sorted(known), key=lambda number: known[number].sum())
+        stopped = {
+            number
+            for number, cost in before.items()
+            if number != best and ((4 * known[number] - 3 * cost - known[best] + 2) >> 2).sum() > 0
+        }
         costs = {number: cost for number, cost in known.items() if number not in stopped}
         gone |= stopped
         for number in active:
-            found = _nearest(_distances(rows, centers[number]))
+            total = sum(distances[number])
+            unknown = moved[number][base[number]][:, None] | moved[number][None, :]
+            unknown[place, base[number]] = True
+            found = np.where(unknown, total, np.iinfo(np.int64).max).argmin(axis=1)
             same = rounds[number] > 0 and np.array_equal(found, labels[number])
             labels[number], rounds[number] = found, iteration
             if same or number in stopped:
                 ended.add(number)
                 continue
             filled = refill_empty_clusters(found, sizes, k, (seed, 1, number, iteration))
-            centers[number] = weighted_means(rows, weights, filled, centers[number])
+            centers[number] = [
+                weighted_means(one, weights, filled, own) for one, own in zip(rows, centers[number], strict=True)
+            ]
+            moved[number] = _changed(members[number], filled, k)
+            base[number] = members[number] = filled
             groups = frozenset(tuple(np.flatnonzero(filled == cluster)) for cluster in np.unique(filled))
             owner = owners.setdefault(groups, number)
             if owner != number and owner not in joined and owner not in gone:
@@ -133,8 +154,12 @@ def pooled_kmeans(rows, sizes, k, starts, seed, max_iter):
 
 
 def _distances(rows, centers):
-    return ((rows[:, None, :] - centers[None]) ** 2).sum(axis=2)
+    total = np.zeros((len(rows), len(centers)))
+    for x, c in zip(rows.T, centers.T, strict=True):  # one coordinate after the other, as the parties do
+        total += (x[:, None] - c) ** 2
+    return total
 
 
-def _nearest(distances):
-    return (distances <= distances.min(axis=1, keepdims=True) + TIE_TOLERANCE / ONE).argmax(axis=1)
+def _changed(before, after, k):
+    """Return the clusters whose members differ."""
+    return np.array([not np.array_equal(before == cluster, after == cluster) for cluster in range(k)])

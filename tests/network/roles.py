@@ -18,7 +18,7 @@ from kcagc.deploy.folders import FolderPlan, tls_name, write_folders
 from kcagc.deploy.run import RoleRun
 from kcagc.disclosure import Ledger, Policy
 from kcagc.net.trial_authority import trial_authority
-from kcagc.protocol.parameters import draw_seeds
+from kcagc.protocol.parameters import draw_seed
 from kcagc.secagg.keys import Identity
 from kcagc.simulation import simulate_fit
 
@@ -206,13 +206,11 @@ class Collaboration:
         """Return the labels that the same roles compute in one process."""
         tasks = {name: self.task(name) for name in self.parties}
         one = tasks[self.parties[0]]
-        seed, aggregator_seed = draw_seeds(0)
         results = simulate_fit(
             one.agreement.parameters,
             {name: task.data for name, task in tasks.items()},
             policy=Policy(),
-            seeds=dict.fromkeys(tasks, seed),
-            aggregator_seed=aggregator_seed,
+            seeds=dict.fromkeys(tasks, draw_seed(0)),
             ledger=Ledger(),
         )
         return next(iter(results.values())).labels

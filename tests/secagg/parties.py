@@ -27,6 +27,11 @@ def secrets_of(name: str, seed: object = 0) -> Secrets:
     return Secrets(*(fixed(what, name, seed) for what in ("nonce", "private", "shuffling")))
 
 
+def ring(values: object) -> np.ndarray:
+    """Integers, also negative ones, as a vector modulo 2^64."""
+    return np.array(values, dtype=np.int64).reshape(-1).view(np.uint64)
+
+
 def pairs_of(members: Sequence[str], session: bytes = SESSION) -> dict[str, list[PairKeys]]:
     """For each member, what it shares with every other; secrets are made up, as nothing here tests X25519."""
     return {

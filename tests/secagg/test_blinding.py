@@ -1,25 +1,25 @@
-"""Factors, shifts and mixtures: alike for all parties, spread as promised, and true to the order within a row."""
+"""Blinded comparisons: the parties read every sign back, and what the aggregator sees is spread as promised."""
 
-import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 from scipy.stats import chi2
 
-from kcagc.secagg.blinding import OCTAVES, draw_mixtures, mix_values, row_factors, row_shifts
-from kcagc.secagg.keys import derive_key
-from kcagc.secagg.masks import MAX_PARTIES, MAX_SHIFT, MAX_VALUE, encode, keystream, open_sum, with_check_words
-from secagg.parties import LABEL, SESSION, fixed, flipped
+from kcagc.secagg.blinding import MIN_OCTAVES, Blinding, FactorRange, draw_positions
+from kcagc.secagg.masks import MAX_DISTANCE, MAX_PARTIES, MAX_UNIT_DISTANCE, ONE, encode
+from secagg.parties import LABEL, SESSION, fixed, flipped, total_of
 
 KEY = fixed("group key")
-MANY = (40_000,)
-both = pytest.mark.parametrize("drawn", [row_factors, row_shifts])
-shapes = st.lists(st.integers(1, 6), min_size=1, max_size=3).map(tuple)
+MANY = 60_000
+BOUNDS = (MAX_UNIT_DISTANCE, MAX_DISTANCE)
+EVERY = [(n_parties, bound) for n_parties in range(2, MAX_PARTIES + 1) for bound in BOUNDS]
+every_group = pytest.mark.parametrize(("n_parties", "bound"), EVERY)
 keys = st.binary(min_size=32, max_size=32)
+groups = st.sampled_from(EVERY)
 
 
 def evenly(counts):
@@ -28,198 +28,236 @@ def evenly(counts):
     return 1e-6 < chi2.sf(((counts - expected) ** 2 / expected).sum(), counts.size - 1) < 1 - 1e-6
 
 
-def parts_of_octaves(values):
-    """For each factor its octave, counted from the highest, and how far into it, from 0 to 1."""
-    mantissa, exponent = np.frexp(values)
-    return -exponent, 2 * mantissa - 1
+def blinding_of(length, n_parties=2, bound=MAX_UNIT_DISTANCE, key=KEY, session=SESSION, label=LABEL):
+    return Blinding.from_key(key, session, label, length, FactorRange.of_sum(n_parties, bound))
 
 
-@given(shapes, keys, st.binary(max_size=20))
-def test_factors_lie_from_a_sixteenth_to_1_and_shifts_leave_room(shape, key, label):
-    drawn, added = row_factors(key, SESSION, label, shape), row_shifts(key, SESSION, label, shape)
-    assert drawn.shape == added.shape == shape
-    assert (drawn.dtype, added.dtype) == (np.float64, np.uint64)
-    assert ((drawn >= 1 / 16) & (drawn < 1)).all()
-    assert (added < MAX_SHIFT).all()
-    assert OCTAVES == 4
+def largest_part(bound):
+    """Return the largest difference that one party can have: in the margin step, for rows a little over the bound."""
+    far = int(encode(np.array([bound * (1 + 2.0**-20)]), bound)[0])
+    return (9 * far + 2) >> 2
 
 
-@given(shapes, keys, st.binary(max_size=20))
-def test_what_is_drawn_follows_from_the_words_of_the_key_to_the_last_bit(shape, key, label):
-    """In whole numbers and powers of two only, so that parties with other machines draw the same."""
-
-    def words(purpose):
-        return keystream(derive_key(key, SESSION, purpose, label, *shape), math.prod(shape)).tolist()
-
-    factor = [math.ldexp(2**52 + (word >> 12), -53 - word % 4) for word in words("factors")]
-    assert row_factors(key, SESSION, label, shape).ravel().tolist() == factor
-    assert row_shifts(key, SESSION, label, shape).ravel().tolist() == [word % 2**54 for word in words("shifts")]
+def exact(words):
+    """Return signed integers of any size."""
+    return [int(word) for word in words.view(np.int64)]
 
 
-def test_every_octave_of_factors_is_as_likely_and_so_is_every_place_in_it():
-    octaves, places = parts_of_octaves(row_factors(KEY, SESSION, LABEL, MANY))
-    tenths = (10 * places).astype(np.int64)
-    assert evenly(np.bincount(octaves, minlength=4))
-    assert evenly(np.bincount(tenths, minlength=10))
-    assert evenly(np.bincount(10 * octaves + tenths, minlength=40))
-    assert evenly(np.bincount((places * 2.0**52).astype(np.int64) % 16, minlength=16))
+def offsets_of(blinding, length):
+    """Return the offsets, in the order of the comparisons: they are what a party with parts of zero sends."""
+    sent = np.empty(length, dtype=np.int64)
+    sent[blinding.order] = blinding.apply(np.zeros(length, dtype=np.int64), with_offsets=True).view(np.int64)
+    return np.where(blinding.negative, -sent, sent)
 
 
-def test_shifts_are_spread_evenly_from_the_first_bit_to_the_last():
-    drawn = row_shifts(KEY, SESSION, LABEL, MANY)
-    assert evenly(np.bincount((drawn >> np.uint64(49)).astype(np.int64), minlength=32))
-    assert evenly(np.bincount((drawn % np.uint64(32)).astype(np.int64), minlength=32))
+@every_group
+def test_factors_have_24_octaves_or_more_and_never_overflow(n_parties, bound):
+    factors = FactorRange.of_sum(n_parties, bound)
+    assert factors.octaves >= MIN_OCTAVES == 24
+    assert factors.first >= 0
+    largest = 2 * n_parties * largest_part(bound) + 1
+    above = Fraction(2) ** (factors.last // 256) * Fraction(2.0 ** (factors.last % 256 / 256)).limit_denominator(2**50)
+    assert (largest + 1) * above * (1 - Fraction(1, 2**40)) < 2**63
+    assert (largest + 1) * above > 2**62  # it is not narrower than it must be
 
 
-@both
-def test_no_number_is_drawn_twice(drawn):
-    numbers = [drawn(KEY, SESSION, label, (2_000, 1)) for label in (b"1", b"2", b"3")]
-    assert len(np.unique(numbers)) == 6_000
+def test_two_parties_with_rows_of_unit_length_have_27_octaves_or_more():
+    assert FactorRange.of_sum(2, MAX_UNIT_DISTANCE).octaves >= 27
 
 
-@both
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"label": b"another label"},
-        {"label": LABEL + b"\0"},
-        {"label": b""},
-        *({"session": flipped(SESSION, bit)} for bit in (0, 77, 255)),
-        *({"key": flipped(KEY, bit)} for bit in (0, 77, 255)),
-        {"key": SESSION, "session": KEY},
-        {"shape": (30, 2, 1)},
-        {"shape": (60, 1, 1)},
-        {"shape": (2, 30)},
-        {"shape": (2, 31, 1)},
-    ],
-    ids="+".join,
-)
-def test_everything_they_hang_on_changes_all_of_them(drawn, change):
-    plain = {"key": KEY, "session": SESSION, "label": LABEL, "shape": (2, 30, 1)}
-    one, other = (drawn(**inputs).ravel()[:60] for inputs in (plain, plain | change))
-    assert (one != other).all()
-    assert abs(np.corrcoef(one, other)[0, 1]) < 0.6
+def test_a_bound_that_leaves_too_few_octaves_is_refused():
+    with pytest.raises(ValueError, match="leave too few octaves"):
+        FactorRange.of_sum(MAX_PARTIES, 512.0)
 
 
-def test_factors_and_shifts_have_nothing_to_do_with_each_other():
-    octaves, places = parts_of_octaves(row_factors(KEY, SESSION, LABEL, MANY))
-    eighths = (row_shifts(KEY, SESSION, LABEL, MANY) >> np.uint64(51)).astype(np.int64)
-    assert evenly(np.bincount(8 * octaves + eighths, minlength=32))
-    assert evenly(np.bincount(8 * (8 * places).astype(np.int64) + eighths, minlength=64))
+@every_group
+def test_the_largest_and_the_smallest_differences_keep_their_signs(n_parties, bound):
+    """Whatever the factor: many keys, and no sum leaves the ring."""
+    largest = largest_part(bound)
+    parts = np.zeros((n_parties, 4_000), dtype=np.int64)
+    parts[:, 0::4], parts[:, 1::4] = 2 * largest, -2 * largest
+    parts[0] += np.resize([1, -1, 1, -1], 4_000)
+    blinding = blinding_of(4_000, n_parties, bound)
+    sent = [blinding.apply(own, with_offsets=party == 0) for party, own in enumerate(parts)]
+    seen = total_of(sent).view(np.int64)
+    assert_array_equal(blinding.restore(seen > 0), parts.sum(axis=0) > 0)
+    offsets, signs = offsets_of(blinding, 4_000), np.where(blinding.negative, -1, 1)
+    for place, found in zip(blinding.order.tolist(), exact(seen), strict=True):
+        total = int(blinding.factors[place]) * int(parts[:, place].sum()) + int(offsets[place])
+        assert found == int(signs[place]) * total  # as integers without end: nothing wrapped around
 
 
-@given(arrays(np.float64, (4, 5), elements=st.floats(0, 4)), keys)
-@example(np.array([[0.0, 5e-324, 1.0, 1.0 + 2.0**-52, 4.0]] * 4), KEY)
-def test_no_two_values_of_a_row_change_their_order(values, key):
-    order = np.argsort(values, axis=1)
-    words = encode(values * row_factors(key, SESSION, LABEL, (4, 1)))
-    for blinded in (words, words + row_shifts(key, SESSION, LABEL, (4, 1))):
-        ordered = np.take_along_axis(blinded.view(np.int64), order, axis=1)
-        assert (ordered[:, :-1] <= ordered[:, 1:]).all()
+@given(groups, keys, st.binary(max_size=20), st.data())
+@example((2, 4.0), KEY, b"", None)
+def test_the_sign_of_every_difference_comes_back(group, key, label, data):
+    n_parties, bound = group
+    largest = largest_part(bound)
+    values = st.lists(st.integers(-largest, largest), min_size=n_parties, max_size=n_parties)
+    drawn = [[0] * n_parties] * 3 if data is None else data.draw(st.lists(values, min_size=1, max_size=8))
+    parts = 2 * np.array(drawn).T
+    ties = np.arange(parts.shape[1]) % 2 == 0
+    parts[0] += np.where(ties, 1, -1)
+    blinding = blinding_of(parts.shape[1], n_parties, bound, key, label=label)
+    sent = [blinding.apply(own, with_offsets=party == 0) for party, own in enumerate(parts)]
+    seen = total_of(sent).view(np.int64)
+    assert seen.all()  # no zero, which would show a tie
+    assert_array_equal(blinding.restore(seen > 0), parts.sum(axis=0) > 0)
 
 
-@given(arrays(np.float64, (4, 2), elements=st.floats(2.0**-8, 4)), keys)
-def test_factors_leave_the_ratio_of_two_values_as_it_is(values, key):
-    words = encode(values * row_factors(key, SESSION, LABEL, (4, 1))).view(np.int64)
-    assert np.allclose(words[:, 0] / words[:, 1], values[:, 0] / values[:, 1], rtol=2.0**-28, atol=0)
+def test_blinding_leaves_its_argument_alone():
+    parts = np.arange(1, 60, 2)
+    before = parts.copy()
+    blinding_of(30).apply(parts, with_offsets=True)
+    assert_array_equal(parts, before)
 
 
-@given(keys)
-def test_a_value_within_the_bound_stays_within_it(key):
-    largest = np.nextafter(MAX_VALUE, 0)
-    for value in (largest, -largest):
-        encode(np.full((8, 1), value) * row_factors(key, SESSION, LABEL, (8, 1)))
+@every_group
+def test_factors_are_integers_within_their_range(n_parties, bound):
+    among = FactorRange.of_sum(n_parties, bound)
+    factors = blinding_of(20_000, n_parties, bound).factors
+    assert factors.dtype == np.uint64
+    octaves = np.log2(factors.astype(float))
+    assert octaves.min() > among.first / 256 - 0.03  # a factor is rounded down
+    assert octaves.max() < among.last / 256
+    assert among.first == 0 or factors.min() >= 2 ** (among.first // 256)
+    assert np.ptp(octaves) > among.octaves - 0.1
 
 
-def test_shares_of_several_parties_are_multiplied_alike():
-    drawn = row_factors(KEY, SESSION, LABEL, (6, 1))
-    shares = np.random.default_rng(0).uniform(0, 1, (3, 6, 4))
-    together = sum(encode(share * drawn).view(np.int64) for share in shares)
-    assert np.abs(together - shares.sum(axis=0) * drawn * 2.0**44).max() < 8
-    assert_array_equal(together.argmin(axis=1), shares.sum(axis=0).argmin(axis=1))
+@pytest.mark.parametrize(("n_parties", "bound"), [(2, 4.0), (3, 4.0), (2, 32.0), (16, 32.0)])
+def test_factors_are_spread_evenly_over_all_octaves_and_within_each(n_parties, bound):
+    among = FactorRange.of_sum(n_parties, bound)
+    factors = blinding_of(MANY, n_parties, bound).factors.astype(float)
+    octaves = np.log2(factors) - among.first / 256
+    whole = int(among.octaves)
+    assert evenly(np.bincount(np.floor(octaves[octaves < whole]).clip(0).astype(int), minlength=whole))
+    fine = octaves[(octaves >= 10) & (octaves < whole)] % 1  # above, where integers are dense
+    assert evenly(np.bincount((10 * fine).astype(int), minlength=10))
+
+
+def test_magnitudes_say_little_about_differences():
+    """The median of 28 octaves lies where it did, whether a difference is the smallest or thousand times as large."""
+    for larger, most in ((8, 0.12), (1024, 0.4)):
+        parts = np.resize([1, larger + 1], MANY)
+        blinding = blinding_of(MANY)
+        seen = np.abs(blinding.apply(parts, with_offsets=True).view(np.int64).astype(float))
+        large = parts[blinding.order] > 1
+        right = (np.log2(seen) > np.median(np.log2(seen))) == large
+        assert abs(right.mean() - 0.5) < most
+
+
+def test_signs_are_coin_flips_for_differences_of_either_sign():
+    for part in (1, -1, 10**7 + 1, -(10**8) - 1):
+        blinding = blinding_of(MANY, label=b"part %d" % part)
+        seen = blinding.apply(np.full(MANY, part), with_offsets=True).view(np.int64)
+        assert evenly(np.bincount((seen > 0).astype(int), minlength=2))
+        assert evenly(np.bincount(blinding.negative.astype(int), minlength=2))
+
+
+def test_signs_and_factors_have_nothing_to_do_with_each_other():
+    blinding = blinding_of(MANY)
+    octaves = np.log2(blinding.factors.astype(float)).astype(int)
+    octaves = octaves - octaves.min()
+    kept = octaves < octaves.max()
+    assert evenly(np.bincount(2 * octaves[kept] + blinding.negative[kept], minlength=2 * octaves.max()))
+
+
+def test_offsets_are_smaller_than_their_factors_and_spread_evenly_around_zero():
+    blinding = blinding_of(MANY)
+    offsets, factors = offsets_of(blinding, MANY), blinding.factors.astype(np.int64)
+    assert (np.abs(offsets) < factors).all()
+    share = (offsets + factors) / (2.0 * factors)
+    assert evenly(np.bincount((16 * share[factors > 2**20]).astype(int), minlength=16))
+    assert (offsets == 0).mean() < 0.01
+
+
+def test_two_values_of_the_same_difference_do_not_have_it_as_a_common_divisor():
+    """Without offsets the greatest common divisor would give the difference back in most cases."""
+    part = 1_000_003
+    plain, hidden = (
+        blinding_of(2_000).apply(np.full(2_000, part), with_offsets=offsets).view(np.int64) for offsets in (False, True)
+    )
+    divisors = np.gcd(plain[::2], plain[1::2])
+    assert (divisors == part).mean() > 0.5
+    assert (divisors % part == 0).all()
+    assert (np.gcd(hidden[::2], hidden[1::2]) % part == 0).mean() < 0.01
+
+
+def test_only_one_party_adds_offsets():
+    blinding = blinding_of(500)
+    one, other = (blinding.apply(np.arange(500), with_offsets=offsets) for offsets in (True, False))
+    plain = np.arange(500) * np.where(blinding.negative, -1, 1) * blinding.factors.view(np.int64)
+    assert_array_equal(other.view(np.int64), plain[blinding.order])
+    assert_array_equal(
+        (one - other).view(np.int64)[np.argsort(blinding.order)],
+        np.where(blinding.negative, -1, 1) * offsets_of(blinding, 500),
+    )
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 64, 100_003])
+def test_the_order_is_a_permutation_of_all_comparisons(length):
+    order = blinding_of(length).order
+    assert_array_equal(np.sort(order), np.arange(length))
+    if length > 1000:
+        assert abs(np.corrcoef(order, np.arange(length))[0, 1]) < 0.02
+
+
+def test_all_orders_of_three_comparisons_are_equally_likely_under_many_labels():
+    """Each label has a key of its own, as each sum has."""
+    orders = np.array([blinding_of(3, label=b"sum %d" % number).order for number in range(3_000)])
+    assert evenly(np.unique(orders @ [9, 3, 1], return_counts=True)[1])
+    assert len(np.unique(orders, axis=0)) == 6
+
+
+def test_a_comparison_comes_to_any_place_equally_often():
+    """The low bits, in which positions stand while they are sorted, favour none."""
+    places = np.argsort([blinding_of(200, label=b"sum %d" % number).order for number in range(1_600)], axis=1)
+    for comparison in (0, 1, 128, 199):
+        assert evenly(np.bincount(places[:, comparison] * 16 // 200, minlength=16))
+    for one, other in [(0, 1), (0, 199), (127, 128), (198, 199)]:
+        assert evenly(np.bincount((places[:, one] < places[:, other]).astype(int), minlength=2))
+
+
+CHANGES = [
+    {"label": b"another label"},
+    {"label": LABEL + b"\0"},
+    {"label": b""},
+    *({"session": flipped(SESSION, bit)} for bit in (0, 77, 255)),
+    *({"key": flipped(KEY, bit)} for bit in (0, 77, 255)),
+    {"key": SESSION, "session": KEY},
+    {"length": 401},
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids="+".join)
+def test_everything_that_the_secrets_depend_on_changes_all_of_them(change):
+    one, other = (blinding_of(**{"length": 400} | inputs) for inputs in ({}, change))
+    assert (one.factors == other.factors[:400]).mean() < 0.02  # small factors are few
+    assert 0.35 < (one.negative == other.negative[:400]).mean() < 0.65
+    assert (one.order == other.order[:400]).mean() < 0.02
+    assert abs(np.corrcoef(np.log(one.factors.astype(float)), np.log(other.factors[:400].astype(float)))[0, 1]) < 0.25
+    assert (offsets_of(one, 400) == offsets_of(other, len(other.factors))[:400]).mean() < 0.05
 
 
 @given(keys, st.integers(0, 20), st.integers(1, 50), st.binary(max_size=20))
-def test_mixtures_are_of_rows_that_are_there_with_shares_from_0_to_1(key, count, among, label):
-    first, second, share = draw_mixtures(key, SESSION, label, count, among)
-    assert first.shape == second.shape == share.shape == (count,)
-    for positions in (first, second):
-        assert ((positions >= 0) & (positions < among)).all()
-    assert ((share >= 0) & (share < 1)).all()
+def test_positions_are_of_entries_that_are_there(key, count, among, label):
+    found = draw_positions(key, SESSION, "probes", label, count, among)
+    assert found.shape == (count,)
+    assert found.dtype == np.int64
+    assert ((found >= 0) & (found < among)).all()
+    assert_array_equal(found, draw_positions(key, SESSION, "probes", label, count, among))
 
 
-def test_all_mixtures_are_equally_likely():
-    first, second, share = draw_mixtures(KEY, SESSION, LABEL, 40_000, 6)
-    assert evenly(np.bincount(6 * first + second, minlength=36))
-    assert evenly(np.bincount(10 * first + (10 * share).astype(np.int64), minlength=60))
-    assert evenly(np.bincount(10 * second + (10 * share).astype(np.int64), minlength=60))
+def test_all_positions_are_equally_likely():
+    assert evenly(np.bincount(draw_positions(KEY, SESSION, "probes", LABEL, MANY, 37), minlength=37))
 
 
-@pytest.mark.parametrize(
-    "change", [{"label": b"another label"}, {"key": fixed("another key")}, {"session": fixed("another session")}]
-)
-def test_mixtures_change_with_label_key_and_session(change):
-    plain = {"key": KEY, "session": SESSION, "label": LABEL, "count": 50, "among": 1_000}
-    for one, other in zip(draw_mixtures(**plain), draw_mixtures(**plain | change), strict=True):
-        assert (one != other).mean() > 0.9
+@pytest.mark.parametrize("change", [*CHANGES[:-1], {"purpose": "copies"}], ids="+".join)
+def test_positions_change_with_key_session_purpose_and_label(change):
+    plain = {"key": KEY, "session": SESSION, "purpose": "probes", "label": LABEL, "count": 200, "among": 10**6}
+    assert (draw_positions(**plain) != draw_positions(**plain | change)).all()
 
 
-lists = arrays(np.float64, st.integers(1, 30), elements=st.floats(-(2.0**14), 2.0**14, allow_subnormal=False))
-
-
-@given(lists, keys, st.binary(max_size=20))
-def test_every_mixed_value_lies_between_two_of_the_values_and_they_are_left_as_they_were(values, key, label):
-    before = values.copy()
-    found = mix_values(key, SESSION, label, values)
-    assert_array_equal(values, before)
-    assert found.shape == values.shape
-    rounding = 2.0**-37
-    assert found.min() >= values.min() - rounding
-    assert found.max() <= values.max() + rounding
-    assert_array_equal(found, mix_values(key, SESSION, label, values))  # the same for all who have the key
-
-
-@given(keys, st.integers(2, 40))
-def test_a_mixed_value_is_of_the_two_at_the_same_distances_for_all(key, count):
-    """Mixtures of unit vectors are the shares themselves: two in each row, at fixed distances, that make one."""
-    shares = np.stack([mix_values(key, SESSION, LABEL, unit) for unit in np.eye(count)], axis=1)
-    assert ((shares >= 0) & (shares <= 1)).all()
-    assert np.allclose(shares.sum(axis=1), 1, rtol=0, atol=2.0**-50)
-    distances = (np.arange(count)[:, None] - np.arange(count)) % count
-    assert len(set(distances[shares > 0].tolist())) <= 2
-
-
-@given(st.integers(1, 4), st.integers(1, 20), keys, st.randoms(use_true_random=False))
-def test_sums_of_mixtures_are_mixtures_of_sums(parties, count, key, chance):
-    """To rounding: each party mixes its own values, and the receiver sees what mixing the sums would have given."""
-    own = np.array([[chance.uniform(-4, 4) for _ in range(count)] for _ in range(parties)])
-    together = sum(mix_values(key, SESSION, LABEL, values) for values in own)
-    assert np.abs(together - mix_values(key, SESSION, LABEL, own.sum(axis=0))).max() < 2.0**-46
-
-
-@pytest.mark.parametrize(
-    "change", [{"label": b"another label"}, {"key": fixed("another key")}, {"session": fixed("another session")}]
-)
-def test_mixed_values_change_with_label_key_and_session(change):
-    plain = {"key": KEY, "session": SESSION, "label": LABEL, "values": np.random.default_rng(0).normal(size=200)}
-    one, other = mix_values(**plain), mix_values(**plain | change)
-    assert (one != other).all()
-    assert abs(np.corrcoef(one, other)[0, 1]) < 0.4
-
-
-def test_any_two_of_the_values_are_mixed_equally_often_and_in_any_shares():
-    """Mixtures of unit vectors show which two it were: of nine pairs, three are of one value with itself."""
-    units = np.stack(
-        [[mix_values(KEY, SESSION, b"sum %d" % number, unit)[0] for unit in np.eye(3)] for number in range(4_000)]
-    )
-    lower, found = (units > 0).argmax(axis=1), (units > 0).sum(axis=1)
-    share = units[np.arange(len(units)), lower]
-    pairs = np.where(found == 1, lower, 3 + 2 * (units[:, 0] == 0) + 4 * (units[:, 1] == 0) + (share > 0.5))
-    assert evenly(np.bincount(pairs, minlength=9))
-    assert evenly(np.bincount(np.floor(10 * share[found == 2]).astype(np.int64), minlength=10))
-
-
-def test_a_shift_fits_into_the_sum_of_all_parties_at_the_bound():
-    largest = encode(np.full(100, np.nextafter(MAX_VALUE, 0)))
-    total = sum([largest] * MAX_PARTIES, np.zeros(100, dtype=np.uint64)) + np.uint64(MAX_SHIFT - 1)
-    assert open_sum(with_check_words(total), MAX_PARTIES).max() < 2**63
+def test_one_unit_of_a_distance_is_seen():
+    """A difference of 2^-24 decides a comparison, and of none the tie-breaker."""
+    distances = encode(np.array([1.0, 1.0 + 1 / ONE]), 4.0)
+    assert distances[1] - distances[0] == 1

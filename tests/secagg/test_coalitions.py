@@ -13,8 +13,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from kcagc.secagg import masks
-from kcagc.secagg.masks import CHECK_WORDS, encode, keystream, mask
-from secagg.parties import LABEL, TRANSCRIPT, pairs_of, total_of
+from kcagc.secagg.masks import CHECK_WORDS, keystream, mask
+from secagg.parties import LABEL, TRANSCRIPT, pairs_of, ring, total_of
 
 LENGTH = 6
 NAMES = ("wool", "bank", "Ärzte", "shop", "telecom")
@@ -44,7 +44,7 @@ def honest_in(group, colluders):
 
 def inputs_of(group, seed):
     random = np.random.default_rng(seed)
-    return {name: encode(random.uniform(-100, 100, LENGTH)) for name in group}
+    return {name: ring(random.integers(-(2**40), 2**40, LENGTH)) for name in group}
 
 
 def with_the_same_sum(inputs, honest, seed):

@@ -15,6 +15,7 @@ ALLOWED = {
     "collections.abc",
     "cryptography",
     "dataclasses",
+    "decimal",
     "functools",
     "hashlib",
     "hmac",

@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 
 from kcagc.errors import PeerError
 from kcagc.secagg import keys
-from kcagc.secagg.blinding import Shuffle, draw_mixtures, mix_values, row_factors, row_shifts
+from kcagc.secagg.blinding import Blinding, FactorRange, draw_positions
 from kcagc.secagg.keys import (
     Contribution,
     Identity,
@@ -29,7 +29,7 @@ from kcagc.secagg.keys import (
     session_id,
     verify,
 )
-from kcagc.secagg.masks import decode, encode, keystream, mask, open_sum
+from kcagc.secagg.masks import MAX_DISTANCE, encode, keystream, mask, open_sum
 
 FOLDER = Path(__file__).parent.parent / "vectors"
 FILES = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))}
@@ -72,7 +72,7 @@ def test_the_generator_uses_nothing_of_what_it_checks():
                 imported |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 imported.add(node.module)
-    plain = {"__future__", "fractions", "hashlib", "hmac", "itertools", "json", "pathlib", "struct", "sys"}
+    plain = {"__future__", "fractions", "hashlib", "hmac", "itertools", "json", "math", "pathlib", "struct", "sys"}
     assert imported == plain | {"primitives", "published"}
 
 
@@ -181,13 +181,12 @@ def test_masks_and_sums_are_those_written_down(case):
             assert_array_equal(keystream(key, n_values + 2), words_from(expected["stream"]))
     sent = []
     for me in group:
-        encoded = encode(np.array(case["values"][me]))
+        encoded = encode(np.array(case["values"][me]), MAX_DISTANCE).view(np.uint64)
         assert_array_equal(encoded, words_from(case["encoded"][me]))
         sent.append(mask(encoded, [pair_of(me, other) for other in group if other != me], group, label, transcript))
         assert_array_equal(sent[-1], words_from(case["masked"][me]))
     sums = open_sum(np.sum(sent, axis=0, dtype=np.uint64), len(group))
     assert sums.tolist() == case["sums"]
-    assert decode(sums).tolist() == [value / 2**44 for value in case["sums"]]
 
 
 @pytest.mark.parametrize("case", OURS["boxes"], ids=lambda case: f"{case['sender']}-{case['receiver']}")
@@ -200,37 +199,36 @@ def test_boxes_are_those_written_down(case):
     assert decrypt(receiver, label, box) == content
 
 
-@pytest.mark.parametrize("case", OURS["shuffles"], ids=lambda case: f"{case['label']}-{case['shape']}")
-def test_orders_are_those_written_down(case):
+@pytest.mark.parametrize("case", OURS["ranges"], ids=lambda case: f"{case['parties']}-{case['bound']}")
+def test_factors_have_the_range_that_is_written_down(case):
+    found = FactorRange.of_sum(case["parties"], float(case["bound"]))
+    assert [found.first, found.last] == case["steps"]
+
+
+@pytest.mark.parametrize("case", OURS["blindings"], ids=lambda case: f"{case['label']}-{case['bound']}")
+def test_blinded_comparisons_are_those_written_down(case):
     key, label = unhex(case, "key", "label")
-    shuffle = Shuffle.from_key(key, SESSION, label, tuple(case["shape"]))
-    assert shuffle.rows.tolist() == case["rows"]
-    assert shuffle.columns.tolist() == case["columns"]
+    parts = np.array(case["parts"])
+    factors = FactorRange.of_sum(len(parts), float(case["bound"]))
+    assert [factors.first, factors.last] == case["steps"]
+    blinding = Blinding.from_key(key, SESSION, label, parts.shape[1], factors)
+    assert blinding.factors.tolist() == case["factors"]
+    assert blinding.negative.tolist() == case["negative"]
+    assert blinding.order.tolist() == case["order"]
+    sent = [blinding.apply(own, with_offsets=party == 0) for party, own in enumerate(parts)]
+    for words, expected in zip(sent, case["words"], strict=True):
+        assert_array_equal(words, words_from(expected))
+    seen = np.sum(sent, axis=0, dtype=np.uint64).view(np.int64)
+    assert seen.tolist() == case["seen"]
+    assert (seen > 0).tolist() == case["positive"]
+    assert blinding.restore(seen > 0).tolist() == case["restored"]
 
 
-@pytest.mark.parametrize("case", OURS["blindings"], ids=lambda case: f"{case['label']}-{case['shape']}")
-def test_factors_and_shifts_are_those_written_down_to_the_last_bit(case):
+@pytest.mark.parametrize("case", OURS["positions"], ids=lambda case: f"{case['purpose']}-{case['label']}")
+def test_secret_positions_are_those_written_down(case):
     key, label = unhex(case, "key", "label")
-    shape = tuple(case["shape"])
-    for drawn, expected in ((row_factors, case["factors"]), (row_shifts, words_from(case["shifts"]).tolist())):
-        found = drawn(key, SESSION, label, shape)
-        assert found.shape == shape
-        assert found.ravel().tolist() == expected
-
-
-@pytest.mark.parametrize("case", OURS["mixtures"], ids=lambda case: case["label"])
-def test_mixtures_are_those_written_down_to_the_last_bit(case):
-    key, label = unhex(case, "key", "label")
-    found = draw_mixtures(key, SESSION, label, len(case["share"]), case["among"])
-    assert [part.tolist() for part in found] == [case["first"], case["second"], case["share"]]
-
-
-@pytest.mark.parametrize("case", OURS["fillings"], ids=lambda case: f"{case['label']}-{len(case['values'])}")
-def test_mixed_values_are_those_written_down_to_the_last_bit(case):
-    key, label = unhex(case, "key", "label")
-    values = np.array(case["values"])
-    assert mix_values(key, SESSION, label, values).tolist() == case["mixed"]
-    assert values.tolist() == case["values"]
+    found = draw_positions(key, SESSION, case["purpose"], label, len(case["positions"]), case["among"])
+    assert found.tolist() == case["positions"]
 
 
 @pytest.mark.parametrize("case", cases("bad_x25519_keys"), ids=lambda case: case["why"])

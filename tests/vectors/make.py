@@ -12,6 +12,7 @@ import json
 import sys
 from fractions import Fraction
 from itertools import permutations
+from math import isqrt
 from pathlib import Path
 
 from primitives import (
@@ -182,7 +183,7 @@ def hex_words(words: list[int]) -> list[str]:
 def a_sum(group: list[str], label: bytes, transcript: bytes, values: dict[str, list[float]]) -> dict:
     """Mask what every party has, and add it up."""
     length = len(values[group[0]])
-    encoded = {name: [round(Fraction(value) * 2**44) % 2**64 for value in values[name]] for name in group}
+    encoded = {name: [round(Fraction(value) * 2**24) for value in values[name]] for name in group}
     masked, keys = {}, {}
     for me in group:
         total = [*encoded[me], 0, 0]
@@ -198,7 +199,7 @@ def a_sum(group: list[str], label: bytes, transcript: bytes, values: dict[str, l
     must(added[-2:] == [0, 0], "check words that cancel")
     sums = [word - 2**64 if word >= 2**63 else word for word in added[:-2]]
     for place, one_sum in enumerate(sums):
-        wanted = sum(Fraction(values[name][place]) for name in group) * 2**44
+        wanted = sum(Fraction(values[name][place]) for name in group) * 2**24
         must(abs(one_sum - wanted) <= Fraction(len(group), 2), "a sum within the rounding of its terms")
     return {
         "group": group,
@@ -224,80 +225,100 @@ def a_box(sender: str, receiver: str, label: bytes, content: bytes) -> dict:
     }
 
 
-def a_shuffle(label: bytes, shape: tuple[int, int, int]) -> dict:
-    """Sort places by random words without their low bits, as many as the largest place has; equal ones by place."""
-    starts, rows, columns = shape
-    key = fixed("shuffle key")
-
-    def words_for(purpose: str, count: int, wide: int) -> list[int]:
-        derived = hkdf(key, session(), framed([purpose, label, *shape]))
-        stream = chacha20(derived, 0, NO_NONCE, wide * count)
-        return [int.from_bytes(stream[at : at + wide], "little") for at in range(0, len(stream), wide)]
-
-    def orders(words: list[int], count: int) -> list[list[int]]:
-        step = 1
-        while step < count:
-            step *= 2
-        lines = [words[at : at + count] for at in range(0, len(words), count)] if count else []
-        return [sorted(range(count), key=lambda place, line=line: (line[place] // step, place)) for line in lines]
-
-    of_columns = orders(words_for("shuffle columns", starts * rows * columns, 4 if columns <= 256 else 8), columns)
-    of_columns = of_columns or [[]] * (starts * rows)
-    return {
-        "key": key.hex(),
-        "label": label.hex(),
-        "shape": list(shape),
-        "rows": orders(words_for("shuffle rows", starts * rows, 8), rows),
-        "columns": [of_columns[start * rows : (start + 1) * rows] for start in range(starts)],
-    }
+def powers() -> list[int]:
+    """2^(i/256) for i from 0 to 256 with 32 fraction bits, rounded down: 256th roots, by eight square roots."""
+    out = []
+    for i in range(257):
+        root = 2 ** (32 * 256 + i)
+        for _ in range(8):
+            root = isqrt(root)
+        out.append(root)
+    return out
 
 
-def a_blinding(label: bytes, shape: tuple[int, ...]) -> dict:
-    key, count = fixed("shuffle key"), 1
-    for side in shape:
-        count *= side
+POWERS = powers()
+
+
+def factor_range(n_parties: int, bound: int) -> tuple[int, int]:
+    """The lowest and the highest factor in 256ths of an octave, so that no comparison leaves the ring."""
+    party = Fraction(9, 4) * bound * 2**24 * (1 + Fraction(1, 2**19))
+    largest = 2 * n_parties * (party.numerator // party.denominator + 1) + 1
+    room = 2**63 // (largest + 1)
+    last = 0
+    while POWERS[(last + 1) % 256] * 2 ** ((last + 1) // 256) <= room * 2**32:
+        last += 1
+    return 256 * min(6, (last - 24 * 256) // 256), last
+
+
+def a_blinding(label: bytes, bound: int, parts: list[list[int]]) -> dict:
+    """What each party sends (without masks), what the aggregator sees, and what the parties make of its answer."""
+    key, count = fixed("group key"), len(parts[0])
+    first, last = factor_range(len(parts), bound)
 
     def words_for(purpose: str) -> list[int]:
-        return words_of(hkdf(key, session(), framed([purpose, label, *shape])), count)
+        return words_of(hkdf(key, session(), framed([purpose, label, count])), count)
 
-    def fraction(word: int) -> Fraction:
-        return Fraction(word // 2**12, 2**52)
-
-    return {
-        "key": key.hex(),
-        "label": label.hex(),
-        "shape": list(shape),
-        "factors": [float((1 + fraction(word)) / 2 ** (1 + word % 4)) for word in words_for("factors")],
-        "shifts": hex_words([word % 2**54 for word in words_for("shifts")]),
-    }
-
-
-def a_mixture(label: bytes, count: int, among: int) -> dict:
-    key = fixed("shuffle key")
-    words = words_of(hkdf(key, session(), framed(["mixtures", label, 3, count])), 3 * count)
-    return {
-        "key": key.hex(),
-        "label": label.hex(),
-        "among": among,
-        "first": [word % among for word in words[:count]],
-        "second": [word % among for word in words[count : 2 * count]],
-        "share": [float(Fraction(word // 2**12, 2**52)) for word in words[2 * count :]],
-    }
-
-
-def a_filling(label: bytes, values: list[float]) -> dict:
-    """Mix each value's two neighbours at secret distances; shares are 32 bits, so that these sums are exact."""
-    key, count = fixed("shuffle key"), len(values)
-    first, second = (word % count for word in words_of(hkdf(key, session(), framed(["neighbours", label, 2])), 2))
-    pairs = (count + 1) // 2
-    words = words_of(hkdf(key, session(), framed(["shares", label, pairs])), pairs)
-    shares = [Fraction(half, 2**32) for word in words for half in (word % 2**32, word // 2**32)][:count]
-    mixed = [
-        share * Fraction(values[(place - second) % count]) + (1 - share) * Fraction(values[(place - first) % count])
-        for place, share in enumerate(shares)
+    factors, signs = [], []
+    for word in words_for("factors"):
+        high, low = word >> 32, word % 2**32
+        octave, place = divmod(first + high * (last - first) // 2**32, 256)
+        mantissa = POWERS[place] + (POWERS[place + 1] - POWERS[place]) * (low // 2) // 2**31
+        factors.append(mantissa * 2**octave // 2**32)
+        signs.append(-1 if low % 2 else 1)
+    offsets = [
+        word % (2 * factor - 1) - (factor - 1) for word, factor in zip(words_for("offsets"), factors, strict=True)
     ]
-    must(all(Fraction(float(value)) == value for value in mixed), "mixtures that need no rounding")
-    return {"key": key.hex(), "label": label.hex(), "values": values, "mixed": [float(value) for value in mixed]}
+    step = 1
+    while step < count:
+        step *= 2
+    random = words_for("order")
+    order = sorted(range(count), key=lambda place: (random[place] // step, place))
+    sent, seen = [], [0] * count
+    for party, own in enumerate(parts):
+        blinded = [
+            sign * (factor * part + (0 if party else offset))
+            for sign, factor, part, offset in zip(signs, factors, own, offsets, strict=True)
+        ]
+        seen = [total + blinded[place] for total, place in zip(seen, order, strict=True)]
+        sent.append(hex_words([blinded[place] % 2**64 for place in order]))
+    must(all(abs(value) < 2**63 for value in seen), "sums that stay in the ring")
+    positive = [value > 0 for value in seen]
+    restored = [False] * count
+    for place, answer in zip(order, positive, strict=True):
+        restored[place] = answer == (signs[place] > 0)
+    must(restored == [sum(column) > 0 for column in zip(*parts, strict=True)], "the signs of the differences")
+    return {
+        "key": key.hex(),
+        "label": label.hex(),
+        "bound": bound,
+        "steps": [first, last],
+        "factors": factors,
+        "negative": [sign < 0 for sign in signs],
+        "order": order,
+        "parts": parts,
+        "words": sent,
+        "seen": seen,
+        "positive": positive,
+        "restored": restored,
+    }
+
+
+def odd_parts(n_parties: int, bound: int, seen: list[int]) -> list[list[int]]:
+    """Parts of comparisons: the largest that there are, the smallest, and some between; the first party's are odd."""
+    largest = 2 * (9 * bound * 2**24 // 4)
+    parts = [[largest] * 2 + [0] * len(seen) for _ in range(n_parties)]
+    parts[0] = [largest + 1, -largest - 1, *(2 * value + 1 for value in seen)]
+    for party in range(1, n_parties):
+        parts[party][1] = -largest
+        parts[party][2:] = [2 * (value * 7919 * party % 1001 - 500) for value in seen]
+    return parts
+
+
+def some_positions(purpose: str, label: bytes, count: int, among: int) -> dict:
+    key = fixed("group key")
+    words = words_of(hkdf(key, session(), framed([purpose, label, count])), count)
+    drawn = [word % among for word in words]
+    return {"key": key.hex(), "purpose": purpose, "label": label.hex(), "among": among, "positions": drawn}
 
 
 def field_as_json(field: bytes | str | int) -> dict:
@@ -323,10 +344,10 @@ def framings() -> list[dict]:
 
 def ours() -> dict:
     values = {
-        "telecom": [0.1, -2.0, 16383.999999999998, 2.0**-45, 1.5],
-        "bank": [0.2, 3.25, -0.5, 3 * 2.0**-45, -16383.75],
-        "Ämter": [0.3, -0.0, 1e-9, -(2.0**-45), 4.0],
-        "shop": [-123.456, 1e-300, 7.0, 5 * 2.0**-45, 0.0],
+        "telecom": [0.1, 2.0, 31.999999999999996, 2.0**-25, 1.5],
+        "bank": [0.2, 3.25, 0.5, 3 * 2.0**-25, 32.0],
+        "Ämter": [0.3, 0.0, 1e-9, 2.0**-26, 4.0],
+        "shop": [23.456, 1e-300, 7.0, 5 * 2.0**-25, 0.0],
     }
     answered = fixed("every answer so far")
     return {
@@ -352,7 +373,7 @@ def ours() -> dict:
         "sums": [
             a_sum(NAMES, framed(["1.0", 7]), answered, values),
             a_sum(NAMES[:3], b"", b"", values),
-            a_sum(["shop", "bank"], b"one word", answered, {"shop": [-1.0], "bank": [1.0]}),
+            a_sum(["shop", "bank"], b"one word", answered, {"shop": [1.0], "bank": [31.0]}),
         ],
         "boxes": [
             a_box("bank", "Ämter", b"a label", b"what the relay must not read"),
@@ -360,26 +381,22 @@ def ours() -> dict:
             a_box("shop", "telecom", b"", b""),
             a_box("telecom", "shop", b"long", bytes(range(256))),
         ],
-        "shuffles": [
-            a_shuffle(b"a label", (2, 5, 3)),
-            a_shuffle(b"another label", (2, 5, 3)),
-            a_shuffle(b"a label", (1, 9, 0)),
-            a_shuffle(b"a label", (3, 1, 4)),
-            a_shuffle(b"a label", (1, 3, 5)),
-            a_shuffle(b"a label", (1, 1, 256)),
-            a_shuffle(b"a label", (1, 1, 257)),
-        ],
         "blindings": [
-            a_blinding(b"a label", (2, 5, 1)),
-            a_blinding(b"another label", (2, 5, 1)),
-            a_blinding(b"a label", (10, 1, 1)),
-            a_blinding(b"", (3,)),
+            a_blinding(b"a label", 4, odd_parts(2, 4, [0, -1, 1, 40_000_000, -60_000_000])),
+            a_blinding(b"another label", 4, odd_parts(2, 4, [0, -1, 1, 40_000_000, -60_000_000])),
+            a_blinding(b"a label", 32, odd_parts(3, 32, [0, -1, 5, -(2**28)])),
+            a_blinding(b"", 4, odd_parts(16, 4, [])),
+            a_blinding(b"", 32, odd_parts(16, 32, [3, -4, 12345])),
         ],
-        "mixtures": [a_mixture(b"a label", 7, 5), a_mixture(b"another label", 1, 1)],
-        "fillings": [
-            a_filling(b"a label", [0.0, 1.0, 2.5, -3.0, 0.125, 7.0, 4.0]),
-            a_filling(b"another label", [0.0, 1.0, 2.5, -3.0, 0.125, 7.0]),
-            a_filling(b"a label", [1.5]),
+        "ranges": [
+            {"parties": parties, "bound": bound, "steps": list(factor_range(parties, bound))}
+            for bound in (4, 32)
+            for parties in range(2, 17)
+        ],
+        "positions": [
+            some_positions("probes", b"a label", 7, 5),
+            some_positions("copies", b"a label", 7, 1),
+            some_positions("copies", b"another label", 3, 1_000_000),
         ],
         "framings": framings(),
     }
