@@ -1,4 +1,7 @@
-"""The current code produces what an earlier version produced, run by run."""
+"""The current code finds the clusters that an earlier version found, at a bounded cost, run by run.
+
+Version 0.5.0 opened sums of distances. Comparisons by sign take more rounds: a tournament finds the nearest centre.
+"""
 
 import json
 from pathlib import Path
@@ -8,7 +11,9 @@ import pytest
 from recorded.record import RUNS, observe
 
 RECORDING = json.loads((Path(__file__).parent / "recorded" / "0.5.0.json").read_text(encoding="utf-8"))
-BYTES = 0.02  # names on the wire may become longer or shorter
+REMOVED = {"demo: seeding d2"}  # runs with settings that no longer exist
+SAME = ("labels", "iterations", "cells")
+MOST = 2  # times the rounds, messages and bytes of the recording
 
 
 def runs():
@@ -17,13 +22,16 @@ def runs():
 
 
 @pytest.mark.parametrize("name", list(runs()))
-def test_labels_messages_and_bytes_are_those_of_the_recording(name):
+def test_labels_are_those_of_the_recording_and_the_cost_is_bounded(name):
     expected, found = RECORDING["runs"][name], observe(name)
     assert found.keys() == expected.keys()
     for task, values in expected.items():
-        bytes_of_roles = pytest.approx(values["bytes"], rel=BYTES)
-        assert found[task] == values | {"bytes": bytes_of_roles}
+        for key in SAME:
+            assert found[task].get(key) == values.get(key), (task, key)
+        assert found[task].get("rounds", 0) <= MOST * values.get("rounds", 0)
+        for measure in ("messages", "bytes"):
+            assert found[task][measure]["total"] <= MOST * values[measure]["total"], (task, measure)
 
 
 def test_the_recording_has_every_run():
-    assert list(RECORDING["runs"]) == list(RUNS)
+    assert set(RECORDING["runs"]) == set(RUNS) | REMOVED

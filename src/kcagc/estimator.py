@@ -136,7 +136,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
     prediction_ledger_ : Ledger
         Disclosures of the last prediction.
     prediction_sums_ : int
-        Number of values summed in the last prediction.
+        Number of comparisons in the last prediction.
 
     Examples
     --------

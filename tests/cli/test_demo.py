@@ -88,7 +88,7 @@ def test_the_json_output_has_disclosures_and_paths(json_result):
     assert {receivers for receivers, _ in learned} == {"every party", "coordinator"}
     for kind in ("output/labels", "encrypted/labels"):
         assert ("every party", TEXTS[kind].learns) in learned
-    assert ("coordinator", TEXTS["opened/distances.shuffled"].learns) in learned
+    assert ("coordinator", TEXTS["opened/comparisons.blinded"].learns) in learned
 
 
 def test_the_text_output_has_the_same_results(json_result, text_result):

@@ -34,7 +34,7 @@ def test_a_simulation_prints_results_and_disclosures():
     assert done.returncode == 0
     assert done.stderr == ""
     assert "demo: 3 parties, method cells, 10 local clusters, the coordinator aggregates" in done.stdout
-    assert f"coordinator {TEXTS['opened/distances.shuffled'].learns}" in " ".join(done.stdout.split())
+    assert f"coordinator {TEXTS['opened/comparisons.blinded'].learns}" in " ".join(done.stdout.split())
     assert max(map(len, done.stdout.splitlines())) <= 100
     assert "weaker" not in done.stdout
 
@@ -73,7 +73,7 @@ def test_the_papers_configuration_and_its_ledger(tmp_path):
     assert "the last party aggregates" in done.stdout
     assert "more than the default" in done.stdout
     lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
-    assert any(line["kind"] == "opened/distances.two-party" and line["weaker"] for line in lines)
+    assert any(line["kind"] == "opened/comparisons.two-party" and line["weaker"] for line in lines)
 
 
 def test_a_risk_that_is_not_accepted_is_named_with_exit_code_4():

@@ -12,9 +12,7 @@ def run(configs, ledger):
     tasks = {name: task(path) for name, path in configs.items() if name != "coordinator"}
     data = {name: one.data for name, one in tasks.items()}
     parameters = tasks["alice"].agreement.parameters
-    return simulate_fit(
-        parameters, data, policy=Policy(), seeds=dict.fromkeys(data, 0), aggregator_seed=0, ledger=ledger
-    )
+    return simulate_fit(parameters, data, policy=Policy(), seeds=dict.fromkeys(data, 0), ledger=ledger)
 
 
 def listed(configs, party, names):

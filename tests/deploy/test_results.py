@@ -30,7 +30,6 @@ def run(tmp_path_factory):
         data,
         policy=Policy(),
         seeds=dict.fromkeys(data, 0),
-        aggregator_seed=0,
         ledger=ledger,
     )
     disclosed = [(1_000_000_000 + number / 8, entry) for number, entry in enumerate(ledger)]

@@ -73,18 +73,18 @@ def test_a_new_session_replaces_a_damaged_journal(interrupted, content):
     journal.close()
 
 
-def test_all_sessions_of_one_process_have_the_same_seeds_and_other_secrets(tmp_path):
+def test_all_sessions_of_one_process_have_the_same_seed_and_other_secrets(tmp_path):
     one = task(made(tmp_path)["alice"])
     journal = Journal(one.journal)
     first = one.open_session(journal).randomness
     journal.fail("bob has another graph")
     second = one.open_session(journal).randomness
-    assert (first.seed, first.aggregator_seed) == (second.seed, second.aggregator_seed)
+    assert first.seed == second.seed
     assert first.private != second.private
     assert first.shuffling != second.shuffling
     journal.close()
 
 
-def test_another_process_draws_seeds_of_its_own(tmp_path):
+def test_another_process_draws_a_seed_of_its_own(tmp_path):
     configs = made(tmp_path)
-    assert task(configs["alice"]).seeds != task(configs["alice"]).seeds
+    assert task(configs["alice"]).seed != task(configs["alice"]).seed

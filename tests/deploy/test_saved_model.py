@@ -28,7 +28,6 @@ def fitted(tmp_path_factory):
         data,
         policy=Policy(),
         seeds=dict.fromkeys(data, 0),
-        aggregator_seed=0,
         ledger=Ledger(),
     )
     return tasks, results

@@ -41,7 +41,7 @@ def test_together_is_better_than_anybody_alone_and_not_far_from_pooled():
 def test_three_organisations_end_with_the_same_labels(tmp_path):
     printed = run("three_organisations.py", str(tmp_path / "trial"))
     assert "all parties have the same clusters: True" in printed
-    assert "opened/distances.shuffled" in printed
+    assert "opened/comparisons.blinded" in printed
     assert "labelled" not in printed
 
 

@@ -28,8 +28,6 @@ RUNS = {
     "demo: cells": ("demo", 3, DEMO_SETTINGS, 0.0),
     "demo: basic": ("demo", 3, DEMO_SETTINGS | {"method": "basic"}, 0.0),
     "demo: party as aggregator": ("demo", 3, DEMO_SETTINGS | PARTY_AGGREGATOR, 0.0),
-    # A coordinator draws rows in a secret order, which is new in every run; a party that knows the order repeats them.
-    "demo: seeding d2": ("demo", 3, DEMO_SETTINGS | PARTY_AGGREGATOR | {"seeding": "d2"}, 0.0),
     "demo: paper": ("demo", 3, DEMO_SETTINGS | PAPER_SETTINGS, 0.0),
     "demo: prediction": ("demo", 3, DEMO_SETTINGS, 0.1),
     "cora: cells, 2 parties": ("cora", 2, PUBLIC_SETTINGS, 0.0),

@@ -29,9 +29,7 @@ def run_in(root, parties=("alice", "bob", "carol"), *, aggregator=None, accept="
     data = {name: one.data for name, one in tasks.items() if one.data is not None}
     ledger, seeds = Ledger(), dict.fromkeys(data, 0)
     first = tasks[parties[0]]
-    results = simulate_fit(
-        first.agreement.parameters, data, policy=first.config.policy(), seeds=seeds, aggregator_seed=0, ledger=ledger
-    )
+    results = simulate_fit(first.agreement.parameters, data, policy=first.config.policy(), seeds=seeds, ledger=ledger)
     for name, one in tasks.items():
         result = results.get(name) or AggregatorResult(session=b"\x02" * 16, sums=11)
         mine = [entry for entry in ledger if name in (entry.sender, entry.receiver)]

@@ -159,8 +159,8 @@ def test_the_report_claims_acceptance_only_for_what_must_be_accepted():
     def intro(kind):
         return disclosures_section(SimpleNamespace(name="c", ledger=[Disclosure("a+b", "c", kind, "", (), 0)]))
 
-    assert "accepted them by name" in intro("opened/distances.labelled")
-    for kind in ("opened/seeding.shuffled", "encrypted/labels.whole"):  # no risk of a policy names these
+    assert "accepted them by name" in intro("opened/comparisons.labelled")
+    for kind in ("encrypted/labels.whole",):  # no risk of a policy names these
         assert "reveal more than the default" in intro(kind)
         assert "accepted them by name" not in intro(kind)
 
