@@ -75,8 +75,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
         the last party in the list, as in the paper. The last party learns more than a coordinator.
     accept : iterable of str, default=()
         Names of risks that you accept, see `kcagc.disclosure.RISKS`. A run with another risk is refused.
-    max_iter : int, default=100
-        Maximum number of Lloyd iterations.
+    max_iter : int, default=30
+        Maximum number of Lloyd iterations. Honest runs need 10 as a rule, and rarely more than 25.
     n_init : int, default=10
         Number of k-means restarts. They run at the same time, and the one with the lowest cost is kept.
     random_state : int, RandomState instance or None, default=None

@@ -53,7 +53,7 @@ def offsets_of(blinding, length):
 @every_group
 def test_factors_have_24_octaves_or_more_and_never_overflow(n_parties, bound):
     factors = FactorRange.of_sum(n_parties, bound)
-    assert factors.octaves >= MIN_OCTAVES == 24
+    assert factors.octaves >= MIN_OCTAVES == 25
     assert factors.first >= 0
     largest = 2 * n_parties * largest_part(bound) + 1
     above = Fraction(2) ** (factors.last // 256) * Fraction(2.0 ** (factors.last % 256 / 256)).limit_denominator(2**50)

@@ -3,7 +3,7 @@
 All parties of a group derive the same secrets from their key; the aggregator does not have it. A comparison is an odd
 integer Δ, the sum of one part from each party. Every party multiplies its part by the secret factor ±f. One party also
 adds a secret offset ±e with |e| < f, so the aggregator sees ±(f·Δ + e). The sign of that is the sign of Δ, or its
-opposite: a coin flip. The factors are spread evenly over at least 24 octaves, so the magnitude says little about Δ. The
+opposite: a coin flip. The factors are spread evenly over at least 25 octaves, so the magnitude says little about Δ. The
 offset hides the divisors of Δ: without it, two values of the same Δ would have it as a common divisor. Comparisons
 travel in a secret order.
 
@@ -23,10 +23,10 @@ from kcagc._types import Flags, IntArray
 from kcagc.secagg.keys import derive_key
 from kcagc.secagg.masks import ONE, RingVector, keystream
 
-MIN_OCTAVES = 24
+MIN_OCTAVES = 25
 MAX_WEIGHT = 9 / 4  # largest difference of two weighted distances: (D_r - 9·D_w) / 4, in the margin step
 _STEPS = 256  # of an octave
-_LOWEST = 6  # octaves below the smallest factor: an offset then has 127 values or more
+_LOWEST = 6  # octaves below the smallest factor, if there is room: an offset then has 127 values or more
 _MANTISSA_BITS = 32
 
 

@@ -25,7 +25,7 @@ Sums = NDArray[np.int64]
 
 FRACTION_BITS = 24
 ONE = 1 << FRACTION_BITS
-MAX_DISTANCE = 32.0  # of one party; the differences of 16 parties leave 24 octaves for secret factors (see `blinding`)
+MAX_DISTANCE = 32.0  # of one party; the differences of 16 parties leave 25 octaves for secret factors (see `blinding`)
 MAX_UNIT_DISTANCE = 4.0  # of rows of length one
 MAX_PARTIES = 16
 CHECK_WORDS = 2  # zeros at the end of each vector; if the masks do not cancel, their sum is not zero
