@@ -247,7 +247,7 @@ def factor_range(n_parties: int, bound: int) -> tuple[int, int]:
     last = 0
     while POWERS[(last + 1) % 256] * 2 ** ((last + 1) // 256) <= room * 2**32:
         last += 1
-    return 256 * min(6, (last - 24 * 256) // 256), last
+    return 256 * min(6, (last - 25 * 256) // 256), last
 
 
 def a_blinding(label: bytes, bound: int, parts: list[list[int]]) -> dict:
