@@ -59,7 +59,7 @@ def main() -> None:
         print(textwrap.fill(f"refused: {error}", 110, initial_indent="  ", subsequent_indent="  "), end="\n\n")
 
     model = KCAGC(n_clusters=K, psi=2, random_state=0).fit([bank, telecom], adjacency=data.adjacency)
-    print("The default: a coordinator without data adds; rows are shuffled and multiplied by secret factors")
+    print("The default: a coordinator without data compares sums that secret factors hide, in a secret order")
     for line in model.ledger_.summary():
         if line.kind.startswith("opened/"):
             print(f"  {line.kind} × {line.count}, to the {', '.join(line.receivers)}")

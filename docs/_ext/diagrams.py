@@ -15,7 +15,7 @@ def whole() -> str:
         "whole",
         680,
         300,
-        "Three parties connect to a coordinator that relays encrypted messages and adds masked vectors",
+        "Three parties connect to a coordinator that relays encrypted messages and compares masked sums",
     )
     for number, name in enumerate(NAMES):
         y = 20 + 95 * number
@@ -26,11 +26,11 @@ def whole() -> str:
         95,
         180,
         110,
-        ["coordinator", "relays messages,", "adds masked vectors,", "holds no data"],
+        ["coordinator", "relays messages,", "compares masked sums,", "holds no data"],
         "coordinator",
     )
-    c.text(336, 22, "up: masked distances, encrypted messages", "dim")
-    c.text(336, 288, "down: position of the smallest value per row", "dim")
+    c.text(336, 22, "up: masked differences, encrypted messages", "dim")
+    c.text(336, 288, "down: the sign of each sum, encrypted messages", "dim")
     return c.svg()
 
 
@@ -60,15 +60,18 @@ def protocol_1() -> str:
 def protocol_2() -> str:
     """Draw one round of collaborative k-means."""
     c = Canvas(
-        "basic", 760, 320, "Protocol 2: squared distances are added over the parties; the answer is the nearest centre"
+        "basic",
+        760,
+        320,
+        "Protocol 2: differences of squared distances are added over the parties; the answer is their sign",
     )
     for number, name in enumerate(NAMES):
         y = 14 + 92 * number
-        c.box(8, y, 230, 72, [name, "‖xᵢ − cᵣ‖² in own columns,", "plus masks"], name)
+        c.box(8, y, 230, 72, [name, "±f·(‖xᵢ−cᵣ‖² − ‖xᵢ−cₛ‖²)", "plus masks"], name)
         c.arrow(240, y + 36, 396, 142 + 20 * (number - 1))
-    c.box(402, 98, 158, 88, ["sum", "masks cancel:", "Dᵢᵣ of all columns"], "coordinator")
+    c.box(402, 98, 158, 88, ["sum", "masks cancel:", "±f·(Dᵢᵣ − Dᵢₛ)"], "coordinator")
     c.arrow(562, 142, 604, 142)
-    c.box(608, 98, 146, 88, ["answer", "smallest Dᵢᵣ", "of each row i"], "coordinator")
+    c.box(608, 98, 146, 88, ["answer", "the sign", "of each sum"], "coordinator")
     c.path("M681 188 L681 300 L124 300 L124 273", dashed=True, arrow=True)
     c.text(402, 292, "every party moves its own part of the centres; next round", "dim")
     return c.svg()
@@ -99,7 +102,7 @@ def protocol_3() -> str:
     c.arrow(580, 104, 580, 126)
     c.box(420, 130, 320, 62, ["cells", "at most min(n, k̂ᴸ), only those with nodes"], "coordinator")
     c.arrow(580, 194, 580, 216)
-    c.box(420, 220, 320, 62, ["Protocol 2 on cells", "sums no longer grow with the nodes"], "coordinator")
+    c.box(420, 220, 320, 62, ["Protocol 2 on cells", "comparisons no longer grow with the nodes"], "coordinator")
     return c.svg()
 
 
@@ -155,9 +158,9 @@ def prediction() -> str:
         c.box(200, y, 226, 60, [name, "distances to its own centres"], name)
         c.arrow(428, y + 30, 494, 112 + 16 * (number - 1))
     c.text(313, 246, "filtered and projected as in the fit; nothing is fitted again", "dim")
-    c.box(500, 78, 110, 68, ["masked sum", "k values"], "coordinator")
+    c.box(500, 78, 110, 68, ["masked sums", "signs only"], "coordinator")
     c.arrow(612, 112, 640, 112)
-    c.box(644, 78, 108, 68, ["cluster", "smallest of k"], "coordinator")
+    c.box(644, 78, 108, 68, ["cluster", "nearest of k"], "coordinator")
     return c.svg()
 
 
