@@ -11,6 +11,7 @@ from typing import Any, get_args, get_origin
 
 import click
 import msgspec
+from claims import claims
 
 import kcagc
 from kcagc.cli.main import cli
@@ -217,6 +218,7 @@ def _modules() -> tuple[str, ...]:
 
 
 TABLES: dict[str, Callable[[], str]] = {
+    "claims": claims,
     "ledger-lines": ledger_lines,
     "risks": risks,
     "messages": message_fields,

@@ -1,0 +1,67 @@
+"""The claims of the threat model with the figures of the attacks on them, from the stored results of `make attack`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(_ROOT / "tests"), str(_ROOT)]
+
+from attacks.results import SUITES, Figure, book, figures  # noqa: E402 - the attacks are no installed package
+
+
+def claims() -> str:
+    """List every attacked sentence with the range of its figures."""
+    parts = []
+    for name, module, found in _stored():
+        parts.append(f"### {module.TITLE}\n")
+        for key, sentence in module.SENTENCES.items():
+            own = [one for one in found if one.sentence == key]
+            if own:
+                parts.append(
+                    f"- {sentence} *Measured:* {_measured(own)} ([{name}](attacks.md#{anchor(module.TITLE)}))."
+                )
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _stored() -> Iterator[tuple[str, Any, list[Figure]]]:
+    """Return the suites that have results, each with its figures."""
+    kept = book()
+    for name, path in SUITES.items():
+        if find_spec(path) and len(kept[name]):
+            yield name, import_module(path), [one for _, result in kept[name].all() for one in figures(result)]
+
+
+def _measured(found: Iterable[Figure]) -> str:
+    """Return for each measure the range of its figures, and the range without the messages of the run."""
+    by_measure: dict[str, list[Figure]] = {}
+    for one in found:
+        by_measure.setdefault(one.measure, []).append(one)
+    return "; ".join(
+        f"{measure} {_range(one.figure for one in several)}, "
+        f"without the run {_range(one.baseline for one in several)}{_bound(several)}"
+        for measure, several in by_measure.items()
+    )
+
+
+def _bound(found: list[Figure]) -> str:
+    bounds = {one.bound for one in found if one.bound is not None}
+    return f", bound {_range(bounds)}" if bounds else ""
+
+
+def _range(values: Iterable[float]) -> str:
+    found = sorted(f"{value:.3g}" for value in values)
+    low, high = min(found, key=float), max(found, key=float)
+    return low if low == high else f"{low} to {high}"
+
+
+def anchor(title: str) -> str:
+    """Return the anchor of a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
