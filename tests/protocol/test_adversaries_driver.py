@@ -48,12 +48,11 @@ NEEDS = [
     (5, {"method": "tree", "aggregator": "party"}, {LABELLED}),
     (5, {"method": "tree", "fan_in": 3, "aggregator": "party"}, {TWO, LABELLED}),
     (5, {"method": "basic", "aggregator": "party"}, {LABELLED}),
-    (3, {"method": "cells", "seeding": "d2"}, set()),
     (3, {"method": "cells", "virtual_nodes": "local"}, set()),
     (4, {"method": "tree", "virtual_nodes": "local"}, set()),
     (3, {"method": "basic", "virtual_nodes": "local"}, set()),
     (3, {"method": "cells", "virtual_nodes": "local", "aggregator": "party"}, {LABELLED, LOCAL}),
-    (2, {"virtual_nodes": "local", "seeding": "d2", "aggregator": "party"}, {TWO, LABELLED, LOCAL}),
+    (2, {"virtual_nodes": "local", "aggregator": "party"}, {TWO, LABELLED, LOCAL}),
 ]
 PREDICTION_NEEDS = [
     (2, {"aggregator": "party"}, {TWO, LABELLED}),
@@ -61,7 +60,6 @@ PREDICTION_NEEDS = [
     (4, {"aggregator": "party", "method": "tree"}, {LABELLED}),
     (5, {"aggregator": "party", "method": "basic"}, {LABELLED}),
     (2, {}, set()),
-    (3, {"seeding": "d2"}, set()),
     (3, {"virtual_nodes": "local"}, set()),
 ]
 
@@ -92,8 +90,7 @@ def check_needs(scenario, needs):
 @pytest.mark.parametrize(("count", "changes", "needs"), NEEDS)
 def test_a_run_needs_exactly_these_names_and_sends_nothing_without_one(count, changes, needs):
     accepted = check_needs(Scenario(parameters(n_init=1, **changes), count), needs)
-    drawn = {"opened/seeding.shuffled"}  # named as weaker, and chosen by the operators' own parameter
-    weaker = {entry.kind for entry in accepted.ledger if entry.weaker} - drawn
+    weaker = {entry.kind for entry in accepted.ledger if entry.weaker}
     assert bool(weaker) == bool(needs), weaker
 
 

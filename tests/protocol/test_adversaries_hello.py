@@ -60,7 +60,6 @@ OTHERWISE = {
     "scaling": "US",
     "unit": 2.0,
     "virtual_nodes": "local",
-    "seeding": "d2",
     "fan_in": 3,
     "aggregator": "party",
     "max_iter": 21,

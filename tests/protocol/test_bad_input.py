@@ -125,8 +125,6 @@ def test_digits_that_are_not_decimal_are_refused_like_any_other_text(wrong):
     [
         ("method", "flat"),
         ("method", None),
-        ("seeding", "random"),
-        ("seeding", ""),
         ("scaling", "u"),
         ("scaling", None),
         ("virtual_nodes", "mean"),

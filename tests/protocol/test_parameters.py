@@ -14,7 +14,7 @@ from kcagc.protocol.parameters import (
     Parameters,
     RunSettings,
     describe_parameter,
-    draw_seeds,
+    draw_seed,
     settings_of,
 )
 
@@ -59,7 +59,7 @@ def test_the_estimator_takes_its_parameters_and_defaults_from_the_declaration():
 
 def test_choices_are_in_the_order_of_the_declaration():
     assert PARAMETERS["method"].choices == ("auto", "cells", "basic", "tree")
-    assert PARAMETERS["seeding"].choices == ("common", "d2")
+    assert PARAMETERS["virtual_nodes"].choices == ("cell", "local")
     assert PARAMETERS["n_local_clusters"].type == "int, str or None"
 
 
@@ -119,7 +119,6 @@ def test_whole_numbers_of_numpy_are_whole_numbers(kind):
         ("unit", float("nan"), "a positive number"),
         ("unit", float("inf"), "a positive number"),
         ("method", "kcagc", "'auto', 'cells', 'basic' or 'tree'"),
-        ("seeding", "distances", "'common' or 'd2'"),
         ("scaling", None, "'unit', 'U' or 'US'"),
         ("filter", object, "'half' or 'norm'"),
     ],
@@ -155,5 +154,5 @@ def test_the_filter_of_an_estimator_is_a_name_or_a_filter():
 
 
 def test_seeds_are_those_of_the_random_state():
-    assert draw_seeds(7) == draw_seeds(np.random.RandomState(7)) != draw_seeds(8)
-    assert draw_seeds(None) != draw_seeds(None)
+    assert draw_seed(7) == draw_seed(np.random.RandomState(7)) != draw_seed(8)
+    assert draw_seed(None) != draw_seed(None)

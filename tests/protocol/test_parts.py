@@ -1,4 +1,4 @@
-"""Parts of the protocols, each alone: packing, cells, initial cells, answers, distances."""
+"""Parts of the protocols, each alone: packing, cells, initial cells, distances."""
 
 import numpy as np
 import pytest
@@ -9,18 +9,9 @@ from hypothesis.extra import numpy as npst
 from kcagc.cluster.lloyd import squared_distances
 from kcagc.errors import PeerError
 from kcagc.protocol import cells as cells_module
-from kcagc.protocol.aggregator import (
-    LOOKAHEAD,
-    TIE_TOLERANCE,
-    best_restart,
-    compare_columns,
-    draw_rows,
-    restarts_to_stop,
-)
 from kcagc.protocol.cells import draw, initial_cells, intersect, random_for, virtual_nodes, without_duplicates
 from kcagc.protocol.joint_kmeans import refill_empty_clusters, reproducible_distances
 from kcagc.protocol.messages import bits_for, pack, packed_size, unpack
-from kcagc.secagg.masks import ONE, encode
 
 
 @given(count=st.integers(1, 300), data=st.data())
@@ -105,84 +96,6 @@ def test_a_proposal_that_names_a_row_twice_is_completed():
     found = without_duplicates(np.array([3, 3, 1]), sizes, random_for(0))
     assert len(set(found.tolist())) == 3
     assert {3, 1} <= set(found.tolist())
-
-
-distances = npst.arrays(np.float64, (2, 12, 4), elements=st.floats(0, 4))
-
-
-@given(distances)
-def test_the_aggregator_compares_sums_as_one_party_compares_its_distances(values):
-    sums = encode(values).view(np.int64)
-    answer = compare_columns("all", 0, sums, with_margin=True)
-    flat = values.reshape(-1, 4)
-    winners = unpack(answer.winners, len(flat), 4, "x", "winners")
-    clear = unpack(answer.clear, len(flat), 2, "x", "clear")
-    tied = np.sort(flat, axis=1)
-    tied = tied[:, 1] - tied[:, 0] < 2 * TIE_TOLERANCE / ONE
-    np.testing.assert_array_equal(winners[~tied], flat.argmin(axis=1)[~tied])
-    best_two = np.sort(flat, axis=1)[:, :2]
-    expected = 9 * best_two[:, 0] <= best_two[:, 1]
-    edge = np.abs(9 * best_two[:, 0] - best_two[:, 1]) < 20 * TIE_TOLERANCE / ONE
-    np.testing.assert_array_equal(clear[~edge], expected[~edge])
-
-
-def test_ties_are_all_reported():
-    sums = np.array([[[5 * ONE, 3 * ONE + 7, 3 * ONE, 3 * ONE + TIE_TOLERANCE], [0, ONE, ONE, ONE]]])
-    answer = compare_columns("all", 0, sums, with_margin=False)
-    assert unpack(answer.winners, 2, 4, "x", "").tolist() == [1, 0]
-    rows, positions = np.frombuffer(answer.tied_rows, "<u8"), np.frombuffer(answer.tied_positions, "<u4")
-    assert list(zip(rows.tolist(), positions.tolist(), strict=True)) == [(0, 2), (0, 3)]
-    assert answer.clear == b""
-
-
-def test_comparing_the_largest_sums_does_not_overflow():
-    sums = np.array([[[2**62, 2**62 - 1], [2**62, 2**61]]])
-    assert unpack(compare_columns("all", 0, sums, with_margin=True).clear, 2, 2, "x", "").tolist() == [0, 0]
-
-
-def test_the_restart_with_the_lowest_cost_wins_and_of_equal_ones_the_first():
-    assert best_restart({0: 5 * ONE, 1: 3 * ONE, 2: 3 * ONE - 1}) == 1
-    assert best_restart({2: 3 * ONE - 1, 1: 3 * ONE, 0: 5 * ONE}) == 1  # in any order
-    assert best_restart({0: 3 * ONE + TIE_TOLERANCE + 1, 4: 3 * ONE}) == 4
-    assert best_restart({}) == 0
-
-
-def test_a_restart_stops_if_three_more_such_falls_would_not_reach_the_lowest_cost():
-    least, fall = 10 * ONE, ONE
-    edge = least + LOOKAHEAD * fall + TIE_TOLERANCE
-    before = {1: edge + fall, 2: edge + 1 + fall, 3: least}
-    assert restarts_to_stop(before, {1: edge, 2: edge + 1, 3: least}, least) == (2,)
-
-
-def test_a_restart_without_an_earlier_cost_does_not_stop():
-    assert restarts_to_stop({}, {0: 100 * ONE, 1: ONE}, ONE) == ()
-
-
-def test_a_restart_whose_cost_has_risen_is_expected_to_stay():
-    """As after an empty cluster was filled."""
-    assert restarts_to_stop({0: 4 * ONE}, {0: 5 * ONE}, 5 * ONE) == ()
-    assert restarts_to_stop({0: 4 * ONE}, {0: 5 * ONE}, 5 * ONE - TIE_TOLERANCE - 1) == (0,)
-
-
-@given(st.dictionaries(st.integers(0, 9), st.tuples(st.integers(0, 2**62), st.integers(0, 2**62)), min_size=1))
-def test_the_best_restart_never_stops(costs):
-    before, now = ({start: pair[when] for start, pair in costs.items()} for when in (0, 1))
-    known = before | now
-    best = best_restart(known)
-    assert best not in restarts_to_stop(before, now, known[best])
-    assert len(restarts_to_stop(before, now, known[best])) < len(known)
-
-
-def test_rows_are_drawn_by_their_smallest_sum():
-    sums = np.array([[[0, 9], [3, 1], [0, 0], [5, 3]]]) * ONE
-    drawn = [draw_rows(sums, [seed])[0] for seed in range(800)]
-    counts = np.bincount(drawn, minlength=4)
-    assert counts[0] == counts[2] == 0
-    assert counts[3] / counts[1] == pytest.approx(3, rel=0.25)
-
-
-def test_rows_that_all_coincide_are_still_drawn():
-    assert 0 <= draw_rows(np.zeros((1, 5, 2), dtype=np.int64), [0])[0] < 5
 
 
 @given(

@@ -68,8 +68,7 @@ def test_flat_and_basic_have_one_group_of_all():
         (4, {"aggregator": "party", "method": "tree"}, [TWO_PARTY_SUM, LABELLED_SUMS]),
         (5, {"aggregator": "party", "method": "tree"}, [LABELLED_SUMS]),
         (4, {"aggregator": "party", "method": "tree", "fan_in": 4}, [LABELLED_SUMS]),
-        (4, {"seeding": "d2"}, []),
-        (2, {"aggregator": "party", "task": "predict", "seeding": "d2"}, [TWO_PARTY_SUM, LABELLED_SUMS]),
+        (2, {"aggregator": "party", "task": "predict"}, [TWO_PARTY_SUM, LABELLED_SUMS]),
     ],
 )
 def test_risks_follow_from_participants_and_parameters(n_parties, changes, found):

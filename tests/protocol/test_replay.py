@@ -23,7 +23,6 @@ MODES = [
     {"method": "tree", "fan_in": 2},
     {"method": "cells", "aggregator": "party"},
     {"method": "tree", "fan_in": 2, "aggregator": "party"},
-    {"method": "cells", "seeding": "d2"},
 ]
 
 
@@ -63,9 +62,9 @@ class Roles:
         if name in self.data:
             role = fit_party(self.members[name], (data or self.data)[name], seed=5)
             if name == self.aggregator:
-                role = combine_halves(aggregator_of_party(name, agreement, seed=5), role, name)
+                role = combine_halves(aggregator_of_party(name, agreement), role, name)
         else:
-            role = coordinator(name, agreement, self.simulated.identities[name], self.aggregator_secrets, seed=5)
+            role = coordinator(name, agreement, self.simulated.identities[name], self.aggregator_secrets)
         peers = tuple(other for other in self.names if other != name) if name == self.aggregator else (self.aggregator,)
         return Recorded(name, role, peers, store=store)
 

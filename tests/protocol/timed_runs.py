@@ -38,7 +38,7 @@ class TimedRun:
         """Prepare a fit of all parties."""
         cast = SimulatedRoles.of(chosen, tuple(data))
         roles = {name: fit_party(cast.context(name, EVERYTHING), data[name], seed=seed) for name in data}
-        drivers = {driver.name: driver for driver in cast.drivers(roles, seed, Ledger(), None)}
+        drivers = {driver.name: driver for driver in cast.drivers(roles, Ledger(), None)}
         run = cls(drivers, tuple(data), **more)
         for name, driver in drivers.items():
             run._post(name, driver.start())
