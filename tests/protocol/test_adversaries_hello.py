@@ -154,8 +154,27 @@ def test_roles_with_different_aggregators_do_not_open_a_session():
 @pytest.mark.parametrize("mode", MODES)
 def test_another_version_of_the_protocol_is_named(mode):
     scenario = Scenario(parameters(aggregator=mode))
-    scenario.agreements["party-2"] = msgspec.structs.replace(scenario.agreement, protocol="kcagc/1")
-    ended_by(scenario.run(), AgreementError, "party-2", "protocol:", "kcagc/3", "kcagc/1")
+    scenario.agreements["party-2"] = msgspec.structs.replace(scenario.agreement, protocol="kcagc/3")
+    words = "uses protocol kcagc/4, party-2 uses kcagc/3: install the same version of kcagc for all roles"
+    ended_by(scenario.run(), AgreementError, "party-2", words)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_hello_of_the_version_before_is_refused_with_the_remedy(mode):
+    """Its inputs have a field that this version does not know; the version is compared before anything else."""
+    before = msgspec.to_builtins(Scenario(parameters(aggregator=mode)).agreement, builtin_types=(bytes,))
+    before["protocol"] = "kcagc/3"
+    before["parameters"]["seeding"] = "common"
+    inputs = msgspec.msgpack.encode(before)
+    for protocol in ("kcagc/3", "kcagc/4"):  # by the hello, and by its inputs alone
+        adversary = Changing(Hello, but(inputs=inputs, protocol=protocol), sender="party-2")
+        ended_by(fit(adversary, aggregator=mode), AgreementError, "party-2 uses kcagc/3: install the same version")
+
+
+def test_inputs_without_a_version_cannot_be_read():
+    for inputs in (b"", b"\x80", b"\x90", msgspec.msgpack.encode({"protocol": 4}), b"\xc1"):
+        outcome = fit(Changing(Hello, but(inputs=inputs), sender="party-2"))
+        ended_by(outcome, PeerError, "party-2: the inputs of its hello cannot be read")
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -117,12 +117,3 @@ def test_all_parties_side_by_side_take_as_long_as_two():
     for n_parties in (3, 6):
         run, results = timed_run(1, n_parties, n_init=3)
         check_two(run, results)
-
-
-@aggregators
-def test_each_drawn_initial_centre_costs_one_round(aggregator):
-    run, results = timed_run(3, 2, seeding="d2", n_clusters=4, n_local_clusters=4, aggregator=aggregator)
-    (merge,) = results[0].merges
-    (asked,) = rounds_of(run).values()
-    assert [step for _, step in sorted(asked)][:4] == ["seeding"] * 3 + ["margin"]
-    assert agree_with_the_clock(run, results) == 4 + 2 * merge.rounds

@@ -10,7 +10,7 @@ import pytest
 
 from kcagc.disclosure import Disclosure
 from kcagc.errors import MaskReuseError, PeerError, SessionError
-from kcagc.runtime.journal import Journal, open_session
+from kcagc.runtime.journal import InvalidJournalError, Journal, open_session
 
 HELLO = Disclosure("alice", "aggregator", "message/hello", "hello", (), 10)
 ABORT = Disclosure("alice", "aggregator", "message/abort", "abort", (2, 3), 4)
@@ -161,11 +161,15 @@ def test_a_file_that_is_not_a_journal_is_refused(path, content):
         Journal(path)
 
 
-def test_a_journal_of_another_format_is_refused(journal, path):
-    journal.set_fact("format", b"0")
+@pytest.mark.parametrize("before", ["2", "0", ""])
+def test_a_journal_of_another_format_is_refused_with_the_remedy(journal, path, before):
+    journal.set_fact("format", before.encode())
     journal.commit()
     journal.close()
-    with pytest.raises(SessionError, match="another version of kcagc"):
+    words = (
+        rf"another version of kcagc wrote this journal \(format {before}; this version uses 3\)\. Finish the run with "
+    )
+    with pytest.raises(InvalidJournalError, match=f"{words}that version, or start all roles with --new-session"):
         Journal(path)
 
 

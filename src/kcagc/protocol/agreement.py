@@ -94,29 +94,39 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         self.parameters.check()
 
 
+class _Version(msgspec.Struct):
+    """The version of any inputs; those of another version may have other fields."""
+
+    protocol: str
+
+
 _agreements: msgspec.msgpack.Decoder[Agreement] = msgspec.msgpack.Decoder(Agreement)
+_versions: msgspec.msgpack.Decoder[_Version] = msgspec.msgpack.Decoder(_Version)
 
 
-def read_inputs(inputs: bytes, sender: str) -> Agreement:
-    """Read the inputs of another role."""
-    return read_bytes(_agreements, inputs, sender, "the inputs of its hello cannot be read")
+def compare_inputs(me: str, mine: Agreement, other: str, inputs: bytes) -> None:
+    """Read the inputs of another role, and raise an `AgreementError` if they are not the same."""
+    problem = "the inputs of its hello cannot be read"
+    _compare_versions(me, mine.protocol, other, read_bytes(_versions, inputs, other, problem).protocol)
+    compare_agreements(me, mine, other, read_bytes(_agreements, inputs, other, problem))
 
 
 def compare_agreements(me: str, mine: Agreement, other: str, theirs: Agreement) -> None:
     """Raise an `AgreementError` that names every field in which the inputs of two roles differ."""
     ours, yours = msgspec.structs.asdict(mine.parameters), msgspec.structs.asdict(theirs.parameters)
-    fields = [("protocol", mine.protocol, theirs.protocol), *((field, ours[field], yours[field]) for field in ours)]
-    different = [field for field in fields if field[1] != field[2]]
+    different = [(field, ours[field], yours[field]) for field in ours if ours[field] != yours[field]]
     if mine.participants != theirs.participants:
         different.append(("participants", _not_shared(mine, theirs), _not_shared(theirs, mine)))
     if different:
-        raise _disagreement(me, other, different)
+        listed = "; ".join(f"{field}: {me} has {ours!r}, {other} has {yours!r}" for field, ours, yours in different)
+        message = f"{me} and {other} do not agree: {listed}"
+        raise AgreementError(message).with_public_message(message)
 
 
-def _disagreement(me: str, other: str, different: list[tuple[str, Any, Any]]) -> AgreementError:
-    listed = "; ".join(f"{field}: {me} has {ours!r}, {other} has {yours!r}" for field, ours, yours in different)
-    message = f"{me} and {other} do not agree: {listed}"
-    return AgreementError(message).with_public_message(message)
+def _compare_versions(me: str, mine: str, other: str, theirs: str) -> None:
+    if theirs != mine:
+        message = f"{me} uses protocol {mine}, {other} uses {printable(theirs)}: install the same version of kcagc"
+        raise AgreementError(f"{message} for all roles").with_public_message(f"{message} for all roles")
 
 
 def _not_shared(one: Agreement, other: Agreement) -> str:
@@ -153,9 +163,8 @@ def check_hello(me: str, mine: Agreement, hello: Hello, sender: str) -> None:
     """Compare the inputs of a hello, then check its signature against the pinned identity key."""
     if hello.name != sender:
         raise PeerError(f"sent a hello of {printable(hello.name)}", peer=sender)
-    if hello.protocol != mine.protocol:  # inputs of another version may have other fields
-        raise _disagreement(me, sender, [("protocol", mine.protocol, hello.protocol)])
-    compare_agreements(me, mine, sender, read_inputs(hello.inputs, sender))
+    _compare_versions(me, mine.protocol, sender, hello.protocol)
+    compare_inputs(me, mine, sender, hello.inputs)
     participant = mine.participant(sender)
     key_bytes = keys.KEY_BYTES if participant.role == "party" else 0
     if (len(hello.nonce), len(hello.key), len(hello.signature)) != (keys.NONCE_BYTES, key_bytes, keys.SIGNATURE_BYTES):

@@ -18,7 +18,7 @@ import msgspec
 from kcagc.errors import AgreementError, PeerError, RejectedError, SessionError
 from kcagc.net import frames
 from kcagc.net.frames import ConnectionLost, Rejected, RejectionReason, Stream
-from kcagc.protocol.agreement import Agreement, compare_agreements, read_inputs
+from kcagc.protocol.agreement import Agreement, compare_inputs
 from kcagc.runtime.durable import PeerQueue
 from kcagc.runtime.journal import SessionPosition
 from kcagc.secagg.keys import Identity, opening_statement, random_token, verify, welcome_statement
@@ -77,7 +77,7 @@ async def identify(stream: ServerStream, endpoint: Endpoint) -> tuple[frames.Ope
         message = f"{name} signed another certificate than the one presented: a device in between decrypts connections"
         raise Rejected(RejectionReason.IDENTITY, message)
     try:
-        compare_agreements(expected, endpoint.agreement, name, read_inputs(frame.inputs, name))
+        compare_inputs(expected, endpoint.agreement, name, frame.inputs)
     except AgreementError as error:
         raise Rejected(RejectionReason.AGREEMENT, str(error)) from error
     return frame, signed
