@@ -155,7 +155,7 @@ def test_roles_with_different_aggregators_do_not_open_a_session():
 def test_another_version_of_the_protocol_is_named(mode):
     scenario = Scenario(parameters(aggregator=mode))
     scenario.agreements["party-2"] = msgspec.structs.replace(scenario.agreement, protocol="kcagc/3")
-    words = "uses protocol kcagc/4, party-2 uses kcagc/3: install the same version of kcagc for all roles"
+    words = "uses protocol kcagc/4, party-2 uses kcagc/3: install the same version of kcagc"
     ended_by(scenario.run(), AgreementError, "party-2", words)
 
 

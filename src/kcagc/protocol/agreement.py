@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -36,10 +36,15 @@ class Participant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     identity: bytes
 
 
-class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The inputs of a session. All roles must hold the same inputs; otherwise the run ends before data are used."""
+class _Version(msgspec.Struct, frozen=True, kw_only=True):
+    """The version of any inputs; those of another version may have other fields."""
 
     protocol: str = PROTOCOL
+
+
+class Agreement(_Version, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The inputs of a session. All roles must hold the same inputs; otherwise the run ends before data are used."""
+
     participants: tuple[Participant, ...]
     parameters: Parameters
 
@@ -94,12 +99,6 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         self.parameters.check()
 
 
-class _Version(msgspec.Struct):
-    """The version of any inputs; those of another version may have other fields."""
-
-    protocol: str
-
-
 _agreements: msgspec.msgpack.Decoder[Agreement] = msgspec.msgpack.Decoder(Agreement)
 _versions: msgspec.msgpack.Decoder[_Version] = msgspec.msgpack.Decoder(_Version)
 
@@ -126,7 +125,7 @@ def compare_agreements(me: str, mine: Agreement, other: str, theirs: Agreement) 
 def _compare_versions(me: str, mine: str, other: str, theirs: str) -> None:
     if theirs != mine:
         message = f"{me} uses protocol {mine}, {other} uses {printable(theirs)}: install the same version of kcagc"
-        raise AgreementError(f"{message} for all roles").with_public_message(f"{message} for all roles")
+        raise AgreementError(message).with_public_message(message)
 
 
 def _not_shared(one: Agreement, other: Agreement) -> str:
