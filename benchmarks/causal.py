@@ -15,7 +15,6 @@ from typing import Any
 
 from experiments.paper.network.roles import MeasuredRole
 
-ITERATIONS = ("margin", "lloyd")  # stages of sums that are iterations
 _RECEIPT = "encrypted receipt"
 _OWN = "own groups"
 
@@ -110,16 +109,15 @@ def topic_of(words: str) -> str:
     return " ".join(rest[: len(rest) - behind[kind]]) if kind in behind else ""
 
 
-def iterations(roles: Sequence[MeasuredRole]) -> dict[int, int]:
-    """Return the largest number of iterations of a merge for each layer (the margin step counts as one)."""
+def sums_by_layer(roles: Sequence[MeasuredRole]) -> dict[int, int]:
+    """Return the largest number of secure sums of a merge for each layer."""
     layer_of: dict[str, int] = {}
     for one in roles:
         layer_of |= {merge["group"]: merge["layer"] for merge in one.summary.get("merges", [])}
     sums: dict[str, set[int]] = {group: set() for group in layer_of}
     for one in roles:
-        for group, stage, number in _vectors(one):
-            if stage in ITERATIONS:
-                sums.setdefault(group, set()).add(number)
+        for group, number in _vectors(one):
+            sums.setdefault(group, set()).add(number)
     most: dict[int, int] = {}
     for group, numbers in sums.items():
         layer = layer_of.get(group, 0)
@@ -127,18 +125,18 @@ def iterations(roles: Sequence[MeasuredRole]) -> dict[int, int]:
     return most
 
 
-def _vectors(one: MeasuredRole) -> list[tuple[str, str, int]]:
-    """Return group, stage and number of every vector that a role sent."""
+def _vectors(one: MeasuredRole) -> list[tuple[str, int]]:
+    """Return group and number of every vector that a role sent."""
     return [found for _, what, detail in one.events if what == "sends" and (found := _vector(detail))]
 
 
-def _vector(detail: Any) -> tuple[str, str, int] | None:
+def _vector(detail: Any) -> tuple[str, int] | None:
     words = detail[1].split(" ")
     if words[0] != "masked" or not words[-1].isdigit():
         return None
-    return " ".join(words[1:-2]), words[-2], int(words[-1])
+    return " ".join(words[1:-2]), int(words[-1])
 
 
 def allowed(by_layer: dict[int, int]) -> int:
-    """Return the target for delays: four, and two for each iteration, in every layer of the tree."""
+    """Return the target for delays: four, and two for each secure sum, in every layer of the tree."""
     return sum(4 + 2 * count for count in by_layer.values())

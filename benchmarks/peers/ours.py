@@ -25,7 +25,7 @@ def settings_of(job: Job, method: str, n_parties: int) -> dict[str, Any]:
         "method": method,
         "n_components": -(-job.rows.shape[1] // n_parties),
         "scaling": "US",
-        "unit": 4.0,  # squared distances of one party are at most some thousands
+        "unit": 4.0,  # squared distances of one party are below 200, and must be at most 32 in this unit
         "n_init": 1,
         "max_iter": job.n_iterations,
         "random_state": 0,

@@ -25,7 +25,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "to convergence": {"max_iter": 100},
     "flat cells instead of a tree": {"method": "cells"},
     "a tree of fan-in 4": {"fan_in": 4},
-    "D² seeding": {"seeding": "d2"},
     "virtual nodes at the means of local clusters": {"virtual_nodes": "local"},
     "the projection itself (US) instead of U": {"scaling": "US", "unit": 100.0},
     "rows of unit length": {"scaling": "unit"},

@@ -42,7 +42,8 @@ def test_a_simulation_prints_results_and_disclosures():
 def test_a_simulation_for_scripts():
     result = simulated("--n-local-clusters", "1k", "--n-init", "1")
     assert (result["parties"], result["method"], result["local_clusters"]) == (3, "cells", 5)
-    assert result["secure_sums"] == result["rounds"] * result["cells"] * 5
+    assert 0 < result["secure_sums"] < (result["iterations"] + 1) * result["cells"] * 5  # the sums of the paper
+    assert result["further_sums"]["other restarts"] == 0
     assert result["accuracy"] == result["runs"][0]["accuracy"] > 75
     assert result["bytes"] == sum(result["bytes_by_role"].values())
     assert result["seconds"] > 0
@@ -57,7 +58,7 @@ def test_any_number_of_parties(parties, method):
 def test_nodes_of_the_holdout_are_predicted():
     result = simulated("--method", "basic", "--holdout", "0.1", "--n-init", "3")
     assert result["predicted"]["nodes"] == 60
-    assert result["predicted"]["secure_sums"] == 60 * 5
+    assert result["predicted"]["secure_sums"] == 60 * (3 + 1 + 1)  # pairs of 3 and of 2 centres, then the winners
     assert result["predicted"]["accuracy"] > 70
 
 

@@ -31,7 +31,7 @@ def simulate(dataset: str, runs: int, seed: int, ledger: Path | None, as_json: b
     """Cluster collaboratively, with all roles in one process.
 
     The roles, messages and masks are those of a run between organisations. Prints accuracy against the known classes,
-    rounds, secure sums, bytes and seconds.
+    rounds, comparisons, bytes and seconds.
     """
     from kcagc.disclosure import Ledger
 
@@ -133,7 +133,7 @@ def _show(results: list[dict[str, Any]], model: Any) -> None:
         f"{aggregator} aggregates\n"
     )
     table = Table(box=None, pad_edge=False)
-    for column in ("seed", "accuracy", "NMI", "cells", "iter", "rounds", "sums", "sent", "time"):
+    for column in ("seed", "accuracy", "NMI", "cells", "iter", "rounds", "comparisons", "sent", "time"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in results:
         table.add_row(
@@ -158,7 +158,7 @@ def _show(results: list[dict[str, Any]], model: Any) -> None:
         console.print(f"\n{count(predicted[-1]['nodes'], 'node')} left out and predicted: accuracy {mean:.2f} %{over}")
     notes = [f"{value:,} for {what}" for what, value in last["further_sums"].items() if value]
     if notes:
-        console.print(f"\nSecure sums are those of the best restart; others: {listed(notes)}.", soft_wrap=False)
+        console.print(f"\nComparisons are those of the best restart; others: {listed(notes)}.", soft_wrap=False)
     if last["cells_of_one_node"] and last["method"] != "basic":
         console.print(f"{last['cells_of_one_node']:,} of {count(last['cells'], 'cell')} contain one node only.")
     console.print("\n[bold]Disclosures[/] (last run; --ledger FILE writes all of them)")

@@ -22,7 +22,6 @@ from kcagc.cluster.kmeans import random_from
 from kcagc.cluster.local import Scaling
 from kcagc.errors import ParameterError
 from kcagc.graph.filters import Filter, HalfFilter, NormFilter
-from kcagc.secagg.masks import MAX_DISTANCE, MAX_UNIT_DISTANCE
 from kcagc.text import listed
 
 Task = Literal["fit", "predict"]
@@ -181,6 +180,8 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def distance_bound(self) -> float:
         """The largest squared distance of one party; a larger one ends the run before it is sent."""
+        from kcagc.secagg.masks import MAX_DISTANCE, MAX_UNIT_DISTANCE  # noqa: PLC0415 - help needs no cryptography
+
         return MAX_UNIT_DISTANCE if self.scaling == "unit" else MAX_DISTANCE
 
     def check(self) -> None:

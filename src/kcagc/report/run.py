@@ -18,12 +18,12 @@ _BINS, _STRIP_HIGH, _LEAST = 240, 40.0, 3.0  # moments, and heights of the highe
 
 
 def rounds_section(run: RunFolder, ids: ElementIds) -> Html | None:
-    """Show each merge and, if it is known, how many nodes moved in each iteration, and the cost."""
+    """Show each merge and, if it is known, how many nodes moved in each iteration."""
     merges = run.summary.get("merges") or []
     rounds = run.summary.get("rounds")
     if not merges:
         return None if rounds is None else section("rounds", "Rounds", _sums(run, rounds))
-    charts = [_merge_charts(one, ids, len(merges) > 1) for one in merges if one.get("history")]
+    charts = [_merge_chart(one, ids, len(merges) > 1) for one in merges if one.get("history")]
     cells = "Rows" if run.parameters.get("method") == "basic" else "Cells"
     header = ["Merge", "Parties", cells, f"{cells} of one node", "Clusters", "Iterations", "Converged", "Rounds"]
     rows = [
@@ -61,7 +61,7 @@ def _convergence(run: RunFolder, merges: list[dict[str, Any]]) -> str:
     else:
         limit = count(last["iterations"], "iteration")
         text += f"The best attempt of k-means (restart) reached the limit of {limit} and did not converge."
-    text += " Before the first iteration, one secure sum assigns the nodes to the initial centres."
+    text += " Before the first iteration, a few secure sums assign the nodes to the initial centres."
     delays = run.summary.get("delays")
     if isinstance(delays, int):
         text += " The longest chain of messages between participants, in which each message waited for the one before, "
@@ -72,10 +72,10 @@ def _convergence(run: RunFolder, merges: list[dict[str, Any]]) -> str:
     return text
 
 
-def _merge_charts(merge: dict[str, Any], ids: ElementIds, several: bool) -> Html:
+def _merge_chart(merge: dict[str, Any], ids: ElementIds, several: bool) -> Html:
     of = f" (merge {merge['group']})" if several else ""
     moved = [(float(one["round"]), float(one["moved"])) for one in merge["history"]]
-    if len(moved) > 1 and moved[0][1] == 0:  # the first round assigns nodes that had no cluster before
+    if len(moved) > 1 and moved[0][1] == 0:  # the first iteration only confirms the first assignment
         del moved[0]
     most = max(value for _, value in moved)
     busiest = next(one for one, value in moved if value == most)
