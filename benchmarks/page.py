@@ -23,6 +23,7 @@ MODULES = {
     "fit-over-agc": "benchmarks.fit_over_agc",
     "breakdown": "benchmarks.breakdown",
     "delays": "benchmarks.delays",
+    "versions": "benchmarks.versions",
     "peers": "benchmarks.peers.benchmark",
     "million": "benchmarks.million",
     "scaling": "benchmarks.scaling",

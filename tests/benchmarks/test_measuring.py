@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import breakdown, delays, fit_over_agc, million, scaling, startup
+from benchmarks import breakdown, delays, fit_over_agc, million, scaling, startup, versions
 from benchmarks.harness import run_roles
 from benchmarks.page import NAMES, benchmark, book, render
 from benchmarks.peers import ours
@@ -32,6 +32,7 @@ def kept(tmp_path_factory):
         (fit_over_agc, DEMO | {"turns": 1}),
         (breakdown, DEMO),
         (delays, DEMO),
+        (versions, DEMO | {"network": "lan", "turns": 1}),
         (million, SMALL),
         (scaling, {name: value for name, value in SMALL.items() if name != "local"} | {"dtype": "float64"}),
         (startup, {"command": startup.HELP, "times": 1}),
@@ -85,7 +86,7 @@ def test_the_page_shows_what_there_is_and_names_what_is_not(kept, tmp_path):
     assert "## Not measured\n\n`peers`" in page
     for name in shown:
         assert f"`make bench NAME={name}`" in page
-    assert {path.stem for path in (tmp_path / "performance").iterdir()} == set(shown) - {"delays", "startup"}
+    assert {path.stem for path in (tmp_path / "performance").iterdir()} == set(shown) - {"delays", "startup", "versions"}
 
 
 def test_bytes_after_the_labels_do_not_depend_on_the_number_of_nodes():
@@ -139,6 +140,12 @@ def test_plain_lloyd_counts_the_iterations_that_change_anything():
     assert labels.tolist() == [0, 0, 1, 1]
     assert changing == 2
     assert Job(rows, 2, 10).cost(labels) == pytest.approx(1.0)
+
+
+def test_two_versions_are_compared_turn_by_turn():
+    one = {"rounds": 4, "messages": 12, "megabytes": 1.0, "cpu_seconds": 1.0, "accuracy": 0.5}
+    result = {"new": one | {"messages": 18, "seconds": [2.0, 9.0, 3.0]}, "old": one | {"seconds": [1.0, 3.0, 3.0]}}
+    assert versions.ratios(result) == {"delays": 1.5, "bytes": 1.0, "seconds": 2.0}
 
 
 def test_a_figure_above_its_limit_is_missed():
