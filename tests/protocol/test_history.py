@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collaborations import parameters, random_parties, run_fit, spied_fit
+from kcagc.graph import Graph, HalfFilter
 from kcagc.protocol import joint_kmeans
+from kcagc.protocol.local import PartyData
 from kcagc.secagg.masks import ONE
 
 few = settings(max_examples=20)
@@ -85,3 +87,13 @@ def test_moved_counts_the_nodes_of_cells_that_change_their_cluster(seed):
     moved = [int(call.sizes[later != earlier].sum()) for earlier, later in pairwise(steps)]
     assert merge.moved[1:] == moved
     assert call.sizes.max() > 1
+
+
+def test_a_cost_may_be_larger_than_any_distance_that_was_compared():
+    """Nodes lie far from their cell, in many columns of noise, and the cells near each other."""
+    random, graph = np.random.RandomState(0), Graph.from_matrix(np.zeros((200, 200)))
+    tables = {name: 1.5 * random.normal(size=(200, 30)) for name in ("party-1", "party-2")}
+    data = {name: PartyData.build(name, graph, table, HalfFilter(1)) for name, table in tables.items()}
+    chosen = parameters(scaling="US", n_components=30, n_clusters=2, n_local_clusters=2)
+    for result in run_fit(chosen, data).values():
+        assert result.cost > 2 * chosen.distance_bound

@@ -29,12 +29,12 @@ from kcagc.protocol.messages import (
 )
 from kcagc.protocol.plan import Merge, check_enough_cells, layers, risks
 from kcagc.protocol.secure_sum import SecureSums
+from kcagc.secagg import masks
 from kcagc.secagg.keys import Identity, Secrets, decrypt, derive_key, digest, encrypt, framed
-from kcagc.secagg.masks import ONE, mask, open_sum
-from kcagc.secagg.masks import encode as encode_value
 from kcagc.text import printable
 
 C = TypeVar("C", bound=Message)
+_MAX_COST = 2.0**30  # of one party; nodes may lie farther from their centre than any virtual node that was compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,10 +195,10 @@ class Party:
         result = digest("receipt", transcript, labels.astype("<i8").tobytes())
         covered = np.zeros(0, dtype=np.uint64)
         if own_cost is not None:
-            words = encode_value(np.array([own_cost]), self.agreement.parameters.distance_bound).view(np.uint64)
+            words = masks.encode(np.array([own_cost]), _MAX_COST).view(np.uint64)
             label = framed(str(RunStage(Step.RECEIPT)), "cost")
             await CommitMask(framed(self.session.id, label), hashlib.sha256(words.data).digest())
-            covered = mask(words, self.session.pairs.values(), self.agreement.parties, label, result)
+            covered = masks.mask(words, self.session.pairs.values(), self.agreement.parties, label, result)
         receipt = Receipt(result, covered.astype("<u8", copy=False).tobytes())
         await self.send_encrypted(RunStage(Step.RECEIPT), dict.fromkeys(self.others, receipt), "receipt")
         received = await self.receive_encrypted(RunStage(Step.RECEIPT), self.others, Receipt)
@@ -210,7 +210,7 @@ class Party:
             if len(theirs.cost) != len(receipt.cost):
                 raise PeerError("sent a receipt whose cost has the wrong length", peer=other)
             covered = covered + np.frombuffer(theirs.cost, dtype="<u8")
-        cost = 0.0 if own_cost is None else int(open_sum(covered, len(self.agreement.parties))[0]) / ONE
+        cost = 0.0 if own_cost is None else int(masks.open_sum(covered, len(self.agreement.parties))[0]) / masks.ONE
         await self.channel.record(self.name, f"output/{kind}", RunStage(Step.OUTPUT), (len(labels),))
         return cost
 
