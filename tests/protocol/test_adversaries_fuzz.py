@@ -16,7 +16,7 @@ RUNS = {
     "two parties": lambda: Scenario(parameters(n_init=2, aggregator="party"), 2),
     "basic": lambda: Scenario(parameters(n_init=2, method="basic", max_iter=3), 3),
     "tree": lambda: Scenario(parameters(n_init=2, method="tree", max_iter=2), 4),
-    "drawn starts": lambda: Scenario(parameters(n_init=2, seeding="d2", max_iter=2), 3),
+    "one restart": lambda: Scenario(parameters(n_init=1, max_iter=2), 3),
     "prediction": prediction,
 }
 
