@@ -42,7 +42,7 @@ SLOW = (
     "protocol/test_delays.py",
     "protocol/test_history.py",
     "protocol/test_adversaries_answers.py",
-    "protocol/test_attack.py",
+    "attacks",
     "cluster/test_kmeans.py",
     "cli/test_diagnose.py",
     "baselines/test_agc.py",

@@ -22,6 +22,7 @@ from unittest.mock import patch
 import msgspec
 import numpy as np
 
+from attacks.coordinator_truth import Blinded, watch
 from experiments.paper.configurations import dataset, order_of
 from kcagc.disclosure import RISKS, Ledger, Policy
 from kcagc.errors import KcagcError
@@ -184,7 +185,7 @@ class Inside:
     """The truth behind a run, for evaluators."""
 
     joint: dict[str, Joint] = field(default_factory=dict)
-    blinded: dict[tuple[str, int], Any] = field(default_factory=dict)  # by group and number of a sum
+    blinded: dict[tuple[str, int], Blinded] = field(default_factory=dict)  # by group and number of a sum
 
 
 @dataclass
@@ -240,7 +241,8 @@ def record_prediction(
     fitted: Recording, nodes: np.ndarray, session: int = 1, change: Change | None = None
 ) -> Recording:
     """Run a prediction of nodes with the model of a recorded fit, and record it."""
-    case = Case(fitted.case.data, fitted.case.parties, "prediction", session, fitted.case.settings)
+    settings = (*fitted.case.settings, ("nodes", tuple(int(node) for node in nodes)))  # other nodes, other keys
+    case = Case(fitted.case.data, fitted.case.parties, "prediction", session, settings)
     found = Recording(case, data=fitted.data)
     models = fitted.models
     with _recorded(found, change) as run:
@@ -327,6 +329,7 @@ class _recorded:  # noqa: N801
         enter(patch.object(party, "decrypt", spied_decrypt))
         enter(patch.object(party.Party, "_encrypted", spied_encrypt))
         enter(patch.object(fit, "joint_kmeans", spied_joint))
+        enter(watch(into.inside.blinded))
         return self.run
 
     def run(self, start: Callable[[], dict[str, Any]]) -> None:
