@@ -255,7 +255,7 @@ async def _nearest_centers(
     parts = distances[which, row, center] - distances[which, row, own]
     asked = Comparisons(parts, center > own)  # of two equal distances the lower number wins
     about_costs = costs.compare(dict(zip(active, own_costs.tolist(), strict=True)))
-    signs = await sums.signs(Step.LLOYD, Comparisons.joined([asked, about_costs]), distances)
+    signs = await sums.signs(Step.LLOYD, Comparisons.joined([asked, about_costs]))
     stopped = costs.read(signs[len(asked) :])
     nearer = np.zeros(unknown.shape, dtype=bool)
     nearer[unknown] = ~signs[: len(asked)]

@@ -177,13 +177,6 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     graph: GraphSharing
     model: Annotated[str, _about("Session of the fit that a prediction continues.")] = ""
 
-    @property
-    def distance_bound(self) -> float:
-        """The largest squared distance of one party; a larger one ends the run before it is sent."""
-        from kcagc.secagg.masks import MAX_DISTANCE, MAX_UNIT_DISTANCE  # noqa: PLC0415 - help needs no cryptography
-
-        return MAX_UNIT_DISTANCE if self.scaling == "unit" else MAX_DISTANCE
-
     def check(self) -> None:
         """Raise `ParameterError` for a value that no session can have."""
         for name, parameter in _RESOLVED.items():

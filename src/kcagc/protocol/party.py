@@ -181,8 +181,10 @@ class Party:
             if len(key) != 32:
                 message = f"did not send the key that hides the order of group {merge.group.name}"
                 raise PeerError(message, peer=merge.group.members[0])
-        bound = self.agreement.parameters.distance_bound
-        return SecureSums(self.channel, self.session, merge.group, key, bound, digest(transcript, key))
+        limits = masks.MAX_DISTANCE, masks.FRACTION_BITS
+        if self.agreement.parameters.scaling == "US":  # rows of other lengths
+            limits = masks.MAX_LONG_DISTANCE, masks.LONG_FRACTION_BITS
+        return SecureSums(self.channel, self.session, merge.group, key, *limits, digest(transcript, key))
 
     async def confirm_result(
         self, transcript: bytes, labels: IntArray, kind: str, own_cost: float | None = None
@@ -195,7 +197,7 @@ class Party:
         result = digest("receipt", transcript, labels.astype("<i8").tobytes())
         covered = np.zeros(0, dtype=np.uint64)
         if own_cost is not None:
-            words = masks.encode(np.array([own_cost]), _MAX_COST).view(np.uint64)
+            words = masks.encode(np.array([own_cost]), _MAX_COST, masks.FRACTION_BITS).view(np.uint64)
             label = framed(str(RunStage(Step.RECEIPT)), "cost")
             await CommitMask(framed(self.session.id, label), hashlib.sha256(words.data).digest())
             covered = masks.mask(words, self.session.pairs.values(), self.agreement.parties, label, result)
@@ -210,7 +212,9 @@ class Party:
             if len(theirs.cost) != len(receipt.cost):
                 raise PeerError("sent a receipt whose cost has the wrong length", peer=other)
             covered = covered + np.frombuffer(theirs.cost, dtype="<u8")
-        cost = 0.0 if own_cost is None else int(masks.open_sum(covered, len(self.agreement.parties))[0]) / masks.ONE
+        cost = 0.0
+        if own_cost is not None:
+            cost = int(masks.open_sum(covered, len(self.agreement.parties))[0]) / (1 << masks.FRACTION_BITS)
         await self.channel.record(self.name, f"output/{kind}", RunStage(Step.OUTPUT), (len(labels),))
         return cost
 

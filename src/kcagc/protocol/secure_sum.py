@@ -11,7 +11,7 @@ answers of the group. Parties that received different answers therefore have no 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,13 +20,14 @@ from kcagc.errors import DataError, PeerError
 from kcagc.protocol.agreement import Session
 from kcagc.protocol.effects import Channel, CommitMask
 from kcagc.protocol.messages import Answer, Finished, Masked, RunStage, Step, unpack
-from kcagc.secagg.blinding import Blinding, FactorRange, draw_positions
+from kcagc.secagg.blinding import Blinding, draw_positions, draw_probes
 from kcagc.secagg.keys import digest, framed
 from kcagc.secagg.masks import Group, RingVector, encode, mask, with_check_words
 from kcagc.text import printable
 
-PROBES = 64  # comparisons in each vector whose sign the parties know
-MIN_COPIES = 64
+MIN_PROBES = 64  # comparisons in each vector whose sign the parties know
+MAX_COPIES = 64  # no comparison has more than one copy
+_PLAIN_FRACTION_BITS = 40  # without factors there is room
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,30 +48,31 @@ class Comparisons:
 
 @dataclass(eq=False)
 class SecureSums:
-    """State of one member while its group computes secure sums; `bound` is the largest squared distance of a party."""
+    """State of one member while its group computes secure sums.
+
+    `bound` is the largest squared distance of one party, `fraction_bits` how finely distances are compared.
+    """
 
     channel: Channel
     session: Session
     group: Group
     group_key: bytes
     bound: float
+    fraction_bits: int
     transcript: bytes = b""
     number: int = 0
     checks: int = 0  # probes and copies that were sent
-    _factors: FactorRange = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._factors = FactorRange.of_sum(len(self.group.members), self.bound)
 
     def encode(self, distances: FloatArray) -> IntArray:
         """Return squared distances as integers; a distance beyond the bound ends the run before it is sent."""
         try:
-            return encode(distances, self.bound)
+            hidden = not self.group.aggregator_is_member
+            return encode(distances, self.bound, self.fraction_bits if hidden else _PLAIN_FRACTION_BITS)
         except DataError as error:  # the size of a value says something about data: other roles must not read it
             raise DataError(str(error), party=self.channel.me).with_public_message("aborted") from error
 
-    async def signs(self, step: Step, asked: Comparisons, distances: IntArray) -> Flags:
-        """Return which of the differences are positive; probes are taken from `distances`, which are never negative."""
+    async def signs(self, step: Step, asked: Comparisons) -> Flags:
+        """Return which of the differences are positive."""
         if not len(asked):
             return np.zeros(0, dtype=bool)
         first = self.channel.me == self.group.members[0]
@@ -81,19 +83,19 @@ class SecureSums:
             await self._send(step, odd.view(np.uint64))
             return await self._receive(len(odd))
         key, session, label = self.group_key, self.session.id, self._label()
-        n_copies = padded_length(len(odd) + PROBES + MIN_COPIES) - len(odd) - PROBES
-        probed = draw_positions(key, session, "probes", label, PROBES, distances.size)
-        copied = draw_positions(key, session, "copies", label, n_copies, len(odd))
-        probes = 2 * distances.ravel()[probed] + int(first)
-        parts = np.concatenate([odd, probes, odd[copied]])
-        blinding = Blinding.from_key(key, session, label, len(parts), self._factors)
+        copied = draw_positions(key, session, label, MAX_COPIES, len(odd))
+        n_copies = len(copied)
+        n_probes = padded_length(len(odd) + n_copies + MIN_PROBES) - len(odd) - n_copies
+        probes = draw_probes(key, session, label, n_probes) if first else np.zeros(n_probes, dtype=np.int64)
+        parts = np.concatenate([odd, odd[copied], probes])
+        blinding = Blinding.from_key(key, session, label, len(parts), len(self.group.members))
         await self._send(step, blinding.apply(parts, with_offsets=first))
         positive = blinding.restore(await self._receive(len(parts)))
-        found, of_probes, of_copies = np.split(positive, [len(odd), len(odd) + PROBES])
-        wrong = PROBES - int(of_probes.sum()) + int((of_copies != found[copied]).sum())
+        found, of_copies, of_probes = np.split(positive, [len(odd), len(odd) + n_copies])
+        wrong = n_probes - np.count_nonzero(of_probes) + np.count_nonzero(of_copies != found[copied])
         if wrong:
-            raise self.wrong_answer(f"{wrong} of {PROBES + n_copies} checks of the comparisons failed")
-        self.checks += PROBES + n_copies
+            raise self.wrong_answer(f"{wrong} of {n_probes + n_copies} checks of the comparisons failed")
+        self.checks += n_probes + n_copies
         return found
 
     async def finish(self) -> None:

@@ -62,7 +62,7 @@ async def nearest(
             rivals = np.concatenate([opponents, candidates[:, others]], axis=2)
         tested = (rivals != NONE) & (candidates != NONE)[:, :, None]
         margins = _margins(distances, candidates, rivals, tested)
-        signs = await sums.signs(step, Comparisons.joined([pairs, margins]), distances)
+        signs = await sums.signs(step, Comparisons.joined([pairs, margins]))
         asked += np.count_nonzero(real, axis=1) + np.count_nonzero(tested, axis=(1, 2))
         second_wins = np.zeros(real.shape, dtype=bool)
         second_wins[real] = signs[: len(pairs)]

@@ -3,11 +3,11 @@
 All parties of a group derive the same secrets from their key; the aggregator does not have it. A comparison is an odd
 integer Δ, the sum of one part from each party. Every party multiplies its part by the secret factor ±f. One party also
 adds a secret offset ±e with |e| < f, so the aggregator sees ±(f·Δ + e). The sign of that is the sign of Δ, or its
-opposite: a coin flip. The factors are spread evenly over at least 25 octaves, so the magnitude says little about Δ. The
-offset hides the divisors of Δ: without it, two values of the same Δ would have it as a common divisor. Comparisons
-travel in a secret order.
+opposite: a coin flip. The factors are spread evenly over at least 25 octaves, so the magnitude says little about Δ. A
+factor is no integer, and products are rounded: with integers, values of the same Δ would have common divisors near it.
+Comparisons travel in a secret order.
 
-All factors are integers that follow from the key by integer arithmetic, so they are the same on every machine.
+Factors are integers of 2^-30 that follow from the key by integer arithmetic: they are the same on every machine.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from numpy.typing import NDArray
 
 from kcagc._types import Flags, IntArray
 from kcagc.secagg.keys import derive_key
-from kcagc.secagg.masks import ONE, RingVector, keystream
+from kcagc.secagg.masks import MAX_ENCODED, RingVector, keystream
 
 MIN_OCTAVES = 25
 MAX_WEIGHT = 9 / 4  # largest difference of two weighted distances: (D_r - 9·D_w) / 4, in the margin step
+_PROBE_OCTAVES = 18, 26  # usual differences of squared distances
 _STEPS = 256  # of an octave
-_LOWEST = 6  # octaves below the smallest factor, if there is room: an offset then has 127 values or more
-_MANTISSA_BITS = 32
+_MANTISSA_BITS = 30
 
 
-def _powers() -> RingVector:
-    """Return 2^(i/256) for i from 0 to 256, with 32 fraction bits."""
+def _powers() -> IntArray:
+    """Return 2^(i/256) for i from 0 to 256, with 30 fraction bits."""
     with localcontext() as context:
         context.prec = 40
         found = [int(Decimal(2) ** (Decimal(i) / _STEPS) * (1 << _MANTISSA_BITS)) for i in range(_STEPS)]
-    return np.array([*found, 2 << _MANTISSA_BITS], dtype=np.uint64)
+    return np.array([*found, 2 << _MANTISSA_BITS], dtype=np.int64)
 
 
 _POWERS = _powers()
@@ -49,17 +49,16 @@ class FactorRange:
     last: int
 
     @classmethod
-    def of_sum(cls, n_parties: int, bound: float) -> FactorRange:
-        """Return the widest range for which no comparison of squared distances up to `bound` leaves the ring."""
-        largest = 2 * n_parties * (int(MAX_WEIGHT * bound * ONE * (1 + 2.0**-19)) + 1) + 1
+    def of_sum(cls, n_parties: int) -> FactorRange:
+        """Return the widest range for which no comparison leaves the ring, and rounding cannot change a sign.
+
+        Each party rounds its product by less than one; the smallest factor exceeds all of that and the offset.
+        """
+        largest = 2 * n_parties * (int(MAX_WEIGHT * MAX_ENCODED) + 1) + 1
         room = (1 << 63) // (largest + 1)  # f·(|Δ| + 1) stays below 2^63
         octave = room.bit_length() - 1
-        place = int(np.searchsorted(_POWERS, np.uint64((room << _MANTISSA_BITS) >> octave), side="right")) - 1
-        last = octave * _STEPS + place
-        lowest = min(_LOWEST, (last - MIN_OCTAVES * _STEPS) // _STEPS)
-        if lowest < 0:
-            raise ValueError(f"{n_parties} parties and distances up to {bound:g} leave too few octaves for factors")
-        return cls(lowest * _STEPS, last)
+        place = int(np.searchsorted(_POWERS, (room << _MANTISSA_BITS) >> octave, side="right")) - 1
+        return cls((n_parties + 2).bit_length() * _STEPS, octave * _STEPS + place)
 
     @property
     def octaves(self) -> float:
@@ -69,29 +68,36 @@ class FactorRange:
 
 @dataclass(frozen=True, eq=False)
 class Blinding:
-    """The secrets of one vector: a factor and a sign for each comparison, its offset, and the order of all."""
+    """The secrets of one vector: a factor and a sign for each comparison, its offset, and the order of all.
 
-    factors: RingVector
+    A factor is `mantissas` · 2^(`octaves` - 30).
+    """
+
+    mantissas: IntArray
+    octaves: IntArray
     negative: Flags
     order: IntArray
+    n_parties: int
     _offset_key: bytes
 
     @classmethod
-    def from_key(cls, key: bytes, session: bytes, label: bytes, length: int, factors: FactorRange) -> Blinding:
+    def from_key(cls, key: bytes, session: bytes, label: bytes, length: int, n_parties: int) -> Blinding:
         """Derive the secrets of the vector with this label."""
         words = _stream(key, session, "factors", label, length)
+        mantissas, octaves = _log_uniform(words, FactorRange.of_sum(n_parties))
         order = _order(_stream(key, session, "order", label, length))
         offsets = derive_key(key, session, "offsets", label, length)
-        return cls(_factors(words, factors), (words & np.uint64(1)).astype(bool), order, offsets)
+        return cls(mantissas, octaves, (words & np.uint64(1)).astype(bool), order, n_parties, offsets)
 
     def apply(self, parts: IntArray, *, with_offsets: bool) -> RingVector:
         """Blind one party's parts of the comparisons; exactly one party adds the offsets."""
-        words = np.ascontiguousarray(parts, dtype=np.int64).view(np.uint64) * self.factors
+        products = _scaled(parts * self.mantissas, self.octaves)
         if with_offsets:
-            values = keystream(self._offset_key, len(words)) % (2 * self.factors - np.uint64(1))  # e + f - 1
-            words += values - (self.factors - np.uint64(1))
-        np.negative(words, out=words, where=self.negative)
-        return words[self.order]
+            largest = _scaled(self.mantissas, self.octaves) - self.n_parties - 1  # of an offset
+            drawn = keystream(self._offset_key, len(products)) % (2 * largest + 1).astype(np.uint64)
+            products += drawn.astype(np.int64) - largest
+        np.negative(products, out=products, where=self.negative)
+        return products[self.order].view(np.uint64)
 
     def restore(self, positive: Flags) -> Flags:
         """Return which comparisons are positive, in their own order, from the signs that the aggregator saw."""
@@ -100,20 +106,33 @@ class Blinding:
         return found ^ self.negative
 
 
-def draw_positions(key: bytes, session: bytes, purpose: str, label: bytes, count: int, among: int) -> IntArray:
-    """Return secret positions below `among`."""
-    return (_stream(key, session, purpose, label, count) % np.uint64(among)).astype(np.int64)
+def draw_probes(key: bytes, session: bytes, label: bytes, count: int) -> IntArray:
+    """Return positive odd integers of the usual size of differences, which have nothing to do with data."""
+    first, last = _PROBE_OCTAVES
+    words = _stream(key, session, "probes", label, count)
+    return _scaled(*_log_uniform(words, FactorRange(first * _STEPS, last * _STEPS))) | 1
 
 
-def _factors(words: RingVector, among: FactorRange) -> RingVector:
-    """Return one factor for each random word: log-uniform, interpolated between the powers of 2^(1/256)."""
-    high, low = words >> np.uint64(32), words & np.uint64(0xFFFFFFFF)
-    steps = np.uint64(among.first) + (high * np.uint64(among.last - among.first) >> np.uint64(32))
-    octaves, places = steps // np.uint64(_STEPS), steps % np.uint64(_STEPS)
-    powers, further = _POWERS[places], _POWERS[places + np.uint64(1)]
-    mantissas = powers + ((further - powers) * (low >> np.uint64(1)) >> np.uint64(31))  # the lowest bit is the sign
-    bits = np.uint64(_MANTISSA_BITS)
-    found: RingVector = mantissas << np.maximum(octaves, bits) - bits >> bits - np.minimum(octaves, bits)
+def draw_positions(key: bytes, session: bytes, label: bytes, count: int, among: int) -> IntArray:
+    """Return at most `count` different secret positions below `among`, in ascending order."""
+    if among <= count:
+        return np.arange(among)
+    return np.unique(_stream(key, session, "positions", label, count) % np.uint64(among)).astype(np.int64)
+
+
+def _log_uniform(words: RingVector, among: FactorRange) -> tuple[IntArray, IntArray]:
+    """Return mantissa and octave of a log-uniform number for each random word; the lowest bit is not used."""
+    high, low = (words >> np.uint64(32)).astype(np.int64), (words & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    steps = among.first + (high * (among.last - among.first) >> 32)
+    octaves, places = steps // _STEPS, steps % _STEPS
+    powers, further = _POWERS[places], _POWERS[places + 1]
+    return powers + ((further - powers) * (low >> 1) >> 31), octaves  # between two powers of 2^(1/256)
+
+
+def _scaled(values: IntArray, octaves: IntArray) -> IntArray:
+    """Return values · 2^(octaves - 30), rounded down; bits beyond the ring are lost, as they should be."""
+    bits = np.int64(_MANTISSA_BITS)
+    found: IntArray = values << np.maximum(octaves, bits) - bits >> bits - np.minimum(octaves, bits)
     return found
 
 

@@ -23,10 +23,10 @@ from kcagc.secagg.keys import PairKeys
 RingVector = NDArray[np.uint64]  # integers modulo 2^64
 Sums = NDArray[np.int64]
 
-FRACTION_BITS = 24
-ONE = 1 << FRACTION_BITS
-MAX_DISTANCE = 32.0  # of one party; the differences of 16 parties leave 25 octaves for secret factors (see `blinding`)
-MAX_UNIT_DISTANCE = 4.0  # of rows of length one
+FRACTION_BITS = 24  # for rows of length one
+MAX_DISTANCE = 4.0  # of rows of length one
+LONG_FRACTION_BITS, MAX_LONG_DISTANCE = 21, 32.0  # for other rows
+MAX_ENCODED = (1 << 26) + (1 << 6)  # 4·2^24 = 32·2^21, and rounding; leaves 25 octaves for factors (see `blinding`)
 MAX_PARTIES = 16
 CHECK_WORDS = 2  # zeros at the end of each vector; if the masks do not cancel, their sum is not zero
 TWO_PARTY_SUM = "two-party-sum"
@@ -36,15 +36,15 @@ _ROUNDING = 1 + 2.0**-20  # rows of unit length may be a little longer
 # Numbers
 
 
-def encode(values: FloatArray, bound: float) -> IntArray:
-    """Round values to multiples of 2^-24; raise `DataError` for a value beyond the bound, before anything is sent."""
+def encode(values: FloatArray, bound: float, fraction_bits: int) -> IntArray:
+    """Round values to integers; raise `DataError` for a value beyond the bound, before anything is sent."""
     # The maximum of an array with NaN is NaN, and comparisons with NaN are false.
     if values.size and not (float(values.max()) <= bound * _ROUNDING and float(values.min()) >= 0.0):
         raise DataError(
             f"a squared distance is above {bound:g}, the bound of the protocol; rows that are not of unit length need "
             'a larger unit (the parameter "unit", the same at all parties)'
         )
-    scaled = values * ONE  # exact: ONE is a power of two
+    scaled = np.ldexp(values, fraction_bits)
     return np.rint(scaled, out=scaled).astype(np.int64)
 
 
