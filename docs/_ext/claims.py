@@ -1,9 +1,11 @@
-"""The claims of the threat model with the figures of the attacks on them, from the stored results of `make attack`."""
+"""The stored results of `make attack`: as the claims of the threat model, and in plain words for an officer's page."""
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -29,6 +31,27 @@ def claims() -> str:
                 )
         parts.append("")
     return "\n".join(parts)
+
+
+def plain_figures() -> str:
+    """Return the content of `figures.json`: a sentence in plain words for each template that has figures."""
+    templates = tomllib.loads(Path(__file__).with_name("figures.toml").read_text(encoding="utf-8"))
+    written = []
+    for _, module, found in _stored():
+        for key in module.SENTENCES:
+            template = templates.get(key, {})
+            own = [one for one in found if template and one.sentence == key and _selected(one, template)]
+            if own:
+                values = [one.figure for one in own]
+                spread = {"low": min(values), "high": max(values), "base": max(one.baseline for one in own)}
+                text = " ".join(template["text"].format(**spread).split())
+                written.append({"name": key, "text": text, "attack": anchor(module.TITLE)})
+    return json.dumps(written, indent=1, ensure_ascii=False) + "\n"
+
+
+def _selected(one: Figure, template: dict[str, str]) -> bool:
+    same = all(getattr(one, field) == template[field] for field in ("measure", "method") if field in template)
+    return same and one.by.startswith(template.get("by", ""))
 
 
 def _stored() -> Iterator[tuple[str, Any, list[Figure]]]:

@@ -1,14 +1,18 @@
-"""The page `disclosure.md`: what a run with the default settings discloses. `make disclosure` writes it."""
+"""The page `disclosure.md` and the figures on it. `make disclosure` writes both from the results of `make attack`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from claims import plain_figures
+
+from kcagc.disclosure import page as source
 from kcagc.disclosure.page import describe_run
 from kcagc.protocol.agreement import Agreement, Participant
 from kcagc.protocol.parameters import RunSettings
 from kcagc.protocol.plan import outline
 
+FIGURES = Path(source.__file__).with_name("figures.json")
 PAGE = Path(__file__).parents[1] / "disclosure.md"
 PARTIES = ("bank", "telecom", "shop")
 _NOTE = """\
@@ -28,4 +32,7 @@ def page() -> str:
 
 
 if __name__ == "__main__":
+    FIGURES.write_text(plain_figures(), encoding="utf-8")
+    source.FIGURES.clear()
+    source.FIGURES.update(source.read_figures())
     PAGE.write_text(page(), encoding="utf-8")

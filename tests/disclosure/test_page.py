@@ -130,3 +130,17 @@ def test_the_page_in_the_docs_is_what_the_generator_writes(monkeypatch):
     import disclosure_page
 
     assert disclosure_page.PAGE.read_text(encoding="utf-8") == disclosure_page.page(), "run: make disclosure"
+
+
+def test_the_figures_are_those_of_the_stored_attacks(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
+    import claims
+    import disclosure_page
+
+    assert disclosure_page.FIGURES.read_text(encoding="utf-8") == claims.plain_figures(), "run: make disclosure"
+
+
+def test_every_figure_of_the_page_has_a_template():
+    templates = tomllib.loads((ROOT / "docs" / "_ext" / "figures.toml").read_text(encoding="utf-8"))
+    named = {name for section in TEXTS["section"] for item in section["item"] for name in item.get("figures", ())}
+    assert named == set(templates)

@@ -41,12 +41,13 @@ class Figure:
     attack: str
 
 
-def _read_figures() -> dict[str, Figure]:
+def read_figures() -> dict[str, Figure]:
+    """Read the figures that `make disclosure` has written."""
     rows = json.loads(Path(__file__).with_name("figures.json").read_text(encoding="utf-8"))
     return {row["name"]: Figure(**row) for row in rows}
 
 
-FIGURES = _read_figures()
+FIGURES = read_figures()
 
 
 @dataclass(frozen=True, kw_only=True)
