@@ -23,7 +23,7 @@ from kcagc.report.folder import LedgerLine, RunFolder
 from kcagc.report.insights.quality import against_known
 from kcagc.report.markup import breakable, tag, text_of
 from kcagc.report.page import page_of, write_page
-from kcagc.text import count, percent, size
+from kcagc.text import count, number, percent, size
 from report.reading import read
 
 PAGES = ["party", "coordinator", "party that sums", "one of two", "tree", "prediction"]
@@ -126,6 +126,13 @@ def test_rounds_are_drawn_where_they_are_told(run, pages):
     merges = json.loads((run.tasks["alice"].files.folder / "run.json").read_text())["merges"]
     assert merges[0]["history"]
     assert "Nodes that changed cluster" in pages["party"]
+
+
+def test_the_final_cost_is_on_the_page_of_a_party_only(run, pages):
+    cost = json.loads((run.tasks["alice"].files.folder / "run.json").read_text())["cost"]
+    assert cost == pytest.approx(run.results["alice"].cost)
+    assert f"Cost{number(cost)}" in "".join(read(pages["party"]).text.split())
+    assert "Cost" not in read(pages["coordinator"]).text
 
 
 def test_without_a_history_or_a_description_the_page_does_without(run, tmp_path):

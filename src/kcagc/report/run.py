@@ -24,6 +24,7 @@ def rounds_section(run: RunFolder, ids: ElementIds) -> Html | None:
     if not merges:
         return None if rounds is None else section("rounds", "Rounds", _sums(run, rounds))
     charts = [_merge_chart(one, ids, len(merges) > 1) for one in merges if one.get("history")]
+    drawn = [tag("div", charts, class_="pair")] if charts else []
     cells = "Rows" if run.parameters.get("method") == "basic" else "Cells"
     header = ["Merge", "Parties", cells, f"{cells} of one node", "Clusters", "Iterations", "Converged", "Rounds"]
     rows = [
@@ -40,7 +41,7 @@ def rounds_section(run: RunFolder, ids: ElementIds) -> Html | None:
         for one in merges
     ]
     merged = panel(table("Merges", header, rows, numeric=(1, 2, 3, 4, 5, 7), hidden_caption=True))
-    return section("rounds", "Convergence", _convergence(run, merges), *charts, merged)
+    return section("rounds", "Convergence", _convergence(run, merges), *drawn, merged)
 
 
 def _sums(run: RunFolder, rounds: int) -> str:
