@@ -96,11 +96,14 @@ def test_with_two_parties_each_learns_the_others_part_of_the_quality():
 
 def test_in_a_tree_local_labels_stay_in_the_group_of_the_sender():
     text = text_of(5, method="tree", fan_in=2)
-    assert "(party-b from party-a; party-a from party-b and party-e; before the joint clustering)" in text
+    assert (
+        "party-b learns this from party-a; party-a learns this from party-b and party-e, before the joint clustering"
+        in text
+    )
     assert "party-a and party-b are one group." in text
     # The fifth party has no group at first: all others receive its local labels, and it receives those of none.
     alone = text_of(5, method="tree", fan_in=2, reader="party-e")
-    assert "(party-a, party-b, party-c and party-d from party-e; before the joint clustering)" in alone
+    assert "party-a, party-b, party-c and party-d learn this from party-e, before the joint clustering" in alone
 
 
 def test_a_party_as_aggregator_is_named_with_what_it_learns():

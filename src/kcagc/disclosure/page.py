@@ -10,7 +10,7 @@ import json
 import re
 import textwrap
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -258,11 +258,15 @@ class _Writer:
         """Return which parties receive local labels, and from which."""
         receivers, reader = self.outline.label_receivers, self.reader
         if reader not in receivers:
-            parts = [f"{_names(to)} from {_plain(sender)}" for sender, to in receivers.items()]
-            return "; ".join(parts) if self.outline.groups else "each party from every other party"
+            parts = [_learn(to, [sender]) for sender, to in receivers.items()]
+            return "; ".join(parts) if self.outline.groups else "each party learns this from every other party"
         senders = [party for party in self.outline.parties if reader in receivers.get(party, ())]
-        back = f"; {_plain(reader)} from {_names(senders)}" if senders else ""
-        return f"{_names(receivers[reader])} from {_plain(reader)}{back}"
+        back = f"; {_learn([reader], senders)}" if senders else ""
+        return f"{_learn(receivers[reader], [reader])}{back}"
+
+
+def _learn(receivers: Sequence[str], senders: Sequence[str]) -> str:
+    return f"{_names(receivers)} {'learns' if len(receivers) == 1 else 'learn'} this from {_names(senders)}"
 
 
 def _plain(name: str) -> str:
@@ -286,7 +290,7 @@ def _sentence(item: PageItem, attacks: str) -> str:
     """Return an item as one paragraph of Markdown."""
     text = item.text
     if item.title:
-        text = f"**{item.title}** ({item.source}; {item.when}). {text}"
+        text = f"**{item.title}** ({item.source}, {item.when}). {text}"
     for figure in item.figures:
         where = f" ([attack]({attacks}#{figure.attack}))" if attacks else ""
         text += f" *Measured:* {figure.text}{where}"
