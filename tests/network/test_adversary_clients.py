@@ -21,6 +21,14 @@ def changed_inputs(adversary, **changes):
     return msgspec.msgpack.encode(msgspec.structs.replace(agreement, parameters=parameters))
 
 
+def inputs_of_version(adversary, version):
+    """Return inputs of another version, with a parameter that this version does not have."""
+    inputs = msgspec.msgpack.decode(adversary.task.agreement.inputs())
+    return msgspec.msgpack.encode(
+        inputs | {"protocol": version, "parameters": inputs["parameters"] | {"seeding": "common"}}
+    )
+
+
 def with_field(frame):
     return msgspec.msgpack.encode({**msgspec.msgpack.decode(encode_frame(frame)), "more": 1})
 
@@ -117,6 +125,16 @@ FIRST_FRAMES = {
         ),
         "agreement",
         "filter: coordinator has",
+    ),
+    "inputs of the version before": (
+        lambda adversary, challenge: adversary.opening(challenge, inputs=inputs_of_version(adversary, "kcagc/3")),
+        "agreement",
+        "coordinator uses protocol kcagc/4, a uses kcagc/3: install the same version of kcagc",
+    ),
+    "inputs of an invisible version": (
+        lambda adversary, challenge: adversary.opening(challenge, inputs=inputs_of_version(adversary, INVISIBLE)),
+        "agreement",
+        "coordinator uses protocol kcagc/4, a uses ",
     ),
     "another session": (
         lambda adversary, challenge: adversary.opening(challenge, bound=b"b" * 32),

@@ -6,9 +6,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from adversaries import COORDINATOR, Changing, Scenario, but, fit, parameters, prediction
+from adversaries import COORDINATOR, FILTER, Changing, Scenario, but, data_of, fit, parameters, prediction
 from kcagc.errors import AbortedError, PeerError
 from kcagc.protocol import aggregator
+from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import Answer, Masked, decode, encode, pack
 from kcagc.protocol.secure_sum import MIN_COPIES, PROBES, SecureSums
 
@@ -203,6 +204,22 @@ def test_a_party_that_aggregates_and_answers_at_random_is_noticed_by_contradicti
     assert outcome.raised.peer == "party-3"
     assert "answers contradict each other (group all, sum 0): party-3 answered wrongly" in str(outcome.raised)
     assert not outcome.labels
+
+
+def test_an_aggregator_sees_numbers_of_either_sign_equally_often_never_zero_and_never_twice():
+    """Rows are equal in pairs, so that many differences are the same."""
+    scenario = Scenario(parameters(method="basic", n_init=10, n_clusters=5))
+    for name, one in data_of(3).items():
+        scenario.data[name] = PartyData.build(name, one.graph, np.repeat(one.features[:18], 2, axis=0), FILTER)
+    curious = LyingAggregator(lambda sums, _: sums > 0)
+    outcome = scenario.run(curious)
+    assert outcome.raised is None
+    for total in curious.totals.values():
+        sums = total[:-2].view(np.int64)
+        assert sums.all()
+        large = np.abs(sums[np.abs(sums) > 2**32])
+        assert len(np.unique(large)) == len(large) > 0.8 * len(sums)
+        assert abs((sums > 0).mean() - 0.5) < 5 * 0.5 / np.sqrt(len(sums))
 
 
 # Parties

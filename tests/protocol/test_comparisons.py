@@ -299,6 +299,32 @@ def test_honest_runs_on_any_tables_are_not_refused(seed, kind):
     assert len({one.labels.tobytes() for one in found}) == 1
 
 
+def test_only_comparisons_that_are_not_known_are_asked():
+    """Not for starting rows, not with a row's own centre, and not between centres that have not moved."""
+    random = np.random.RandomState(3)
+    groups = np.arange(60) % 3
+    rows = [np.eye(3)[groups] + 0.01 * random.normal(size=(60, 3)) for _ in range(2)]
+    starts, asked = np.array([[0, 1, 2], [3, 4, 5]]), []
+
+    def counted(signs, _):
+        asked.append(len(signs))
+        return signs
+
+    roles = [
+        joint_kmeans(one, own, np.ones(60, dtype=np.int64), 3, starts, 0, parameters(max_iter=30))
+        for one, own in zip(members(2), rows, strict=True)
+    ]
+    found, _ = run_in_step(roles, counted)
+    np.testing.assert_array_equal(found.labels, groups)
+    first = 2 * 57 * (3 + 6)  # pairs, and margins of three centres over two others, for all but the starting rows
+    # Both restarts reach the same partition in the first round, and the second joins the first.
+    second = 2 * 60 * 2 + 1  # and one order of costs
+    third = 0 + 1 + 1 + 1  # no centre moves: the order of costs, whether to stop, and that the cost did not rise
+    assert asked == [first, second, third]
+    assert (found.sums.winning, found.sums.other_restarts) == (57 * 9 + 120, 57 * 9 + 120)
+    assert found.sums.costs == 4
+
+
 def test_comparisons_are_joined_in_their_order():
     one, two = Comparisons(np.array([1, 2]), np.array([True, False])), Comparisons(np.array([3]), np.array([True]))
     joined = Comparisons.joined([one, two])
