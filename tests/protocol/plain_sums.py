@@ -22,19 +22,18 @@ class Asked:
 class PlainSums(SecureSums):
     """A member of a group whose comparisons `run_in_step` adds."""
 
-    async def signs(self, step, asked, distances):
-        assert (distances >= 0).all()
+    async def signs(self, step, asked):
         if not len(asked):
             return np.zeros(0, dtype=bool)
         self.number += 1
         return await Asked(step, asked)
 
 
-def members(count, bound=32.0):
+def members(count, bound=32.0, fraction_bits=21):
     """Return the sums of each of `count` parties of one group."""
     names = tuple(f"party-{number}" for number in range(1, count + 1))
     group = Group(names, "aggregator")
-    return [PlainSums(Channel(name), None, group, b"", bound) for name in names]
+    return [PlainSums(Channel(name), None, group, b"", bound, fraction_bits) for name in names]
 
 
 def run_in_step(roles, answer=None):

@@ -11,60 +11,68 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from kcagc.errors import DataError, ParameterError
 from kcagc.secagg.masks import (
     FRACTION_BITS,
+    LONG_FRACTION_BITS,
     MAX_DISTANCE,
+    MAX_ENCODED,
+    MAX_LONG_DISTANCE,
     MAX_PARTIES,
-    MAX_UNIT_DISTANCE,
-    ONE,
     encode,
     open_sum,
     with_check_words,
 )
 from secagg.parties import total_of
 
-BOUNDS = (MAX_UNIT_DISTANCE, MAX_DISTANCE)
-bounds = st.sampled_from(BOUNDS)
+LIMITS = ((MAX_DISTANCE, FRACTION_BITS), (MAX_LONG_DISTANCE, LONG_FRACTION_BITS))
+limits = st.sampled_from(LIMITS)
 allowed = st.floats(0, MAX_DISTANCE)
 
 
-def words(values, bound=MAX_DISTANCE):
-    return with_check_words(encode(values, bound).view(np.uint64))
+def words(values):
+    return with_check_words(encode(values, MAX_DISTANCE, FRACTION_BITS).view(np.uint64))
 
 
 def test_the_constants_of_the_protocol_are_these():
-    assert (FRACTION_BITS, ONE, MAX_UNIT_DISTANCE, MAX_DISTANCE, MAX_PARTIES) == (24, 2**24, 4.0, 32.0, 16)
+    assert LIMITS == ((4.0, 24), (32.0, 21))
+    assert MAX_PARTIES == 16
+
+
+@pytest.mark.parametrize(("bound", "bits"), LIMITS)
+def test_no_distance_within_the_bound_has_a_larger_integer_than_is_planned_for(bound, bits):
+    assert encode(np.array([bound * (1 + 2.0**-20)]), bound, bits)[0] <= MAX_ENCODED
 
 
 @given(arrays(np.float64, array_shapes(max_dims=3, max_side=5), elements=allowed))
-@example(np.array([32.0, 5e-324, -0.0, 2.0**-25, 3 * 2.0**-25]))
+@example(np.array([4.0, 5e-324, -0.0, 2.0**-25, 3 * 2.0**-25]))
 def test_every_value_within_the_bound_is_taken_and_rounded_to_the_nearest(values):
-    found = encode(values, MAX_DISTANCE)
+    found = encode(values, MAX_DISTANCE, FRACTION_BITS)
     assert found.dtype == np.int64
     assert found.shape == values.shape
     for value, integer in zip(values.flat, found.flat, strict=True):
         assert integer == round(Fraction(float(value)) * 2**24)
 
 
-@given(bounds, arrays(np.float64, st.integers(0, 6), elements=st.floats(0, 4)), st.data())
-def test_one_value_out_of_bounds_is_enough_to_refuse(bound, values, data):
+@given(limits, arrays(np.float64, st.integers(0, 6), elements=st.floats(0, 4)), st.data())
+def test_one_value_out_of_bounds_is_enough_to_refuse(limit, values, data):
+    bound, bits = limit
     over = bound * (1 + 2.0**-19)
     bad = data.draw(
         st.one_of(st.sampled_from([np.nan, np.inf, -np.inf, -5e-324, over]), st.floats(over), st.floats(max_value=-1))
     )
     place = data.draw(st.integers(0, len(values)))
     with pytest.raises(DataError, match=f"a squared distance is above {bound:g}, the bound of the protocol"):
-        encode(np.insert(values, place, bad), bound)
+        encode(np.insert(values, place, bad), bound, bits)
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
-def test_a_distance_may_exceed_the_bound_by_what_rounding_adds_to_it(bound):
+@pytest.mark.parametrize(("bound", "bits"), LIMITS)
+def test_a_distance_may_exceed_the_bound_by_what_rounding_adds_to_it(bound, bits):
     """The distance of two rows whose length is one to the last bit can be a little more than 4."""
     near = float(np.nextafter(bound, np.inf))
-    assert encode(np.array([near]), bound).tolist() == [int(bound) << 24]
+    assert encode(np.array([near]), bound, bits).tolist() == [int(bound) << bits]
 
 
 def test_encoding_leaves_its_argument_alone():
     values = np.array([0.1, 0.2])
-    encode(values, 4.0)
+    encode(values, 4.0, 24)
     assert values.tolist() == [0.1, 0.2]
 
 

@@ -4,6 +4,7 @@ import ast
 import json
 import subprocess
 import sys
+from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from numpy.testing import assert_array_equal
 
 from kcagc.errors import PeerError
 from kcagc.secagg import keys
-from kcagc.secagg.blinding import Blinding, FactorRange, draw_positions
+from kcagc.secagg.blinding import Blinding, FactorRange, draw_positions, draw_probes
 from kcagc.secagg.keys import (
     Contribution,
     Identity,
@@ -29,7 +30,7 @@ from kcagc.secagg.keys import (
     session_id,
     verify,
 )
-from kcagc.secagg.masks import MAX_DISTANCE, encode, keystream, mask, open_sum
+from kcagc.secagg.masks import FRACTION_BITS, MAX_LONG_DISTANCE, encode, keystream, mask, open_sum
 
 FOLDER = Path(__file__).parent.parent / "vectors"
 FILES = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))}
@@ -181,7 +182,7 @@ def test_masks_and_sums_are_those_written_down(case):
             assert_array_equal(keystream(key, n_values + 2), words_from(expected["stream"]))
     sent = []
     for me in group:
-        encoded = encode(np.array(case["values"][me]), MAX_DISTANCE).view(np.uint64)
+        encoded = encode(np.array(case["values"][me]), MAX_LONG_DISTANCE, FRACTION_BITS).view(np.uint64)
         assert_array_equal(encoded, words_from(case["encoded"][me]))
         sent.append(mask(encoded, [pair_of(me, other) for other in group if other != me], group, label, transcript))
         assert_array_equal(sent[-1], words_from(case["masked"][me]))
@@ -199,20 +200,21 @@ def test_boxes_are_those_written_down(case):
     assert decrypt(receiver, label, box) == content
 
 
-@pytest.mark.parametrize("case", OURS["ranges"], ids=lambda case: f"{case['parties']}-{case['bound']}")
+@pytest.mark.parametrize("case", OURS["ranges"], ids=lambda case: str(case["parties"]))
 def test_factors_have_the_range_that_is_written_down(case):
-    found = FactorRange.of_sum(case["parties"], float(case["bound"]))
+    found = FactorRange.of_sum(case["parties"])
     assert [found.first, found.last] == case["steps"]
 
 
-@pytest.mark.parametrize("case", OURS["blindings"], ids=lambda case: f"{case['label']}-{case['bound']}")
+@pytest.mark.parametrize("case", OURS["blindings"], ids=lambda case: f"{case['label']}-{len(case['parts'])}")
 def test_blinded_comparisons_are_those_written_down(case):
     key, label = unhex(case, "key", "label")
     parts = np.array(case["parts"])
-    factors = FactorRange.of_sum(len(parts), float(case["bound"]))
+    factors = FactorRange.of_sum(len(parts))
     assert [factors.first, factors.last] == case["steps"]
-    blinding = Blinding.from_key(key, SESSION, label, parts.shape[1], factors)
-    assert blinding.factors.tolist() == case["factors"]
+    blinding = Blinding.from_key(key, SESSION, label, parts.shape[1], len(parts))
+    found = zip(blinding.mantissas.tolist(), blinding.octaves.tolist(), strict=True)
+    assert [Fraction(mantissa << octave, 1 << 30) for mantissa, octave in found] == list(map(Fraction, case["factors"]))
     assert blinding.negative.tolist() == case["negative"]
     assert blinding.order.tolist() == case["order"]
     sent = [blinding.apply(own, with_offsets=party == 0) for party, own in enumerate(parts)]
@@ -224,11 +226,17 @@ def test_blinded_comparisons_are_those_written_down(case):
     assert blinding.restore(seen > 0).tolist() == case["restored"]
 
 
-@pytest.mark.parametrize("case", OURS["positions"], ids=lambda case: f"{case['purpose']}-{case['label']}")
+@pytest.mark.parametrize("case", OURS["positions"], ids=lambda case: f"{case['label']}-{case['among']}")
 def test_secret_positions_are_those_written_down(case):
     key, label = unhex(case, "key", "label")
-    found = draw_positions(key, SESSION, case["purpose"], label, len(case["positions"]), case["among"])
+    found = draw_positions(key, SESSION, label, case["count"], case["among"])
     assert found.tolist() == case["positions"]
+
+
+@pytest.mark.parametrize("case", OURS["probes"], ids=lambda case: case["label"])
+def test_probes_are_those_written_down(case):
+    key, label = unhex(case, "key", "label")
+    assert draw_probes(key, SESSION, label, len(case["probes"])).tolist() == case["probes"]
 
 
 @pytest.mark.parametrize("case", cases("bad_x25519_keys"), ids=lambda case: case["why"])

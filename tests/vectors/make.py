@@ -12,7 +12,7 @@ import json
 import sys
 from fractions import Fraction
 from itertools import permutations
-from math import isqrt
+from math import floor, isqrt
 from pathlib import Path
 
 from primitives import (
@@ -226,10 +226,10 @@ def a_box(sender: str, receiver: str, label: bytes, content: bytes) -> dict:
 
 
 def powers() -> list[int]:
-    """2^(i/256) for i from 0 to 256 with 32 fraction bits, rounded down: 256th roots, by eight square roots."""
+    """2^(i/256) for i from 0 to 256 with 30 fraction bits, rounded down: 256th roots, by eight square roots."""
     out = []
     for i in range(257):
-        root = 2 ** (32 * 256 + i)
+        root = 2 ** (30 * 256 + i)
         for _ in range(8):
             root = isqrt(root)
         out.append(root)
@@ -239,35 +239,41 @@ def powers() -> list[int]:
 POWERS = powers()
 
 
-def factor_range(n_parties: int, bound: int) -> tuple[int, int]:
+def factor_range(n_parties: int) -> tuple[int, int]:
     """The lowest and the highest factor in 256ths of an octave, so that no comparison leaves the ring."""
-    party = Fraction(9, 4) * bound * 2**24 * (1 + Fraction(1, 2**19))
-    largest = 2 * n_parties * (party.numerator // party.denominator + 1) + 1
+    largest = 2 * n_parties * (9 * (2**26 + 2**6) // 4 + 1) + 1
     room = 2**63 // (largest + 1)
     last = 0
-    while POWERS[(last + 1) % 256] * 2 ** ((last + 1) // 256) <= room * 2**32:
+    while POWERS[(last + 1) % 256] * 2 ** ((last + 1) // 256) <= room * 2**30:
         last += 1
-    return 256 * min(6, (last - 25 * 256) // 256), last
+    first = 0
+    while 2**first <= n_parties + 2:
+        first += 1
+    return 256 * first, last
 
 
-def a_blinding(label: bytes, bound: int, parts: list[list[int]]) -> dict:
+def log_uniform(word: int, first: int, last: int) -> Fraction:
+    """The number between 2^(first/256) and 2^(last/256) that a random word stands for."""
+    high, low = word >> 32, word % 2**32
+    octave, place = divmod(first + high * (last - first) // 2**32, 256)
+    mantissa = POWERS[place] + (POWERS[place + 1] - POWERS[place]) * (low // 2) // 2**31
+    return Fraction(mantissa * 2**octave, 2**30)
+
+
+def a_blinding(label: bytes, parts: list[list[int]]) -> dict:
     """What each party sends (without masks), what the aggregator sees, and what the parties make of its answer."""
     key, count = fixed("group key"), len(parts[0])
-    first, last = factor_range(len(parts), bound)
+    first, last = factor_range(len(parts))
 
     def words_for(purpose: str) -> list[int]:
         return words_of(hkdf(key, session(), framed([purpose, label, count])), count)
 
-    factors, signs = [], []
-    for word in words_for("factors"):
-        high, low = word >> 32, word % 2**32
-        octave, place = divmod(first + high * (last - first) // 2**32, 256)
-        mantissa = POWERS[place] + (POWERS[place + 1] - POWERS[place]) * (low // 2) // 2**31
-        factors.append(mantissa * 2**octave // 2**32)
-        signs.append(-1 if low % 2 else 1)
-    offsets = [
-        word % (2 * factor - 1) - (factor - 1) for word, factor in zip(words_for("offsets"), factors, strict=True)
-    ]
+    factors = [log_uniform(word, first, last) for word in words_for("factors")]
+    signs = [-1 if word % 2 else 1 for word in words_for("factors")]
+    offsets = []
+    for word, factor in zip(words_for("offsets"), factors, strict=True):
+        most = floor(factor) - len(parts) - 1
+        offsets.append(word % (2 * most + 1) - most)
     step = 1
     while step < count:
         step *= 2
@@ -276,7 +282,7 @@ def a_blinding(label: bytes, bound: int, parts: list[list[int]]) -> dict:
     sent, seen = [], [0] * count
     for party, own in enumerate(parts):
         blinded = [
-            sign * (factor * part + (0 if party else offset))
+            sign * (floor(factor * part) + (0 if party else offset))
             for sign, factor, part, offset in zip(signs, factors, own, offsets, strict=True)
         ]
         seen = [total + blinded[place] for total, place in zip(seen, order, strict=True)]
@@ -290,9 +296,8 @@ def a_blinding(label: bytes, bound: int, parts: list[list[int]]) -> dict:
     return {
         "key": key.hex(),
         "label": label.hex(),
-        "bound": bound,
         "steps": [first, last],
-        "factors": factors,
+        "factors": [str(factor) for factor in factors],
         "negative": [sign < 0 for sign in signs],
         "order": order,
         "parts": parts,
@@ -303,9 +308,9 @@ def a_blinding(label: bytes, bound: int, parts: list[list[int]]) -> dict:
     }
 
 
-def odd_parts(n_parties: int, bound: int, seen: list[int]) -> list[list[int]]:
+def odd_parts(n_parties: int, seen: list[int]) -> list[list[int]]:
     """Parts of comparisons: the largest that there are, the smallest, and some between; the first party's are odd."""
-    largest = 2 * (9 * bound * 2**24 // 4)
+    largest = 2 * (9 * (2**26 + 2**6) // 4)
     parts = [[largest] * 2 + [0] * len(seen) for _ in range(n_parties)]
     parts[0] = [largest + 1, -largest - 1, *(2 * value + 1 for value in seen)]
     for party in range(1, n_parties):
@@ -314,11 +319,18 @@ def odd_parts(n_parties: int, bound: int, seen: list[int]) -> list[list[int]]:
     return parts
 
 
-def some_positions(purpose: str, label: bytes, count: int, among: int) -> dict:
+def some_positions(label: bytes, count: int, among: int) -> dict:
     key = fixed("group key")
-    words = words_of(hkdf(key, session(), framed([purpose, label, count])), count)
-    drawn = [word % among for word in words]
-    return {"key": key.hex(), "purpose": purpose, "label": label.hex(), "among": among, "positions": drawn}
+    words = words_of(hkdf(key, session(), framed(["positions", label, count])), count)
+    drawn = sorted({word % among for word in words}) if among > count else list(range(among))
+    return {"key": key.hex(), "label": label.hex(), "count": count, "among": among, "positions": drawn}
+
+
+def some_probes(label: bytes, count: int) -> dict:
+    key = fixed("group key")
+    words = words_of(hkdf(key, session(), framed(["probes", label, count])), count)
+    drawn = [floor(log_uniform(word, 18 * 256, 26 * 256)) // 2 * 2 + 1 for word in words]
+    return {"key": key.hex(), "label": label.hex(), "probes": drawn}
 
 
 def field_as_json(field: bytes | str | int) -> dict:
@@ -382,22 +394,20 @@ def ours() -> dict:
             a_box("telecom", "shop", b"long", bytes(range(256))),
         ],
         "blindings": [
-            a_blinding(b"a label", 4, odd_parts(2, 4, [0, -1, 1, 40_000_000, -60_000_000])),
-            a_blinding(b"another label", 4, odd_parts(2, 4, [0, -1, 1, 40_000_000, -60_000_000])),
-            a_blinding(b"a label", 32, odd_parts(3, 32, [0, -1, 5, -(2**28)])),
-            a_blinding(b"", 4, odd_parts(16, 4, [])),
-            a_blinding(b"", 32, odd_parts(16, 32, [3, -4, 12345])),
+            a_blinding(b"a label", odd_parts(2, [0, -1, 1, 40_000_000, -60_000_000])),
+            a_blinding(b"another label", odd_parts(2, [0, -1, 1, 40_000_000, -60_000_000])),
+            a_blinding(b"a label", odd_parts(3, [0, -1, 5, -(2**25)])),
+            a_blinding(b"", odd_parts(16, [])),
+            a_blinding(b"", odd_parts(16, [3, -4, 12345])),
         ],
-        "ranges": [
-            {"parties": parties, "bound": bound, "steps": list(factor_range(parties, bound))}
-            for bound in (4, 32)
-            for parties in range(2, 17)
-        ],
+        "ranges": [{"parties": parties, "steps": list(factor_range(parties))} for parties in range(2, 17)],
         "positions": [
-            some_positions("probes", b"a label", 7, 5),
-            some_positions("copies", b"a label", 7, 1),
-            some_positions("copies", b"another label", 3, 1_000_000),
+            some_positions(b"a label", 7, 5),
+            some_positions(b"a label", 7, 1),
+            some_positions(b"a label", 64, 65),
+            some_positions(b"another label", 3, 1_000_000),
         ],
+        "probes": [some_probes(b"a label", 5), some_probes(b"another label", 9)],
         "framings": framings(),
     }
 
