@@ -8,7 +8,7 @@ bounded by the number of rounds. A coordinator that lies does not know which ans
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from scipy.stats import norm
 
-from attacks import party
+from attacks import party, transcripts
 from attacks.party import ME, Tracer, correlation, estimate, from_own_columns, learned, truth
 from attacks.results import Figure
 from attacks.transcripts import Case, Recording, has_data, record, record_prediction, recorded
@@ -26,7 +26,7 @@ from kcagc.errors import PeerError
 from kcagc.protocol import fit, joint_kmeans, messages
 from kcagc.protocol.messages import Answer, Masked, Step
 from kcagc.protocol.secure_sum import Comparisons, SecureSums
-from kcagc.secagg.masks import CHECK_WORDS, ONE
+from kcagc.secagg.masks import CHECK_WORDS
 from kcagc.simulation import COORDINATOR
 
 TITLE = "Roles that lie"
@@ -54,6 +54,11 @@ _FARTHEST = 20.0  # standard deviations: a more surprising answer counts as this
 _SIZE = 2.0  # of the numbers that a liar sends
 
 
+def unwatched() -> Any:
+    """Return a context in which the truth behind sums is not recorded: nothing here needs it."""
+    return patch.object(transcripts, "watch", lambda _: nullcontext())
+
+
 @dataclass(eq=False)
 class Liar:
     """A party that sends random numbers instead of its distances, and costs that fall evenly from round to round."""
@@ -74,13 +79,13 @@ class Liar:
             if sums.channel.me != ME:
                 return await real(sums, rows, *rest)
 
-            async def ask(step: Step, parts: np.ndarray, ties: np.ndarray, distances: np.ndarray) -> np.ndarray:
-                return await sums.signs(step, Comparisons(parts, ties), distances)
+            async def ask(step: Step, parts: np.ndarray, ties: np.ndarray) -> np.ndarray:
+                return await sums.signs(step, Comparisons(parts, ties))
 
             def numbers(weights: np.ndarray) -> np.ndarray:
                 return liar.random.uniform(0, _SIZE, size=(len(rows), len(weights)))
 
-            liar.tracer = Tracer(sums.group, ask, numbers)
+            liar.tracer = Tracer(sums.group, ask, numbers, sums.fraction_bits)
             liar.tracer.wrong_answer = sums.wrong_answer
             found = await liar.tracer.run(real, len(rows), *rest)
             liar.labels = found.labels
@@ -89,11 +94,12 @@ class Liar:
         def compare(costs: Any, new: dict[int, int]) -> Any:
             if costs.sums is liar.tracer:
                 fallen = (_HIGHEST - _LOWEST) * liar.rounds / liar.max_iter
-                new = dict.fromkeys(new, int((_HIGHEST - fallen) * ONE))
+                new = dict.fromkeys(new, _integers(_HIGHEST - fallen, liar.tracer.fraction_bits).item())
                 liar.rounds += 1
             return real_compare(costs, new)
 
-        with patch.object(fit, "joint_kmeans", joint), patch.object(joint_kmeans._Costs, "compare", compare):
+        lies = patch.object(fit, "joint_kmeans", joint), patch.object(joint_kmeans._Costs, "compare", compare)
+        with unwatched(), lies[0], lies[1]:
             yield
 
     def claim(self, run: Recording) -> tuple[dict[str, np.ndarray], Any]:
@@ -104,6 +110,10 @@ class Liar:
         return estimate(known), known
 
 
+def _integers(values: Any, fraction_bits: int) -> np.ndarray:
+    return np.rint(np.ldexp(values, fraction_bits)).astype(np.int64)
+
+
 @contextmanager
 def careless() -> Iterator[None]:
     """Let party ME send random numbers as its distances and, without thinking, the costs that follow from them."""
@@ -111,9 +121,10 @@ def careless() -> Iterator[None]:
 
     def encode(sums: Any, distances: np.ndarray) -> np.ndarray:
         found = real(sums, distances)
-        return random.integers(int(_SIZE * ONE), size=found.shape) if sums.channel.me == ME else found
+        numbers = _integers(random.uniform(0, _SIZE, size=found.shape), sums.fraction_bits)
+        return numbers if sums.channel.me == ME else found
 
-    with patch.object(SecureSums, "encode", encode):
+    with unwatched(), patch.object(SecureSums, "encode", encode):
         yield
 
 
@@ -241,13 +252,13 @@ def bisect(fitted: Recording, nodes: np.ndarray, predictions: int) -> Iterator[n
         def encode(sums: Any, distances: np.ndarray, sent: np.ndarray = sent) -> np.ndarray:
             if sums.channel.me != ME:
                 return real(sums, distances)
-            return np.rint(sent * ONE).astype(np.int64)
+            return _integers(sent, sums.fraction_bits)
 
-        with patch.object(SecureSums, "encode", encode):
+        with unwatched(), patch.object(SecureSums, "encode", encode):
             run = record_prediction(fitted, nodes, session)
         if run.error is not None:
             raise run.error
-        state.learn(party.replay_prediction(run.of(ME), np.rint(sent * ONE) / ONE))
+        state.learn(party.replay_prediction(run.of(ME), sent))
         yield state.mean.copy()
 
 
@@ -366,10 +377,11 @@ def _of_coordinator(case: dict[str, Any]) -> list[Figure]:
     after, unnoticed, lies = [], 0, 0
     for seed in range(case["runs"]):
         change = WrongAnswers(choose, first, seed, once)
-        if is_fit:
-            run = record(Case(case["data"], case["parties"], session=seed), change)
-        else:
-            run = record_prediction(fitted, nodes, seed + 1, change)
+        with unwatched():
+            if is_fit:
+                run = record(Case(case["data"], case["parties"], session=seed), change)
+            else:
+                run = record_prediction(fitted, nodes, seed + 1, change)
         if change.lied:
             lies += 1
             after.append(change.sums_after)

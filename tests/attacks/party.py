@@ -30,11 +30,10 @@ from kcagc.protocol.cells import initial_cells, intersect, virtual_nodes
 from kcagc.protocol.local import Embedder, PartyData
 from kcagc.protocol.messages import Answer, Confirmation, Hellos, PackedLabels, Step, unpack
 from kcagc.protocol.plan import Merge, layers
-from kcagc.protocol.secure_sum import PROBES, Comparisons, padded_length
+from kcagc.protocol.secure_sum import MAX_COPIES, MIN_PROBES, Comparisons, padded_length
 from kcagc.protocol.tournament import MARGIN, nearest
-from kcagc.secagg.blinding import Blinding, FactorRange
+from kcagc.secagg.blinding import Blinding, draw_positions
 from kcagc.secagg.keys import framed
-from kcagc.secagg.masks import ONE
 
 TITLE = "A curious party"
 SENTENCES = {
@@ -109,8 +108,8 @@ class Learned:
         )
 
 
-# Returns for each comparison whether it is positive: (step, the party's parts, which ties are positive, its distances).
-Ask = Callable[[Step, np.ndarray, np.ndarray, np.ndarray], Coroutine[Any, Any, np.ndarray]]
+# Returns for each comparison whether it is positive: (step, the party's parts, which ties are positive).
+Ask = Callable[[Step, np.ndarray, np.ndarray], Coroutine[Any, Any, np.ndarray]]
 
 
 @dataclass(eq=False)
@@ -124,6 +123,7 @@ class Tracer:
     group: Any
     ask: Ask
     distances_to: Callable[[np.ndarray], np.ndarray]  # weights of centres -> the numbers that this party sends (m × c)
+    fraction_bits: int = 0  # of the numbers that are sent
     unit: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     number: int = 0
     checks: int = 0
@@ -132,6 +132,8 @@ class Tracer:
     codes: list[np.ndarray] = field(default_factory=list)
     answered: list[tuple[np.ndarray, ...]] = field(default_factory=list)
     _random: Any = field(default_factory=lambda: np.random.default_rng(0))
+    _compared: list[np.ndarray] = field(default_factory=list)  # the codes of the current round
+    _in_round: bool = False
     _sorted: np.ndarray = field(default_factory=lambda: np.zeros(0))
     _order: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
@@ -145,20 +147,23 @@ class Tracer:
 
     def encode(self, distances: np.ndarray) -> np.ndarray:
         """Return the codes as the program expects them: as integers."""
-        return np.rint(distances).astype(np.int64)
+        if self._in_round:
+            self._compared, self._in_round = [], False
+        self._compared.append(np.rint(distances).astype(np.int64))
+        return self._compared[-1]
 
-    async def signs(self, step: Step, asked: Comparisons, distances: np.ndarray) -> np.ndarray:
+    async def signs(self, step: Step, asked: Comparisons) -> np.ndarray:
         """Find out what is compared, get the answers, and note them."""
         if not len(asked):
             return np.zeros(0, dtype=bool)
-        known, row, first, second, factor = self._meaning(step, asked.parts, distances)
-        sent = np.rint(np.array(self.own) * ONE).astype(np.int64)
+        self._in_round = True
+        known, row, first, second, factor = self._meaning(step, asked.parts)
+        sent = np.rint(np.ldexp(np.array(self.own), self.fraction_bits)).astype(np.int64)
         parts = asked.parts.copy()
         plain = sent[first, row] - sent[second, row]
         margins = (sent[first, row] - MARGIN * sent[second, row] + 2) >> 2
         parts[known] = np.where(factor == 1, plain, margins)
-        center, at = self._places(distances.ravel())
-        positive = await self.ask(step, parts, asked.ties, sent[center, at].reshape(distances.shape))
+        positive = await self.ask(step, parts, asked.ties)
         self.answered.append((row, first, second, factor, positive[known], np.full(len(row), self.number)))
         self.number += 1
         return positive
@@ -176,9 +181,9 @@ class Tracer:
         place = self._order[np.searchsorted(self._sorted, codes)]
         return place // len(self.unit), place % len(self.unit)
 
-    def _meaning(self, step: Step, parts: np.ndarray, distances: np.ndarray) -> tuple[np.ndarray, ...]:
+    def _meaning(self, step: Step, parts: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return which parts compare distances, and of these the row, both centres and the factor."""
-        table = distances.reshape(-1, distances.shape[-1])
+        table = np.concatenate(self._compared)
         k = table.shape[1]
         one, other = (place.ravel() for place in np.nonzero(~np.eye(k, dtype=bool)))
         found = [(table[:, one] - table[:, other], 1)]
@@ -293,14 +298,15 @@ def from_transcript(transcript: Transcript, seen: View) -> Ask:
     answers = {
         one.number: one for event, one in transcript.messages(Answer) if one.group == name and event.receiver == me
     }
-    factors = FactorRange.of_sum(len(seen.merge.group.members), seen.agreement.parameters.distance_bound)
+    members = len(seen.merge.group.members)
     asked = iter(range(len(answers)))
 
-    async def ask(_step: Step, parts: np.ndarray, _ties: np.ndarray, _distances: np.ndarray) -> np.ndarray:
+    async def ask(_step: Step, parts: np.ndarray, _ties: np.ndarray) -> np.ndarray:
         number = next(asked)
-        signs = np.frombuffer(answers[number].signs, dtype=np.uint8)
-        length = padded_length(len(parts) + PROBES + 64)
-        blinding = Blinding.from_key(key, session, framed(name, number), length, factors)
+        label, signs = framed(name, number), np.frombuffer(answers[number].signs, dtype=np.uint8)
+        n_copies = len(draw_positions(key, session, label, MAX_COPIES, len(parts)))
+        length = padded_length(len(parts) + n_copies + MIN_PROBES)
+        blinding = Blinding.from_key(key, session, label, length, members)
         positive = np.unpackbits(signs, bitorder="little")[:length].astype(bool)
         return blinding.restore(positive)[: len(parts)]
 
@@ -332,6 +338,7 @@ class Points:
         self.m = len(known.sizes)
         self.groups = {name: int(code.max()) + 1 for name, code in known.codes.items()}
         self.guess = {name: self._own_means(code) for name, code in known.codes.items()}
+        self.pull = dict.fromkeys(known.codes, _PULL_OF_OWN)  # towards the first guess
         chosen = np.arange(len(known.row))
         if len(chosen) > _MOST_ANSWERS:
             chosen = np.random.default_rng(0).choice(chosen, _MOST_ANSWERS, replace=False)
@@ -372,10 +379,10 @@ class Points:
         gradient = []
         for place, (name, code) in enumerate(self.known.codes.items()):
             off = centres[name] - self.guess[name]
-            total += _PULL_OF_OWN / 2 * float((off**2).sum())
+            total += self.pull[name] / 2 * float((off**2).sum())
             own = by_point[:, place * self.q : (place + 1) * self.q]
             summed = np.stack([np.bincount(code, column, len(off)) for column in own.T], axis=1)
-            gradient.append((summed + _PULL_OF_OWN * off).ravel())
+            gradient.append((summed + self.pull[name] * off).ravel())
         return total, np.concatenate([*gradient, (by_point + _PULL_OF_CENTRE * away).ravel()])
 
     def _split(self, values: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
