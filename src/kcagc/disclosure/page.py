@@ -199,23 +199,17 @@ class _Writer:
     def __init__(self, outline: RunOutline, reader: str, accepted: tuple[str, ...]) -> None:
         self.outline, self.reader, self.accepted = outline, reader, accepted
         n_parties, phrases = len(outline.parties), _TEXTS["phrase"]
-        choices = {
-            outline.task: True,
-            outline.graph: True,
-            "labels": bool(outline.label_receivers),
-            "starts": outline.task == "fit" and not outline.label_receivers,
-            "groups": bool(outline.groups),
-            "coordinator": outline.has_coordinator,
-            "party-aggregates": not outline.has_coordinator,
-            "two": n_parties == 2,
-            "not-two": n_parties > 2,
-            "three": n_parties == 3,
-            "many": n_parties > 3,
-            "party": reader in outline.parties,
-            "neutral": reader not in outline.parties,
-            "nothing": not outline.needs and not accepted,
+        self.facts = {
+            outline.task,
+            outline.graph,
+            "labels" if outline.label_receivers else "starts" if outline.task == "fit" else "",
+            "groups" if outline.groups else "",
+            "coordinator" if outline.has_coordinator else "party-aggregates",
+            "two" if n_parties == 2 else "not-two",
+            "three" if n_parties == 3 else "many" if n_parties > 3 else "",
+            "party" if reader in outline.parties else "neutral",
+            "" if outline.needs or accepted else "nothing",
         }
-        self.facts = {fact for fact, holds in choices.items() if holds}
         self.values: dict[str, object] = {
             "reader": _named(reader),
             "Reader": _capitalised(_named(reader)),
