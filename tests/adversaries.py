@@ -26,7 +26,7 @@ from kcagc.protocol.aggregator import aggregator_of_party, coordinator
 from kcagc.protocol.agreement import Agreement, Participant, graph_digest, ids_digest, ids_kind, open_session
 from kcagc.protocol.effects import combine_halves
 from kcagc.protocol.fit import fit_party
-from kcagc.protocol.local import PartyData, compute_local
+from kcagc.protocol.local import PartyData, compute_labels, compute_rows
 from kcagc.protocol.parameters import Parameters, RunSettings
 from kcagc.protocol.party import PartyContext
 from kcagc.protocol.predict import predict_parameters, predict_party
@@ -99,9 +99,10 @@ def agreement_of(chosen: Parameters, count: int) -> Agreement:
 
 
 @cache
-def _local(chosen: Parameters, count: int, position: int, n: int) -> bytes:
-    name = party_names(count)[position]
-    return msgspec.msgpack.encode(compute_local(data_of(count, n)[name], chosen, SEED + position))
+def _local(chosen: Parameters, count: int, position: int, n: int) -> dict[str, bytes]:
+    rows = compute_rows(data_of(count, n)[party_names(count)[position]], chosen)
+    labels = compute_labels(rows, chosen, SEED + position)
+    return {"local rows": msgspec.msgpack.encode(rows), "local labels": msgspec.msgpack.encode(labels)}
 
 
 @dataclass
@@ -240,7 +241,7 @@ class Scenario:
         same = self.agreements.get(name, self.agreement).parameters == self.parameters
         if name in self.parties and name not in self.data and not self.models and same:
             position = self.parties.index(name)
-            store.results["local result"] = _local(self.parameters, self.count, position, self.n)
+            store.results |= _local(self.parameters, self.count, position, self.n)
         return store
 
     def role(self, name: str, all_data: dict[str, PartyData]) -> Any:

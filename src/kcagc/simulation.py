@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from kcagc.protocol.local import PartyData, PartyModel
 from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.party import PartyContext
 from kcagc.protocol.predict import PredictResult, predict_party
-from kcagc.runtime.driver import Driver, Watcher
+from kcagc.runtime.driver import Driver, MemoryStore, Watcher
 from kcagc.runtime.in_process import Chooser, run_together
 from kcagc.secagg.keys import Identity, Secrets
 
@@ -45,7 +45,13 @@ class SimulatedRoles:
         """Return the context of a party, with new secrets."""
         return PartyContext(name, self.agreement, self.identities[name], Secrets.fresh(), policy)
 
-    def drivers(self, roles: dict[str, Role[Any]], ledger: Ledger, watcher: Watcher | None) -> list[Driver]:
+    def drivers(
+        self,
+        roles: dict[str, Role[Any]],
+        ledger: Ledger,
+        watcher: Watcher | None,
+        kept: Mapping[str, dict[bytes, bytes]] | None = None,
+    ) -> list[Driver]:
         """Return a driver for each role; the aggregator is the coordinator or the last party."""
         agreement, aggregator = self.agreement, self.agreement.aggregator
         if aggregator in roles:
@@ -56,8 +62,10 @@ class SimulatedRoles:
             role = coordinator(aggregator, agreement, identity, Secrets.fresh())
         every = {**roles, aggregator: role}
         others = tuple(name for name in every if name != aggregator)
+        stores = {name: MemoryStore((kept or {}).get(name)) for name in every}
+        peers = {name: others if name == aggregator else (aggregator,) for name in every}
         return [
-            Driver(name, role, others if name == aggregator else (aggregator,), common=ledger, watcher=watcher)
+            Driver(name, role, peers[name], store=stores[name], common=ledger, watcher=watcher)
             for name, role in every.items()
         ]
 
@@ -71,11 +79,15 @@ def simulate_fit(
     ledger: Ledger,
     watcher: Watcher | None = None,
     choose: Chooser | None = None,
+    kept: Mapping[str, dict[bytes, bytes]] | None = None,
 ) -> dict[str, FitResult]:
-    """Run a fit of all parties, each with its own seed, and return the result of each party."""
+    """Run a fit of all parties, each with its own seed, and return the result of each party.
+
+    Runs that share `kept` (a dictionary for each party) send the same local labels, as sessions with one state folder.
+    """
     simulated = SimulatedRoles.of(parameters, tuple(data))
     roles = {name: fit_party(simulated.context(name, policy), data[name], seed=seeds[name]) for name in data}
-    results = run_together(simulated.drivers(roles, ledger, watcher), choose)
+    results = run_together(simulated.drivers(roles, ledger, watcher, kept), choose)
     return {name: results[name] for name in data}
 
 

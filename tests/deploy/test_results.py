@@ -112,6 +112,7 @@ def test_a_prediction_leaves_the_labels_of_new_nodes_and_no_model(run, tmp_path)
         graph=fit.graph,
         new_rows=np.array([20, 3, 7]),
         input=None,
+        kept=None,
         confidence=lambda _: None,
     )
     write_results(ResultFiles.of(tmp_path, "labels.csv"), run, result, disclosed)

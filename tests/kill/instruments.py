@@ -61,7 +61,7 @@ class Instruments:
         from kcagc.deploy import run
         from kcagc.net.grpc_client import ClientStream
         from kcagc.net.grpc_server import ServerStream
-        from kcagc.protocol import fit, party, secure_sum
+        from kcagc.protocol import local, party, secure_sum
         from kcagc.runtime import session
         from kcagc.runtime.driver import Driver
         from kcagc.runtime.durable import DurableRole
@@ -81,7 +81,7 @@ class Instruments:
         party.encrypt = self._encrypting(party.encrypt)
         session._CLOSE_TIMEOUT = self._plan.get("tell", 4.0)  # seconds; an aggregator that restarts needs less
         if seconds := self._plan.get("slow"):
-            fit.compute_local = _slowly(fit.compute_local, seconds)
+            local.compute_rows = _slowly(local.compute_rows, seconds)
 
     def _around(self, function, what):
         @wraps(function)

@@ -164,7 +164,9 @@ def test_what_is_weaker_than_the_default_is_marked(pages):
 
 def test_the_report_claims_acceptance_only_for_what_must_be_accepted():
     def intro(kind):
-        return disclosures_section(SimpleNamespace(name="c", ledger=[Disclosure("a+b", "c", kind, "", (), 0)]))
+        return disclosures_section(
+            SimpleNamespace(name="c", summary={}, ledger=[Disclosure("a+b", "c", kind, "", (), 0)])
+        )
 
     assert "accepted them by name" in intro("opened/comparisons.labelled")
     for kind in ("encrypted/labels.whole",):  # no risk of a policy names these

@@ -196,7 +196,7 @@ def test_data_are_compared_while_a_party_computes(runs):
 
     def note(name):
         (queue,) = run.roles[name].queues.values()
-        seen[name] = queue.outbox[queue.sent], run.journals[name].load_result("local result")
+        seen[name] = queue.outbox[queue.sent], run.journals[name].load_result("local rows")
 
     for name in run.data:
         run.roles[name].on_flush = partial(note, name)

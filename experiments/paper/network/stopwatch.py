@@ -46,13 +46,14 @@ class Stopwatch:
         """Record connections, local work, commits of the journal, messages and the end."""
         from kcagc.deploy import run  # noqa: PLC0415 - only in the process of a role
         from kcagc.net.frames import Assembly  # noqa: PLC0415
-        from kcagc.protocol import fit  # noqa: PLC0415
+        from kcagc.protocol import local  # noqa: PLC0415
         from kcagc.runtime.durable import DurableRole, PeerQueue  # noqa: PLC0415
         from kcagc.runtime.journal import Journal  # noqa: PLC0415
         from kcagc.runtime.session import SessionRun  # noqa: PLC0415
 
         run.read_party = self._timed(run.read_party, "read")
-        fit.compute_local = self._timed(fit.compute_local, "local")
+        local.compute_rows = self._timed(local.compute_rows, "local")
+        local.compute_labels = self._timed(local.compute_labels, "local")
         Journal.commit = self._committing(Journal.commit)  # type: ignore[method-assign]
         SessionRun.connect = self._connecting(SessionRun.connect)  # type: ignore[method-assign]
         Assembly.add = self._arriving(Assembly.add)  # type: ignore[method-assign]

@@ -133,9 +133,10 @@ def report(folder: Path, labels: Path | None, id_column: str, label_column: str)
 @click.command()
 @options("config", "output", "state")
 def forget(config: Path, **given: Any) -> None:
-    """Erase the journals of a role: session keys, messages, its own rows and local clusters.
+    """Erase the folder of journals: session keys, messages, own rows, local labels, and the record of sessions.
 
-    An interrupted run cannot be resumed afterwards. Results and ledgers stay.
+    An interrupted run cannot be resumed afterwards. A later session with the same data sends other local labels, from
+    which the other parties learn more. Results and ledgers stay.
     """
     from kcagc.deploy.finished import forget_journals
 

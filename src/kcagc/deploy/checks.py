@@ -1,4 +1,4 @@
-"""The checks of `kcagc check`: keys, certificate, policy, journal, data and connectivity, before a run."""
+"""The checks of `kcagc check`: keys, certificate, policy, journal, data, earlier sessions and connectivity."""
 
 from __future__ import annotations
 
@@ -50,13 +50,17 @@ def run_checks(run: RoleRun, *, connect: bool = True) -> Iterator[Finding]:
         ("journal", _journal),
     ]
     if run.config.role == "party":
-        checks.append(("data", _data))
+        checks += [("data", _data), ("sessions", _sessions)]
     if connect:
         checks.append(("network", _listen if run.config.listens else _connect))
+    failed = set()
     for name, check in checks:
+        if name == "sessions" and "data" in failed:  # it needs them
+            continue
         try:
             message, warnings = check(run)
         except KcagcError as error:
+            failed.add(name)
             yield Finding(name, str(error), error)
         else:
             yield Finding(name, message, None, warnings)
@@ -108,6 +112,14 @@ def _data(run: RoleRun) -> _Result:
     warnings = (f"{count(alone, 'node')} without edges: only features decide the cluster",) if alone else ()
     made, notes = _columns_and_nodes(run, columns)
     return f"{nodes:,} nodes {ids}, {made}, {data.graph.n_edges:,} edges", (*notes, *warnings)
+
+
+def _sessions(run: RoleRun) -> _Result:
+    run.check_sessions()
+    if run.kept is None:
+        return "a prediction sends no local labels", ()
+    with_data, with_parties = run.kept.counts().values()
+    return f"sessions with these data so far: {with_data} ({with_parties} with the same parties)", ()
 
 
 def _columns_and_nodes(run: RoleRun, columns: int) -> _Result:

@@ -20,6 +20,7 @@ from kcagc.report.insights.description import Description, describe
 from kcagc.report.page import write_page
 from kcagc.runtime.client import close_finished_session
 from kcagc.runtime.journal import InvalidJournalError, Journal, changed_inputs, remove
+from kcagc.runtime.kept import KEPT, erase_kept
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +101,10 @@ def _check_unchanged(run: RoleRun, journal: Journal) -> None:
 
 
 def forget_journals(config: Config) -> list[Path]:
-    """Overwrite and remove the journals of a role, keep their ledgers among the results, and return their paths."""
+    """Overwrite and remove the journals and kept results of a role, and return their paths.
+
+    The ledgers of journals stay among the results.
+    """
     erased = []
     kinds: tuple[Kind, ...] = ("fit", "predict")
     for kind in kinds:
@@ -115,4 +119,6 @@ def forget_journals(config: Config) -> list[Path]:
                 journal.close()
         remove(path)
         erased.append(path)
+    if erase_kept(folder := journal_path(config, "fit").with_name(KEPT)):
+        erased.append(folder)
     return erased

@@ -96,6 +96,8 @@ def write_results(files: ResultFiles, run: RoleRun, result: Any, disclosed: Disc
     summary = summary_of(name, run.agreement, result, disclosed)
     if run.input is not None:
         summary["data"] = run.input.summary()
+    if run.kept is not None:
+        summary["sessions"] = run.kept.counts()
     written = {"ledger": files.ledger}
     write_ledger(files, disclosed)
     if graph is not None:

@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-import numpy as np
-from scipy import sparse
 
-from kcagc._types import Features, FloatArray, IntArray
+from kcagc._types import FloatArray, IntArray
 from kcagc.cluster.local import confidence
 from kcagc.data.party_files import PartyInput, read_party
 from kcagc.deploy.config import Config, DataSection
@@ -33,10 +31,10 @@ from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.net.tls import Credentials, digest_of
-from kcagc.protocol.agreement import Agreement, graph_digest, ids_digest
+from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.effects import Role, combine_halves
 from kcagc.protocol.fit import fit_party
-from kcagc.protocol.local import PartyData
+from kcagc.protocol.local import PartyData, labels_key
 from kcagc.protocol.parameters import draw_seed
 from kcagc.protocol.party import PartyContext
 from kcagc.runtime.client import RoleClient
@@ -50,6 +48,7 @@ from kcagc.runtime.journal import (
     open_session,
     remove,
 )
+from kcagc.runtime.kept import KEPT, KeptResults
 from kcagc.runtime.session import RoleSpec
 from kcagc.secagg.keys import Identity, digest
 
@@ -154,6 +153,7 @@ class RoleRun:
         self.agreement.check()
         self._context(SessionRandomness.fresh(0)).check()
         self.check_data()
+        self.check_sessions()
 
     def check_data(self) -> None:
         """Raise an error if the files cannot be used or hold too few nodes."""
@@ -167,8 +167,21 @@ class RoleRun:
         _ = self.new_rows
 
     @cached_property
+    def kept(self) -> KeptResults | None:
+        """What earlier sessions sent about the data of a fit; None at a coordinator and in a prediction."""
+        if self.data is None or self.model is not None:
+            return None
+        parties = {one.name: one.identity for one in self.agreement.participants if one.role == "party"}
+        return KeptResults(self.journal.with_name(KEPT), self.data.digest, parties)
+
+    def check_sessions(self) -> None:
+        """Raise an error if earlier sessions with these data forbid this one, or their records are damaged."""
+        if self.kept is not None and self.data is not None:
+            self.kept.check(labels_key(self.data, self.agreement.parameters), self.config.policy())
+
+    @cached_property
     def made_from(self) -> dict[str, bytes]:
-        """Digests of everything that must not change during a session; a large table is hashed once."""
+        """Digests of everything that must not change during a session."""
         document = self.config.document
         accepted, seed = sorted(document.policy.accept), document.me.random_state
         prints = {
@@ -178,12 +191,12 @@ class RoleRun:
         }
         if self.data is not None:
             share = b"" if self.model is None else digest("model", msgspec.msgpack.encode(self.model.share))
-            graph, features = self.data.graph, features_digest(self.data.features)
-            prints["the data"] = digest("data", ids_digest(graph), graph_digest(graph), features, share)
+            prints["the data"] = digest("data", self.data.digest, share)
         return prints
 
     def open_session(self, journal: Journal) -> StoredSession:
         """Open a new session, or the interrupted one that the journal holds."""
+        journal.kept = self.kept
         return open_session(journal, self.made_from, self.seed)
 
     @cached_property
@@ -226,16 +239,6 @@ class RoleRun:
             return None
         share = result.model if self.model is None else self.model.share
         return None if share is None else confidence(result.rows, share.centers, share.clusters, result.labels)
-
-
-def features_digest(features: Features) -> bytes:
-    """Return a digest of a party's table."""
-    if sparse.issparse(features):
-        rows = features.tocsr()
-        parts = (("<i8", rows.indptr), ("<i8", rows.indices), ("<f8", rows.data))
-        arrays = [np.ascontiguousarray(values, dtype=kind).tobytes() for kind, values in parts]
-        return digest("sparse", *features.shape, *arrays)
-    return digest("dense", *features.shape, np.ascontiguousarray(features, dtype="<f8").tobytes())
 
 
 def journal_path(config: Config, kind: Kind) -> Path:

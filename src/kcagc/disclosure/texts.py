@@ -14,6 +14,7 @@ from kcagc.secagg.masks import Group
 
 LABELLED_SUMS = "labelled-sums"
 LOCAL_MEANS = "local-means"
+CHANGED_ROSTER = "changed-roster"
 
 
 @dataclass(frozen=True)

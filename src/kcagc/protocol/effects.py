@@ -52,10 +52,15 @@ class Wait(_Awaited[tuple[str, bytes]]):
 
 @dataclass(frozen=True)
 class StoreResult(_Awaited[bytes]):
-    """Compute something that may differ when computed again: the first result is stored and returned ever after."""
+    """Compute something that may differ when computed again: the first result is stored and returned ever after.
+
+    With `keep`, a result that an earlier session stored under this key is returned instead: what a role sends about its
+    data must not differ from session to session. It is durable before anything that depends on it leaves.
+    """
 
     name: str
     compute: Callable[[], bytes]
+    keep: bytes = b""
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
 from kcagc._types import FloatArray, IntArray
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.cells import initial_cells, intersect, random_for, virtual_nodes, without_duplicates
-from kcagc.protocol.effects import Flush, Progress, StoreResult
+from kcagc.protocol.effects import Flush, Progress
 from kcagc.protocol.joint_kmeans import JointClusters, SumCounts, affordable_restarts, joint_kmeans
-from kcagc.protocol.local import LocalResult, PartyData, PartyModel, compute_local
+from kcagc.protocol.local import LocalResult, PartyData, PartyModel, local_result
 from kcagc.protocol.messages import Confirmation, Message, PackedLabels, RunStage, Step, pack, unpack
 from kcagc.protocol.party import Party, PartyContext
 from kcagc.protocol.plan import Merge
@@ -83,13 +82,13 @@ async def fit_party(context: PartyContext, data: PartyData, *, seed: int) -> Fit
     await Progress("filtering, projecting and clustering own features")
     common_seed = seed if party.name == parties[0] else None
     if parameters.method == "basic":  # the proposed starts travel with the confirmations
-        local = await _local_result(party, data, seed)
+        local = await local_result(party.name, data, parameters, seed)
         sent = await party.send_confirmations(data, seed=common_seed, starts=local.stored_starts.data)
         found = await _cluster_nodes(party, local, await party.receive_confirmations(sent), seed)
     else:  # the confirmations travel while this party computes
         sent = await party.send_confirmations(data, seed=common_seed)
         await Flush()
-        local = await _local_result(party, data, seed)
+        local = await local_result(party.name, data, parameters, seed)
         found = await _cluster_cells(party, local, sent, seed)
     model = PartyModel.of(party.session.id, party.name, parameters, local, found.labels)
     own_cost = model.mean_distance(local.rows, found.labels)
@@ -105,16 +104,6 @@ def _common_seed(party: Party, received: dict[str, Confirmation], own: int) -> i
     if len(received[first].seed) != 8:
         raise PeerError("did not send the seed of common choices", peer=first)
     return int.from_bytes(received[first].seed, "big")
-
-
-async def _local_result(party: Party, data: PartyData, seed: int) -> LocalResult:
-    def compute() -> bytes:
-        try:
-            return msgspec.msgpack.encode(compute_local(data, party.agreement.parameters, seed))
-        except DataError as error:
-            raise DataError(str(error), party=party.name) from error
-
-    return msgspec.msgpack.decode(await StoreResult("local result", compute), type=LocalResult)
 
 
 async def _cluster_nodes(

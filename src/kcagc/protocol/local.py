@@ -7,8 +7,10 @@ vector under the same mask would reveal both.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
-from typing import Self
+from functools import cached_property
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -21,12 +23,18 @@ from kcagc.cluster.local import Projection, Scaling, fit_projection
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.filters import Filter, FilteredOperator, StoredFilter, filter_for_projection
 from kcagc.graph.graph import AttributedGraph, Graph
+from kcagc.protocol.agreement import graph_digest, ids_digest
 from kcagc.protocol.cells import random_for
+from kcagc.protocol.effects import StoreResult
 from kcagc.protocol.messages import Stored, restore, store
 from kcagc.protocol.parameters import Parameters
+from kcagc.secagg.keys import digest
 
 LOCAL_RESTARTS = 10
 _NO_VARIATION = "features: all rows are the same once filtered and projected, so there is nothing to cluster"
+# Parameters that local labels do not depend on, and those that only proposed starts depend on.
+_JOINT = frozenset({"task", "model", "virtual_nodes", "fan_in", "aggregator", "max_iter", "graph"})
+_OF_STARTS = frozenset({"n_clusters", "n_init"})
 _ROUNDING = 1e-18  # a squared distance that is only rounding, for rows of length one
 
 
@@ -46,6 +54,17 @@ class PartyData:
         except DataError as error:
             raise DataError(str(error), party=name) from error
         return cls(checked.graph, checked.features, filter)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A digest of table and graph; a large table is hashed once."""
+        parts: list[tuple[str, Any]] = [("<f8", self.features)]
+        if sparse.issparse(self.features):
+            rows = self.features.tocsr()
+            parts = [("<i8", rows.indptr), ("<i8", rows.indices), ("<f8", rows.data)]
+        # Not `digest` for the values: it would copy them.
+        values = [hashlib.sha256(np.ascontiguousarray(part, dtype=kind).data).digest() for kind, part in parts]
+        return digest("data", ids_digest(self.graph), graph_digest(self.graph), *self.features.shape, *values)
 
     def check_values(self, name: str) -> None:
         """Refuse a table of zeros before anything is sent.
@@ -89,20 +108,42 @@ class Embedder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return projection.transform(filtered, self.scaling) / self.divisor
 
 
-class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that a party brings into the joint computation.
+class LocalRows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The party's points, n × q, and how its table became them; they do not leave the party."""
+
+    filter: StoredFilter
+    embedder: Embedder
+    stored_rows: Stored
+
+
+class LocalLabels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a party sends about its nodes; it is kept, so that later sessions with these data send the same.
 
     `n_clusters` is 0 if the method has no local clusters. The starts (nodes proposed as initial centres, n_init × k)
     are empty unless the party proposes some.
     """
+
+    stored_labels: Stored
+    n_clusters: int
+    whole: bool  # every local cluster is one distinct row, so that a label identifies the row
+    stored_starts: Stored
+
+
+class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that a party brings into the joint computation: what stays, and what leaves."""
 
     filter: StoredFilter
     embedder: Embedder
     stored_rows: Stored
     stored_labels: Stored
     n_clusters: int
-    whole: bool  # every local cluster is one distinct row, so that a label identifies the row
+    whole: bool
     stored_starts: Stored
+
+    @classmethod
+    def of(cls, rows: LocalRows, labels: LocalLabels) -> Self:
+        """Join both parts."""
+        return cls(*msgspec.structs.astuple(rows), *msgspec.structs.astuple(labels))
 
     @property
     def rows(self) -> FloatArray:
@@ -115,12 +156,32 @@ class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return restore(self.stored_labels)
 
 
-def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalResult:
-    """Filter, project and, unless the method is basic, cluster (Protocol 3, lines 1 to 3, which run Protocol 1).
+async def local_result(name: str, data: PartyData, parameters: Parameters, seed: int) -> LocalResult:
+    """Return the result of this session, with the labels of an earlier session with these data if there was one."""
 
-    A table with fewer distinct rows than local clusters gets one cluster for each distinct row. In the basic method a
-    party proposes initial centres instead: nodes that are far apart in its own rows (Protocol 2, line 6).
-    """
+    def project() -> bytes:
+        try:
+            return msgspec.msgpack.encode(compute_rows(data, parameters))
+        except DataError as error:
+            raise DataError(str(error), party=name) from error
+
+    rows = msgspec.msgpack.decode(await StoreResult("local rows", project), type=LocalRows)
+
+    def cluster() -> bytes:
+        return msgspec.msgpack.encode(compute_labels(rows, parameters, seed))
+
+    kept = await StoreResult("local labels", cluster, keep=labels_key(data, parameters))
+    return LocalResult.of(rows, msgspec.msgpack.decode(kept, type=LocalLabels))
+
+
+def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalResult:
+    """Filter, project and, unless the method is basic, cluster (Protocol 3, lines 1 to 3, which run Protocol 1)."""
+    rows = compute_rows(data, parameters)
+    return LocalResult.of(rows, compute_labels(rows, parameters, seed))
+
+
+def compute_rows(data: PartyData, parameters: Parameters) -> LocalRows:
+    """Filter and project."""
     stored = data.filter.fixed_on(data.graph).stored()
     filtered = filter_for_projection(stored.restore(data.filter), data.graph, data.features, parameters.n_components)
     embedder = Embedder.fit(filtered, parameters)
@@ -128,6 +189,16 @@ def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalRe
     del filtered
     if (rows == rows[0]).all():
         raise DataError(_NO_VARIATION)
+    return LocalRows(stored, embedder, store(rows))
+
+
+def compute_labels(own: LocalRows, parameters: Parameters, seed: int) -> LocalLabels:
+    """Cluster a party's rows.
+
+    A table with fewer distinct rows than local clusters gets one cluster for each distinct row. In the basic method a
+    party proposes initial centres instead: nodes that are far apart in its own rows (Protocol 2, line 6).
+    """
+    rows: FloatArray = restore(own.stored_rows)
     labels, n_clusters, whole = np.zeros(0, dtype=np.int64), 0, False
     starts = np.zeros((0, parameters.n_clusters), dtype=np.int64)
     if parameters.method == "basic":
@@ -136,7 +207,16 @@ def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalRe
         found = fit_kmeans(rows, parameters.n_local_clusters, n_init=LOCAL_RESTARTS, random_state=seed, fewer=True)
         labels, n_clusters = found.labels, len(found.centers)
         whole = found.inertia <= _ROUNDING * len(rows)
-    return LocalResult(stored, embedder, store(rows), store(labels), n_clusters, whole, store(starts))
+    return LocalLabels(store(labels), n_clusters, whole, store(starts))
+
+
+def labels_key(data: PartyData, parameters: Parameters) -> bytes:
+    """Return a digest of everything that `LocalLabels` depend on, except for the seed."""
+    basic = parameters.method == "basic"
+    ignored = _JOINT if basic else _JOINT | _OF_STARTS
+    used = {name: value for name, value in msgspec.structs.asdict(parameters).items() if name not in ignored}
+    used["method"] = "basic" if basic else "local clusters"
+    return digest("local labels", data.digest, msgspec.json.encode(used, order="sorted"))
 
 
 def _proposal(rows: FloatArray, k: int, seed: int, restart: int) -> IntArray:

@@ -40,6 +40,9 @@ def disclosures_section(run: RunFolder) -> Html | None:
         f"The disclosure ledger of {run.name} has {len(run.ledger):,} entries: every message that {run.name} sent and "
         f"every sum that became readable to the aggregator (was opened). {beyond}"
     )
+    if sessions := run.summary.get("sessions"):
+        with_data, with_parties = sessions.get("with_these_data"), sessions.get("with_these_parties")
+        intro += f" Sessions with these data: {with_data} ({with_parties} with the same parties)."
     if any(one.paper for one in groups):
         intro += " The paper is Attributed Graph Clustering in Collaborative Settings (arXiv 2411.12329)."
     parts: list[Part] = []

@@ -40,8 +40,11 @@ class Store(Protocol):
     A durable store needs the secrets of the session stored as durably, before the role starts.
     """
 
-    def store_result(self, name: str, compute: Callable[[], bytes]) -> bytes:
-        """Return the result stored under a name; compute and store it if there is none."""
+    def store_result(self, name: str, compute: Callable[[], bytes], keep: bytes = b"") -> bytes:
+        """Return the result stored under a name; compute and store it if there is none.
+
+        With `keep`, the result that an earlier session stored under this key counts too.
+        """
 
     def load_result(self, name: str) -> bytes | None:
         """Return the result stored under a name, or None."""
@@ -56,16 +59,19 @@ def mask_reuse() -> MaskReuseError:
 
 
 class MemoryStore:
-    """A store that lasts as long as the process."""
+    """A store that lasts as long as the process; `kept` are results that sessions have in common."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: dict[bytes, bytes] | None = None) -> None:
         self.results: dict[str, bytes] = {}
+        self.kept = {} if kept is None else kept
         self.labels: dict[bytes, bytes] = {}
 
-    def store_result(self, name: str, compute: Callable[[], bytes]) -> bytes:
+    def store_result(self, name: str, compute: Callable[[], bytes], keep: bytes = b"") -> bytes:
         """Compute and store a result on its first use."""
         if name not in self.results:
-            self.results[name] = compute()
+            self.results[name] = self.kept[keep] if keep in self.kept else compute()
+            if keep:
+                self.kept[keep] = self.results[name]
         return self.results[name]
 
     def load_result(self, name: str) -> bytes | None:
@@ -146,7 +152,7 @@ class Driver:
                 elif isinstance(effect, Disclose):
                     self._record(effect.entry)
                 elif isinstance(effect, StoreResult):
-                    value = self._store.store_result(effect.name, effect.compute)
+                    value = self._store.store_result(effect.name, effect.compute, effect.keep)
                 elif isinstance(effect, LoadResult):
                     value = self._store.load_result(effect.name)
                 elif isinstance(effect, CommitMask):

@@ -24,6 +24,7 @@ import msgspec
 from kcagc.disclosure import Disclosure
 from kcagc.errors import PeerError, SessionError
 from kcagc.runtime.driver import mask_reuse
+from kcagc.runtime.kept import KeptResults
 from kcagc.secagg.keys import Secrets, random_token
 from kcagc.text import listed
 
@@ -73,6 +74,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.kept: KeptResults | None = None  # results of earlier sessions; without it, results last for this session
         self._recorded = 0  # disclosures that this process recorded
         self._lock, self._closed = threading.RLock(), False  # `close` may come from another thread than the steps
         try:
@@ -140,11 +142,15 @@ class Journal:
 
     # The store of a driver.
 
-    def store_result(self, name: str, compute: Callable[[], bytes]) -> bytes:
-        """Return the result stored under a name; compute and store it in the current step if there is none."""
+    def store_result(self, name: str, compute: Callable[[], bytes], keep: bytes = b"") -> bytes:
+        """Return the result stored under a name; compute and store it in the current step if there is none.
+
+        With `keep`, the result of an earlier session is stored. A new one is kept at once, before the step commits.
+        """
         found = self.load_result(name)
         if found is None:
-            found = compute()
+            kept = self.kept if keep else None
+            found = compute() if kept is None else kept.keep(self.fact("attempt") or b"", keep, compute)
             self._write("INSERT INTO results VALUES (?, ?)", (name, found))
         return found
 
