@@ -9,9 +9,14 @@ from kill.scenarios import Run, read, read_notes
 
 
 def check(run: Run, labels: dict[str, str]) -> None:
-    """Check that a disturbed run ended as the undisturbed run, and that all processes of a role sent the same bytes."""
+    """Check that a disturbed run ended as the undisturbed run, and that all processes of a role sent the same bytes.
+
+    A party also counted one session, however often it was killed.
+    """
     assert run.labels() == labels, f"labels differ\n{run.logs()}"
     check_sent(run)
+    for party in run.scenario.parties:
+        assert len(list((run.folder / party / "state" / "kept").glob("*.session"))) == 1
     for role in run.scenario.roles:
         summary = json.loads(read(run.results(role) / "run.json"))
         assert summary["name"] == role

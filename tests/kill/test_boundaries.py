@@ -24,7 +24,9 @@ def chosen_kills(reference, scenario):
         {party: [("commit begins", commits[party] // 2)]},
         {party: [("commit done", commits[party] // 2)]},
         {party: [("part left", parts[party] - 2)]},
-        {party: [("file done", 2)]},
+        {party: [("file done", 1)]},  # the labels are kept, and the session is not counted yet
+        {party: [("file done", 2)]},  # the session is counted, and the step is not committed yet
+        {party: [("file done", 4)]},  # the second file of the results
         {party: [("end done", 2)]},
         {aggregator: [("challenge left", 1)]},
         {aggregator: [("part leaves", 1)]},

@@ -1,5 +1,6 @@
 """Start and end of runs between processes: waiting, timeouts, interrupts, aborts, success, and new sessions."""
 
+import json
 import re
 import signal
 import sqlite3
@@ -224,3 +225,34 @@ def test_a_finished_run_is_reported_and_a_new_one_needs_an_option(collaborate):
     sessions = {re.search('"session": "(\\w+)"', text)[1] for text in (*before.values(), *after.values())}
     assert len(sessions) == 2
     np.testing.assert_array_equal(roles.labels("a"), roles.labels("b"))
+
+
+# ---- repeated sessions
+
+
+def test_processes_of_a_new_session_keep_the_labels_and_count_it_also_after_a_timeout(collaborate):
+    roles = collaborate("a", "b")
+    for name in roles.configs:
+        roles.edit(name, r"random_state = 0", "# random_state = 0")  # each session has a seed of its own
+    kept = roles.folder("a") / "state" / "kept"
+
+    def labels():
+        return {path.name: path.read_bytes() for path in kept.iterdir() if not path.suffix}
+
+    aggregator = roles.start_aggregator("--peer-timeout", "1")
+    a, b = roles.start_parties()
+    b.wait_for_line("filtering")
+    b.signal(signal.SIGSTOP)
+    a.wait_for_line("exchanging labels")  # they are kept by now
+    b.signal(signal.SIGKILL)
+    assert aggregator.ends() == 10
+    assert a.ends() == 7
+    first = labels()
+    assert len(first) == 1
+    for _ in range(2):
+        aggregator = roles.start_aggregator("--new-session")
+        parties = [roles.start(name, "--new-session") for name in "ab"]
+        assert [role.ends() for role in (aggregator, *parties)] == [0, 0, 0]
+    assert labels() == first
+    summary = json.loads((roles.folder("a") / "result" / "run.json").read_text())
+    assert summary["sessions"] == {"with_these_data": 3, "with_these_parties": 3}
