@@ -144,6 +144,8 @@ def anonymous_clusters(found: Profiles, names: np.ndarray, k: int, seed: int = 0
     known = ~np.isnan(table)
     keep = known.sum(axis=1) >= max(2, len(common) // 4)
     table, big = table[keep], big[keep]
+    if len(big) < 2 * k:  # too little is linked
+        return big[:0], big[:0]
     # Factors lie in one range of few octaves, so the mean of a cell's values fixes its scale well enough.
     table = table / np.nanmean(table, axis=1, keepdims=True)
     filled = np.where(np.isnan(table), np.nanmean(table, axis=0, keepdims=True), table)

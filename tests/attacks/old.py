@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-TITLE = "Version 0.5.0, for comparison"
+TITLE = "Version 0.5.0 (commit 430e9a0), for comparison"
 SENTENCES = {
     "old": (
         "Up to version 0.6.0, the coordinator received rows of summed distances and could link the rows of one cell, "
@@ -103,17 +103,18 @@ def figures_of(case: dict[str, Any], kept: dict[str, np.ndarray]) -> list[Any]:
         figure("which centre a value belongs to", how, "values named rightly", right / n_named, 1 / k, n_named)
     )
     components, clusters = attacks.anonymous_clusters(profile, names, k)
-    truth = [int(np.bincount(kept["labels"][cell[profile.component == one]]).argmax()) for one in components]
-    found.append(
-        figure(
-            "clusters of unnamed cells",
-            how,
-            "adjusted Rand index",
-            adjusted_rand_score(truth, clusters),
-            0.0,
-            len(components),
+    if len(components):
+        truth = [int(np.bincount(kept["labels"][cell[profile.component == one]]).argmax()) for one in components]
+        found.append(
+            figure(
+                "clusters of unnamed cells",
+                how,
+                "adjusted Rand index",
+                adjusted_rand_score(truth, clusters),
+                0.0,
+                len(components),
+            )
         )
-    )
     return found + _later_sums(kept, figure)
 
 
