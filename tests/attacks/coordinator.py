@@ -19,7 +19,7 @@ from attacks.coordinator_values import magnitude, number_of_cells, sign_tests, t
 from attacks.results import Figure
 from attacks.transcripts import Case, Recording, Sum, record_prediction, recorded
 from kcagc.secagg.blinding import FactorRange
-from kcagc.secagg.masks import MAX_UNIT_DISTANCE, ONE
+from kcagc.secagg.masks import MAX_ENCODED
 
 TITLE = "The coordinator"
 SENTENCES = {
@@ -45,13 +45,7 @@ SENTENCES = {
 }
 
 # Weaknesses that are known and not repaired: whether in predictions, the sentence and the statistic.
-OPEN = {
-    (False, "links", "common divisor up to an offset"),
-    (False, "magnitudes", "magnitude"),
-    (True, "prediction", "magnitudes and common divisors"),
-    (True, "prediction", "common divisor up to an offset"),
-    (True, "checks", "magnitude"),
-}
+OPEN: set[tuple[bool, str, str]] = {(False, "checks", "magnitude"), (True, "checks", "magnitude")}
 
 _LINK_MARGIN = 0.01
 _RANK_CORRELATION = 0.15
@@ -252,7 +246,7 @@ def entropy_information(true: np.ndarray, factors: np.ndarray) -> float:
     With log f uniform over a known range, the density of log|v| at y is the share of differences within that range
     below y. So nothing is estimated; only the offsets are neglected, which can but lower the information.
     """
-    octaves, ordered = np.log2(factors.astype(float)), np.sort(true)
+    octaves, ordered = np.log2(factors), np.sort(true)
     lowest, highest = octaves.min(), octaves.max()
     grid = np.linspace(ordered[0] + lowest, ordered[-1] + highest, 20_001)
     within = np.searchsorted(ordered, grid - lowest) - np.searchsorted(ordered, grid - highest)
@@ -314,11 +308,13 @@ def count_figures(report: Reporter, run: Recording, sums: list[Sum], truth: list
         rows = entries.row >= 0
         if rows.sum() >= _LEAST_VALUES:
             members = run.inside.joint[one.group].rows
-            among = FactorRange.of_sum(len(members), MAX_UNIT_DISTANCE)
+            among = FactorRange.of_sum(len(members))
             octaves = among.first / 256, among.last / 256
             middle = float(np.median(np.log2(np.abs(entries.delta).astype(float))))
             off.append(abs(typical_difference(one.values, octaves) - middle))
-            blind.append(abs(np.log2(2 * len(members) * ONE) - middle))  # every party contributes a difference of 1
+            blind.append(
+                abs(np.log2(2 * len(members) * MAX_ENCODED / 4) - middle)
+            )  # every party contributes a difference of 1
     if off:
         found.append(
             report.figure(

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import numpy as np
 
 from kcagc.protocol import joint_kmeans, predict, secure_sum, tournament
-from kcagc.protocol.secure_sum import PROBES, SecureSums
+from kcagc.protocol.secure_sum import SecureSums
 from kcagc.secagg.blinding import Blinding
 
 LIVE, COST, PROBE, COPY = range(4)
@@ -35,14 +35,18 @@ class Blinded:
         assert self.blinding is not None
         assert self.about is not None
         assert self.copied is not None
-        n = len(self.about)
+        n, n_probes = len(self.about), len(self.total) - len(self.about) - len(self.copied)
         kind = np.where(self.about[:, 1] < 0, COST, LIVE)
-        nothing = np.full((PROBES, 4), -1)
-        about = np.concatenate([self.about, nothing, self.about[self.copied]])
-        kinds = np.concatenate([kind, np.full(PROBES, PROBE), np.full(len(self.copied), COPY)])
-        number = np.concatenate([np.arange(n + PROBES), self.copied])
+        about = np.concatenate([self.about, self.about[self.copied], np.full((n_probes, 4), -1)])
+        kinds = np.concatenate([kind, np.full(len(self.copied), COPY), np.full(n_probes, PROBE)])
+        number = np.concatenate([np.arange(n), self.copied, np.arange(n, n + n_probes)])
         order = self.blinding.order
-        return Entries(self.total[order], about[order], kinds[order], number[order], self.blinding.factors[order])
+        return Entries(self.total[order], about[order], kinds[order], number[order], factors_of(self.blinding)[order])
+
+
+def factors_of(blinding: Blinding) -> np.ndarray:
+    """Return the secret factors of a vector, in the order of its comparisons."""
+    return np.ldexp(blinding.mantissas.astype(float), blinding.octaves - 30)
 
 
 @dataclass(frozen=True)
@@ -105,11 +109,9 @@ def watch(into: dict[tuple[str, int], Blinded]) -> Iterator[None]:
         one.blinding = self
         return real_apply(self, parts, **options)
 
-    def draw_positions(key: bytes, session: bytes, purpose: str, label: bytes, *rest: Any) -> np.ndarray:
-        found = real_positions(key, session, purpose, label, *rest)
-        if purpose == "copies":
-            by_label[label].copied = found
-        return found
+    def draw_positions(key: bytes, session: bytes, label: bytes, *rest: Any) -> np.ndarray:
+        by_label[label].copied = real_positions(key, session, label, *rest)
+        return by_label[label].copied
 
     def differences(distances: Any, first: np.ndarray, second: np.ndarray, real: np.ndarray) -> Any:
         state.pending.append(np.stack([np.nonzero(real)[0], first[real], second[real]], axis=1))
@@ -145,7 +147,7 @@ def watch(into: dict[tuple[str, int], Blinded]) -> Iterator[None]:
         state.rows[id(sums)] = _places(state.tables.get(id(sums)), distances) if known is None else known
         return await real_nearest(sums, step, distances, *rest, **options)
 
-    async def signs(self: SecureSums, step: Any, asked: Any, distances: np.ndarray) -> Any:
+    async def signs(self: SecureSums, step: Any, asked: Any) -> Any:
         pending, state.pending = state.pending, []
         unknown, state.unknown = state.unknown, []
         if len(asked):
@@ -153,7 +155,7 @@ def watch(into: dict[tuple[str, int], Blinded]) -> Iterator[None]:
             by_label[self._label()] = one
             if one.about is None:
                 one.about = _about(state, self, len(asked), pending, unknown)
-        return await real_signs(self, step, asked, distances)
+        return await real_signs(self, step, asked)
 
     with ExitStack() as stack:
         for where, name, spy in (

@@ -14,14 +14,15 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.linalg import lsqr
 
+from attacks.coordinator_truth import factors_of
 from attacks.results import Figure
 from attacks.transcripts import Case, Joint, Recording, Transcript, recorded
 from kcagc.cluster.lloyd import weighted_means
 from kcagc.protocol.cells import Cells, intersect
 from kcagc.protocol.messages import PackedLabels, unpack
-from kcagc.secagg.blinding import Blinding, FactorRange
+from kcagc.secagg.blinding import Blinding
 from kcagc.secagg.keys import framed
-from kcagc.secagg.masks import MAX_UNIT_DISTANCE, ONE
+from kcagc.secagg.masks import MAX_ENCODED
 from kcagc.simulation import COORDINATOR
 
 TITLE = "The coordinator together with one party"
@@ -102,19 +103,18 @@ def comparisons_of(run: Recording, group: str) -> tuple[np.ndarray, np.ndarray]:
 def unblinded(known: Transcript, group: str, n_members: int, count: int) -> np.ndarray:
     """Return the odd integers of the first sum of a group, in their own order, with the key of the group."""
     first = next(one for one in known.opened() if one.group == group and one.number == 0)
-    factors = FactorRange.of_sum(n_members, MAX_UNIT_DISTANCE)
     blinding = Blinding.from_key(
-        known.group_keys()[group], known.session_id(), framed(group, 0), len(first.values), factors
+        known.group_keys()[group], known.session_id(), framed(group, 0), len(first.values), n_members
     )
     values = np.empty(len(first.values))
     values[blinding.order] = first.values.astype(float)
-    scaled = np.where(blinding.negative, -values, values) / blinding.factors.astype(float)
+    scaled = np.where(blinding.negative, -values, values) / factors_of(blinding)
     return (2 * np.floor(scaled / 2) + 1)[:count]  # the odd integer within 1
 
 
 def others_differences(deltas: np.ndarray, about: np.ndarray, _: np.ndarray, joint: Joint) -> np.ndarray:
     """Subtract the party's own part: what is left is the sum over the others of D_a - D_b."""
-    return deltas / 2 / ONE - differences_of(joint, INSIDER, about)
+    return deltas / 2 / (MAX_ENCODED / 4) - differences_of(joint, INSIDER, about)
 
 
 def differences_of(joint: Joint, name: str, about: np.ndarray) -> np.ndarray:

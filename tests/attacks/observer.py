@@ -69,20 +69,19 @@ def attack(case: dict[str, Any]) -> list[Figure]:
             )
         )  # fmt: skip
     (_, joint), *_ = run.inside.joint.items()
-    rows = number_of_cells(
-        first_vector(messages), joint.k, parameters.n_init if joint.starts is None else len(joint.starts)
-    )
+    n_restarts = parameters.n_init if joint.starts is None else len(joint.starts)
+    rows = number_of_cells(first_vector(messages, parameters.method), joint.k, n_restarts)
     found.append(
         Figure(
             *common, "number of cells or nodes that are clustered", "length of the first vector", "relative error",
             abs(rows / len(joint.sizes) - 1), 1.0, None, 1, "lengths",
         )
     )  # fmt: skip
-    rounds = number_of_sums(messages)
+    rounds = number_of_sums(messages, parameters.method)
     true = len({(message.group, message.number) for _, message in run.coordinator().messages(Masked)})
     found.append(
         Figure(
-            *common, "number of sums", "number of answers", "relative error", abs(rounds / true - 1), 1.0, None, 1,
+            *common, "number of sums", "number of messages", "relative error", abs(rounds / true - 1), 1.0, None, 1,
             "lengths",
         )
     )  # fmt: skip
@@ -100,25 +99,19 @@ def number_of_nodes(messages: list[Seen], n_parties: int, n_local: int) -> float
     return max((float(np.mean(lengths)) - around) * 8 / bits_for(n_local), 1.0)
 
 
-def first_vector(messages: list[Seen]) -> int:
-    """Return the length of the first vector: its bytes without the header are eight times a padded length."""
-    lengths = [one.length for one in messages if one.receiver == COORDINATOR]
-    first = next(length for length in lengths[2:] if _padded(length) is not None and length > 1000)
-    return _padded(first) or 1
-
-
-def _padded(length: int) -> int | None:
-    """Return the padded number of words of a vector with this many bytes."""
-    words = (length - _HEADER) // 8
+def first_vector(messages: list[Seen], method: str) -> int:
+    """Return the length of the first vector, after hello, confirmation and labels; its padding tells the last bytes."""
+    sender = messages[0].sender
+    lengths = [one.length for one in messages if one.sender == sender]
+    words = (lengths[2 if method in ("basic", "prediction") else 3] - _HEADER) // 8
     unit = 1 << max(words.bit_length() - 3, 0)
-    nearest = round(words / unit) * unit
-    return nearest if abs(words - nearest) <= 4 and nearest >= 128 else None
+    return round(words / unit) * unit
 
 
-def number_of_sums(messages: list[Seen]) -> int:
-    """Return how many vectors one party sent: every message of the right length."""
-    one = messages[0].sender
-    return sum(1 for item in messages if item.sender == one and _padded(item.length) is not None)
+def number_of_sums(messages: list[Seen], method: str) -> int:
+    """Return how many vectors one party sent: all messages but hello, confirmation, labels, the end and the receipt."""
+    sender = messages[0].sender
+    return sum(1 for one in messages if one.sender == sender) - (4 if method == "basic" else 5)
 
 
 def _timing(common: tuple[str, str, str], run: Recording) -> Figure:
@@ -146,7 +139,7 @@ def _timing(common: tuple[str, str, str], run: Recording) -> Figure:
 def _attack_prediction(common: tuple[str, str, str], fitted: Recording) -> list[Figure]:
     """Tell predictions of one node from predictions of more by their lengths."""
     counts = (1, 2, 5, 20, 100)
-    lengths = [first_vector(seen(record_prediction(fitted, np.arange(count)))) for count in counts]
+    lengths = [first_vector(seen(record_prediction(fitted, np.arange(count))), "prediction") for count in counts]
     k = fitted.case.parameters().n_clusters
     off = [
         abs(number_of_cells(length, k, 1) - k - count) / count for length, count in zip(lengths, counts, strict=True)

@@ -32,7 +32,10 @@ def test_without_padding_an_observer_counts_cells_exactly(monkeypatch):
     monkeypatch.setattr(secure_sum, "padded_length", lambda length: length)
     run = record(Case())
     length = next(len(message.words) for _, message in run.coordinator().messages(Masked)) // 8 - 2
-    per_row, n_checks = 4, secure_sum.PROBES + secure_sum.MIN_COPIES  # five centres in groups of three and two
+    per_row, n_checks = (
+        4,
+        secure_sum.MIN_PROBES + len(run.inside.blinded["1.1", 0].copied),
+    )  # five centres in groups of three and two
     (joint,) = run.inside.joint.values()
     assert (length - n_checks) / per_row / len(joint.starts) + joint.k == len(joint.sizes)
 
