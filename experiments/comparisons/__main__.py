@@ -11,12 +11,12 @@ from experiments.comparisons import blinded_signs, function_shares, magnitudes, 
 from experiments.comparisons.links import Links
 from experiments.paper.experiment import Config, Result
 from experiments.paper.store import RESULTS, Records, provenance
-from experiments.paper.tables import table
+from experiments.paper.tables import NOTHING, table
 
 Numbers = NDArray[np.int64]
 METHODS = {"signs": blinded_signs, "function shares": function_shares, "replicated shares": replicated_shares}
 COUNTS = (1_000, 10_000, 100_000)
-OCTAVES = (4, 24, 25, 28, 90)  # 90: what a ring modulo 2^128 leaves
+OCTAVES = (4, 25, 30, 90)  # 4 in version 0.5.0, 25 and 30 now, 90 with integers modulo 2^128
 _TURNS = 5
 
 
@@ -47,6 +47,36 @@ def measure(method: str, count: int, parties: int) -> Result:
     }
 
 
+def summary(records: Records) -> str:
+    """Return the table of the threat model: two parties, as many comparisons as a large sum has."""
+
+    def leak(octaves: int) -> str:
+        found = [result["bits"] for _, result in records.all(octaves=octaves)]
+        return f"at most {max(found):.2f} bit of the size, nothing of the sign"
+
+    def row(words: str, method: str, learns: str) -> list[str]:
+        found = records.one(method=method, comparisons=COUNTS[-1], parties=2)
+        if found is None:
+            raise LookupError(f"{method} was not measured")
+        busiest = max(found["microseconds"].values())
+        return [words, f"{found['bytes']:.1f}", str(found["delays"]), f"{busiest:.2f}", learns]
+
+    signs = row("signs modulo 2⁶⁴ (used)", "signs", leak(30))
+    wider = ["signs modulo 2¹²⁸", f"{2 * 16 + 2 / 8:.1f}", signs[2], NOTHING, leak(90)]
+    shares = [
+        row("replicated shares", "replicated shares", "nothing"),
+        row("function shares", "function shares", "nothing"),
+    ]
+    header = [
+        "a comparison of two parties",
+        "bytes",
+        "delays of a sum",
+        "µs",
+        "what the coordinator learns from a value",
+    ]
+    return table(header, [signs, wider, *shares])
+
+
 def main() -> None:
     """Measure, store and print."""
     records = Records(RESULTS / "comparisons.json", lambda: provenance("src", "experiments/comparisons"))
@@ -70,7 +100,10 @@ def main() -> None:
             found = magnitudes.leak(values, octaves, np.random.default_rng(octaves))
             records.add({"dataset": name, "parties": parties, "octaves": octaves}, found, 0.0)
             rows.append([name, str(parties), str(octaves), f"{found['bits']:.3f}", f"{found['rank_correlation']:.3f}"])
-    sys.stdout.write(table(["graph", "parties", "octaves", "bits a comparison, at most", "rank correlation"], rows))
+    sys.stdout.write(
+        table(["graph", "parties", "octaves", "bits a comparison, at most", "rank correlation"], rows) + "\n"
+    )
+    sys.stdout.write(summary(records))
 
 
 if __name__ == "__main__":
