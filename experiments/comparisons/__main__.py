@@ -52,7 +52,7 @@ def summary(records: Records) -> str:
 
     def leak(octaves: int) -> str:
         found = [result["bits"] for _, result in records.all(octaves=octaves)]
-        return f"at most {max(found):.2f} bit of the size, nothing of the sign"
+        return f"{max(found):.2f} bit of the size, nothing of the sign"
 
     def row(words: str, method: str, learns: str) -> list[str]:
         found = records.one(method=method, comparisons=COUNTS[-1], parties=2)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from experiments.comparisons import blinded_signs, function_shares, magnitudes, replicated_shares
-from experiments.comparisons.__main__ import METHODS, terms_of
+from experiments.comparisons.__main__ import METHODS, summary, terms_of
 from experiments.comparisons.links import COORDINATOR, Links
+from experiments.paper.store import RESULTS, ROOT, Records
 
 
 @pytest.mark.parametrize("parties", [2, 3, 5])
@@ -73,3 +74,7 @@ def test_more_octaves_leak_less():
     assert [one["bits"] for one in found] == sorted((one["bits"] for one in found), reverse=True)
     assert found[0]["bits"] > 0.2
     assert found[2]["rank_correlation"] < 0.06 < found[0]["rank_correlation"]
+
+
+def test_the_threat_model_shows_the_stored_figures():
+    assert summary(Records(RESULTS / "comparisons.json")) in (ROOT / "docs" / "threat-model.md").read_text("utf-8")
