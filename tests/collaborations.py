@@ -80,7 +80,13 @@ def run_fit(chosen, data, *, choose=None, seed=0, policy=EVERYTHING, ledger=None
     return simulate_fit(chosen, data, policy=policy, seeds=seeds, ledger=ledger, choose=choose)
 
 
-def pooled_kmeans(rows, sizes, k, starts, seed, max_iter, bound=32.0):
+def limits_of(chosen):
+    """Return the largest squared distance that a party may have, and how finely distances are compared."""
+    bound, bits = (32.0, 21) if chosen.scaling == "US" else (4.0, 24)
+    return bound, 40 if chosen.aggregator == "party" else bits
+
+
+def pooled_kmeans(rows, sizes, k, starts, seed, max_iter, bound, fraction_bits):
     """Do on the tables of all parties (a list) what the protocol does on masked sums; every comparison is exact.
 
     A restart that comes to a partition that another one has had is left out, as it would end where that one does; so is
@@ -92,7 +98,9 @@ def pooled_kmeans(rows, sizes, k, starts, seed, max_iter, bound=32.0):
     joined, ended, gone, owners, costs, best, rounds = {}, set(), set(), {}, {}, 0, dict.fromkeys(every, 0)
     for chosen in starts:
         own = [one[chosen] for one in rows]
-        distances = [encode(_distances(one, center), bound) for one, center in zip(rows, own, strict=True)]
+        distances = [
+            encode(_distances(one, center), bound, fraction_bits) for one, center in zip(rows, own, strict=True)
+        ]
         winners = sum(distances).argmin(axis=1)
         winners[chosen] = np.arange(k)
         margins = sum((one - 9 * one[place, winners][:, None] + 2) >> 2 for one in distances)
@@ -111,7 +119,10 @@ def pooled_kmeans(rows, sizes, k, starts, seed, max_iter, bound=32.0):
         if not active:
             break
         distances = {
-            number: [encode(_distances(one, own), bound) for one, own in zip(rows, centers[number], strict=True)]
+            number: [
+                encode(_distances(one, own), bound, fraction_bits)
+                for one, own in zip(rows, centers[number], strict=True)
+            ]
             for number in active
         }
         now = {

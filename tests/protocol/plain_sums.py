@@ -29,7 +29,7 @@ class PlainSums(SecureSums):
         return await Asked(step, asked)
 
 
-def members(count, bound=32.0, fraction_bits=21):
+def members(count, bound=4.0, fraction_bits=24):
     """Return the sums of each of `count` parties of one group."""
     names = tuple(f"party-{number}" for number in range(1, count + 1))
     group = Group(names, "aggregator")

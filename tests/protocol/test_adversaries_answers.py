@@ -126,7 +126,8 @@ def test_the_last_answer_is_compared_by_the_parties_themselves(mode):
         assert not outcome.labels
         assert {error.peer for error in outcome.origins.values()} == {scenario.aggregator}
         told |= {how for how in NOTICED for error in outcome.origins.values() if how in str(error)}
-    assert "sent different assignments" in told
+    # Of few comparisons every one has a copy, unless the aggregator is a party and knows them all.
+    assert "sent different assignments" in told or mode == "coordinator"
     assert told <= {"sent different assignments", "checks of the comparisons failed", "contradict each other"}
 
 

@@ -11,7 +11,7 @@ from kcagc.errors import AbortedError, PeerError
 from kcagc.protocol import aggregator
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import Answer, Masked, decode, encode, pack
-from kcagc.protocol.secure_sum import MIN_COPIES, PROBES, SecureSums
+from kcagc.protocol.secure_sum import MIN_LENGTH, SecureSums
 
 OTHER_CAUSE = "coordinator answered wrongly, or a party sent numbers that are not its distances"
 FITS = {
@@ -143,7 +143,7 @@ def test_one_node_is_predicted_with_the_length_of_a_few():
     for n_nodes in (1, 2, 6):
         messages = predicting(n_nodes).run().messages(Masked)
         lengths[n_nodes] = {len(one.words) // 8 - 2 for _, _, one in messages}
-        assert all(length >= PROBES + MIN_COPIES for length in lengths[n_nodes])
+        assert all(length >= MIN_LENGTH for length in lengths[n_nodes])
     assert lengths[1] == lengths[2] == lengths[6]
 
 
@@ -218,7 +218,7 @@ def test_an_aggregator_sees_numbers_of_either_sign_equally_often_never_zero_and_
         sums = total[:-2].view(np.int64)
         assert sums.all()
         large = np.abs(sums[np.abs(sums) > 2**32])
-        assert len(np.unique(large)) == len(large) > 0.8 * len(sums)
+        assert len(np.unique(large)) == len(large) > 0.7 * len(sums)
         assert abs((sums > 0).mean() - 0.5) < 5 * 0.5 / np.sqrt(len(sums))
 
 

@@ -12,12 +12,13 @@ from collaborations import parameters, pooled_kmeans
 from kcagc.errors import PeerError
 from kcagc.protocol.joint_kmeans import _LOOKAHEAD, _ROUNDING, _Costs, joint_kmeans
 from kcagc.protocol.messages import Step
-from kcagc.protocol.secure_sum import MIN_COPIES, PROBES, Comparisons, padded_length
+from kcagc.protocol.secure_sum import MAX_COPIES, MIN_PROBES, Comparisons, padded_length
 from kcagc.protocol.tournament import NONE, nearest
-from kcagc.secagg.masks import ONE
 from protocol.plain_sums import members, run_in_step, signs_of
 
 seeds = st.integers(0, 10_000)
+LIMITS = 32.0, 21
+ONE = 1 << 21
 
 
 def distances_of(random, n_parties, n_rows, k, kind):
@@ -26,7 +27,7 @@ def distances_of(random, n_parties, n_rows, k, kind):
     found = random.randint(top + 1, size=(n_parties, n_rows, k))
     if kind == "near":
         found += 20 * ONE
-    if kind == "margin":  # multiples of four: the margin is tested to 22 bits, and then exactly
+    if kind == "margin":  # multiples of four: the margin is tested to two bits less, and then exactly
         found *= 4 * random.randint(1, 1000)
     return found.astype(np.int64)
 
@@ -146,7 +147,7 @@ def test_few_lengths_are_seen():
     assert sorted({padded_length(length) for length in range(129, 1025)}) == [
         160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024,
     ]  # fmt: skip
-    assert (PROBES, MIN_COPIES) == (64, 64)
+    assert (MIN_PROBES, MAX_COPIES) == (64, 64)
 
 
 # Costs of restarts
@@ -278,9 +279,9 @@ def honest_run(seed, kind):
     chosen = parameters(max_iter=int(random.choice([1, 2, 5, 60])))
     roles = [
         joint_kmeans(one, own, sizes, k, starts, seed, chosen)
-        for one, own in zip(members(n_parties), rows, strict=True)
+        for one, own in zip(members(n_parties, *LIMITS), rows, strict=True)
     ]
-    return run_in_step(roles), (rows, sizes, k, starts, seed, chosen.max_iter)
+    return run_in_step(roles), (rows, sizes, k, starts, seed, chosen.max_iter, *LIMITS)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,15 +5,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from collaborations import parameters, pooled_kmeans, random_parties, run_fit, spied_fit
+from collaborations import limits_of, parameters, pooled_kmeans, random_parties, run_fit, spied_fit
 
 few = settings(max_examples=25)
 seeds = st.integers(0, 10_000)
 
 
-def pooled(call, members, max_iter):
+def pooled(call, members, chosen):
     rows = [call.rows[member] for member in members]
-    return pooled_kmeans(rows, call.sizes, call.k, call.starts, call.seed, max_iter)
+    return pooled_kmeans(rows, call.sizes, call.k, call.starts, call.seed, chosen.max_iter, *limits_of(chosen))
 
 
 @few
@@ -25,7 +25,7 @@ def test_basic_gives_the_labels_of_pooled_kmeans_from_the_same_starts(seed, n_pa
     chosen = parameters(method="basic", n_clusters=k, n_init=3, aggregator=aggregator)
     with pytest.MonkeyPatch.context() as patch:
         results, calls = spied_fit(patch, chosen, data, seed=seed)
-    expected = pooled(calls["all"], data, chosen.max_iter)
+    expected = pooled(calls["all"], data, chosen)
     for result in results.values():
         np.testing.assert_array_equal(result.labels, expected)
 
@@ -39,7 +39,7 @@ def test_optimized_equals_weighted_kmeans_on_the_pooled_cells(seed, n_parties, v
         results, calls = spied_fit(patch, chosen, data, seed=seed)
     assume(calls)  # as many cells as clusters need no sums
     (call,) = calls.values()
-    expected = pooled(call, data, chosen.max_iter)
+    expected = pooled(call, data, chosen)
     for name, result in results.items():
         np.testing.assert_array_equal(call.labels[name], expected)
         assert len(np.unique(result.labels)) <= chosen.n_clusters
@@ -54,7 +54,7 @@ def test_every_merge_of_a_tree_equals_weighted_kmeans_on_its_pooled_cells(seed, 
         results, calls = spied_fit(patch, chosen, data, seed=seed)
     for call in calls.values():
         members = [name for name in data if name in call.rows]
-        expected = pooled(call, members, chosen.max_iter)
+        expected = pooled(call, members, chosen)
         for member in members:
             np.testing.assert_array_equal(call.labels[member], expected)
     first, *others = results.values()
@@ -110,5 +110,5 @@ def test_ties_go_to_the_lowest_cluster_for_every_aggregator(method, aggregator):
     with pytest.MonkeyPatch.context() as patch:
         _, calls = spied_fit(patch, chosen, grid, seed=3)
     (call,) = calls.values()
-    expected = pooled(call, grid, chosen.max_iter)
+    expected = pooled(call, grid, chosen)
     np.testing.assert_array_equal(call.labels["party-1"], expected)

@@ -11,7 +11,7 @@ from collaborations import parameters, random_parties, run_fit, spied_fit
 from kcagc.graph import Graph, HalfFilter
 from kcagc.protocol import joint_kmeans
 from kcagc.protocol.local import PartyData
-from kcagc.secagg.masks import ONE
+from kcagc.secagg.masks import FRACTION_BITS, MAX_LONG_DISTANCE
 
 few = settings(max_examples=20)
 seeds = st.integers(0, 10_000)
@@ -56,7 +56,7 @@ def test_the_cost_that_opens_is_that_of_the_pooled_rows(seed, n_parties, method,
             own = result.rows[result.labels == cluster]
             away += float(((own - own.mean(axis=0)) ** 2).sum()) / 20
     (cost,) = {result.cost for result in results.values()}
-    assert cost == pytest.approx(away, abs=n_parties / ONE)
+    assert cost == pytest.approx(away, abs=n_parties / 2**FRACTION_BITS)
 
 
 @few
@@ -96,4 +96,4 @@ def test_a_cost_may_be_larger_than_any_distance_that_was_compared():
     data = {name: PartyData.build(name, graph, table, HalfFilter(1)) for name, table in tables.items()}
     chosen = parameters(scaling="US", n_components=30, n_clusters=2, n_local_clusters=2)
     for result in run_fit(chosen, data).values():
-        assert result.cost > 2 * chosen.distance_bound
+        assert result.cost > 2 * MAX_LONG_DISTANCE

@@ -27,6 +27,7 @@ from kcagc.text import printable
 
 MIN_PROBES = 64  # comparisons in each vector whose sign the parties know
 MAX_COPIES = 64  # no comparison has more than one copy
+MIN_LENGTH = 256  # one node looks like a few
 _PLAIN_FRACTION_BITS = 40  # without factors there is room
 
 
@@ -85,7 +86,7 @@ class SecureSums:
         key, session, label = self.group_key, self.session.id, self._label()
         copied = draw_positions(key, session, label, MAX_COPIES, len(odd))
         n_copies = len(copied)
-        n_probes = padded_length(len(odd) + n_copies + MIN_PROBES) - len(odd) - n_copies
+        n_probes = padded_length(max(len(odd) + n_copies + MIN_PROBES, MIN_LENGTH)) - len(odd) - n_copies
         probes = draw_probes(key, session, label, n_probes) if first else np.zeros(n_probes, dtype=np.int64)
         parts = np.concatenate([odd, odd[copied], probes])
         blinding = Blinding.from_key(key, session, label, len(parts), len(self.group.members))
