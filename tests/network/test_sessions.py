@@ -165,7 +165,7 @@ def test_two_parties_with_different_graphs_both_end_with_an_error(collaborate):
 
 
 def journals(roles, name):
-    return sorted((roles.folder(name) / "state").iterdir())
+    return sorted(path for path in (roles.folder(name) / "state").rglob("*") if path.is_file())  # kept results, too
 
 
 def drawn_by(roles, name, folder):
