@@ -4,6 +4,10 @@ A party knows which rows each centre is the mean of, and its own part of every d
 which side of a known number a difference of two distances in the other parties' columns lies. `replay` reads all of
 that from the party's transcript, `estimate` fits points to it. A point of the others is unknown, but its cell has a
 local label, and the points of one local cluster are near each other.
+
+Version 0.6.0 told a party the nearest centre of every row instead. The same estimate from these answers reached, with
+1, 4 and 10 restarts, a correlation of 0.84, 0.86, 0.96 (demo, 3 parties), 0.73, 0.80, 0.96 (Cora, 2), 0.78, 0.86, 0.90
+(Cora, 3) and 0.87, 0.88, 0.87 (Wiki, 2).
 """
 
 from __future__ import annotations
@@ -28,12 +32,13 @@ from kcagc.protocol import fit, joint_kmeans
 from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.cells import initial_cells, intersect, virtual_nodes
 from kcagc.protocol.local import Embedder, PartyData
-from kcagc.protocol.messages import Answer, Confirmation, Hellos, PackedLabels, Step, unpack
+from kcagc.protocol.messages import Answer, Confirmation, Hellos, Masked, PackedLabels, Step, unpack
 from kcagc.protocol.plan import Merge, layers
-from kcagc.protocol.secure_sum import MAX_COPIES, MIN_PROBES, Comparisons, padded_length
+from kcagc.protocol.secure_sum import Comparisons
 from kcagc.protocol.tournament import MARGIN, nearest
-from kcagc.secagg.blinding import Blinding, draw_positions
+from kcagc.secagg.blinding import Blinding
 from kcagc.secagg.keys import framed
+from kcagc.secagg.masks import CHECK_WORDS
 
 TITLE = "A curious party"
 SENTENCES = {
@@ -298,16 +303,17 @@ def from_transcript(transcript: Transcript, seen: View) -> Ask:
     answers = {
         one.number: one for event, one in transcript.messages(Answer) if one.group == name and event.receiver == me
     }
+    lengths = {
+        one.number: len(one.words) // 8 - CHECK_WORDS for _, one in transcript.messages(Masked) if one.group == name
+    }
     members = len(seen.merge.group.members)
     asked = iter(range(len(answers)))
 
     async def ask(_step: Step, parts: np.ndarray, _ties: np.ndarray) -> np.ndarray:
         number = next(asked)
         label, signs = framed(name, number), np.frombuffer(answers[number].signs, dtype=np.uint8)
-        n_copies = len(draw_positions(key, session, label, MAX_COPIES, len(parts)))
-        length = padded_length(len(parts) + n_copies + MIN_PROBES)
-        blinding = Blinding.from_key(key, session, label, length, members)
-        positive = np.unpackbits(signs, bitorder="little")[:length].astype(bool)
+        blinding = Blinding.from_key(key, session, label, lengths[number], members)
+        positive = np.unpackbits(signs, bitorder="little")[: lengths[number]].astype(bool)
         return blinding.restore(positive)[: len(parts)]
 
     return ask
