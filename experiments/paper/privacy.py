@@ -38,9 +38,9 @@ same level.
 The differential estimate can distinguish these cases. There X is the unfiltered features of all parties in their k main
 directions. Y is the sum of the projected rows over the parties, or the sum of the squared distances to the first
 centres, with a row for each node and a column for each centre, because no role of kcagc sees projections. (A party that
-is the aggregator sees these rows directly; a coordinator sees them in secret order, multiplied by secret factors.) The
-level is a volume in the units of Y, shown here as the side of a cube; compare it within a column only. The leakage has
-no unit. Estimates from nearest neighbours in so many dimensions are too low rather than too high.
+is the aggregator sees differences of values in a row; a coordinator sees them in a secret order, blinded.) The level is
+a volume in the units of Y, shown here as the side of a cube; compare it within a column only. The leakage has no unit.
+Estimates from nearest neighbours in so many dimensions are too low rather than too high.
 
 None of these numbers limits what an aggregator can compute. They are averages over nodes under an estimator. Where
 virtual nodes are the means of local clusters, an aggregator that saw the sums and knew the cells separated the

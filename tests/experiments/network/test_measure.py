@@ -75,7 +75,7 @@ def test_any_setting_of_the_file_can_be_given(fork_server):
     settings = {"psi": 3, "method": "basic", "max_iter": 2, "n_init": 1, "filter": "norm", "random_state": 1}
     found = measure(data, 2, settings, None, fork_server=fork_server)
     assert found["settings"]["n_clusters"] == 3
-    assert found["rounds"] <= 3
+    assert found["rounds"] <= 1 + 2 * 2  # the first assignment, and at most two sums in each iteration
 
 
 @pytest.mark.parametrize("aggregator", ["coordinator", "party"])
