@@ -120,6 +120,7 @@ bench: $(READY) ## Every benchmark, or NAME=...; QUICK=1, MISSING=1 goes on afte
 # Everything that the roles of a run can compute from their messages. KCAGC_DATA names the folder of the public graphs.
 attack: $(READY) ## Attack runs on the demo and the public graphs as each role, or NAME=...; SHORT=1 (15 minutes; renders docs/attacks.md)
 	@$(call timed,PYTHONPATH=tests:. $(BIN)/python -m attacks $(NAME) $(if $(SHORT),--short))
+	@$(BIN)/python docs/_ext/disclosure_page.py
 
 lock: check-python ## Resolve the newest versions anew and pin them in requirements.lock
 	@rm -rf .venv-lock && '$(PYTHON)' -m venv .venv-lock

@@ -44,7 +44,8 @@ def plain_figures() -> str:
             if own:
                 values = [one.figure for one in own]
                 spread = {"low": min(values), "high": max(values), "base": max(one.baseline for one in own)}
-                text = " ".join(template["text"].format(**spread).split())
+                spread["excess"] = max(0.0, *(one.figure - one.baseline for one in own))
+                text = re.sub(r"(\d)%", r"\1 %", " ".join(template["text"].format(**spread).split()))
                 written.append({"name": key, "text": text, "attack": anchor(module.TITLE)})
     return json.dumps(written, indent=1, ensure_ascii=False) + "\n"
 
@@ -69,9 +70,15 @@ def _measured(found: Iterable[Figure]) -> str:
         by_measure.setdefault(one.measure, []).append(one)
     return "; ".join(
         f"{measure} {_range(one.figure for one in several)}, "
-        f"without the run {_range(one.baseline for one in several)}{_bound(several)}"
+        f"without the run {_range(one.baseline for one in several)}{_difference(several)}{_bound(several)}"
         for measure, several in by_measure.items()
     )
+
+
+def _difference(found: list[Figure]) -> str:
+    """Return the largest difference, if the ranges do not show it."""
+    largest = max(one.figure - one.baseline for one in found)
+    return f" (largest difference {largest:+.2g})" if len(found) > 1 else ""
 
 
 def _bound(found: list[Figure]) -> str:
