@@ -10,7 +10,6 @@ from kcagc import KCAGC, diagnose
 from kcagc.analysis import diagnosis as theory
 from kcagc.analysis.conditions import conditions
 from kcagc.protocol import fit
-from kcagc.protocol.local import compute_local
 
 
 @pytest.fixture(scope="module")
@@ -91,19 +90,24 @@ def test_local_targets_that_are_given_take_the_place_of_those_found(blurred):
 @pytest.mark.parametrize("scaling", ["unit", "U", "US"])
 def test_rows_and_local_clusters_are_those_of_a_fit(blurred, monkeypatch, scaling):
     tables, graph, groups = blurred
-    seen = {fit: [], theory: []}
-    for module, computed in seen.items():
+    of_fit, of_diagnosis = [], []
+    in_fit, in_diagnosis = fit.local_result, theory.compute_local
 
-        def spy(*given, computed=computed, **named):
-            computed.append(compute_local(*given, **named))
-            return computed[-1]
+    async def spy_on_fit(*given):
+        of_fit.append(await in_fit(*given))
+        return of_fit[-1]
 
-        monkeypatch.setattr(module, "compute_local", spy)
+    def spy_on_diagnosis(*given):
+        of_diagnosis.append(in_diagnosis(*given))
+        return of_diagnosis[-1]
+
+    monkeypatch.setattr(fit, "local_result", spy_on_fit)
+    monkeypatch.setattr(theory, "compute_local", spy_on_diagnosis)
     chosen = model(n_local_clusters="2k", scaling=scaling, filter="norm", psi=3, random_state=5)
     chosen.fit(tables, adjacency=graph)
     diagnose(chosen, tables, groups, adjacency=graph)
-    assert len(seen[theory]) == 2
-    for ours, theirs in zip(seen[theory], seen[fit], strict=True):
+    assert len(of_diagnosis) == 2
+    for ours, theirs in zip(of_diagnosis, of_fit, strict=True):
         assert np.array_equal(ours.rows, theirs.rows)
         assert np.array_equal(ours.labels, theirs.labels)
 
