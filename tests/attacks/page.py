@@ -56,7 +56,7 @@ def _in_order(found: Iterable[Figure]) -> list[str]:
 
 def _claim(sentence: str, found: list[Figure]) -> str:
     """Return one sentence, and a table with a row for each attack and a column for each dataset."""
-    datasets = list(dict.fromkeys(one.data for one in found))
+    datasets = sorted({one.data for one in found}, key=lambda name: (not name.startswith("demo"), name))
     rows: dict[tuple[str, ...], dict[str, Figure]] = {}
     for one in found:
         bound = "–" if one.bound is None else f"{one.bound:g}"
