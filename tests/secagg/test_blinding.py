@@ -250,11 +250,11 @@ def test_positions_and_probes_change_with_key_session_and_label(change):
     assert len(one & other) < 5
 
 
-def test_probes_are_positive_odd_and_spread_over_eight_octaves():
+def test_probes_are_positive_odd_and_spread_over_six_octaves():
     probes = draw_probes(KEY, SESSION, LABEL, MANY)
     assert (probes % 2 == 1).all()
     assert (probes > 0).all()
-    assert evenly(np.bincount(np.log2(probes).astype(int) - 18, minlength=8))
+    assert evenly(np.bincount(np.log2(probes).astype(int) - 22, minlength=6))
 
 
 def test_one_unit_of_a_distance_is_seen():

@@ -329,7 +329,7 @@ def some_positions(label: bytes, count: int, among: int) -> dict:
 def some_probes(label: bytes, count: int) -> dict:
     key = fixed("group key")
     words = words_of(hkdf(key, session(), framed(["probes", label, count])), count)
-    drawn = [floor(log_uniform(word, 18 * 256, 26 * 256)) // 2 * 2 + 1 for word in words]
+    drawn = [floor(log_uniform(word, 22 * 256, 28 * 256)) // 2 * 2 + 1 for word in words]
     return {"key": key.hex(), "label": label.hex(), "probes": drawn}
 
 
