@@ -10,7 +10,7 @@ import math
 import numpy as np
 from scipy.stats import norm
 
-from kcagc.protocol.secure_sum import MAX_COPIES, MIN_PROBES, padded_length
+from kcagc.protocol.secure_sum import MAX_COPIES, MIN_LENGTH, MIN_PROBES, padded_length
 from kcagc.protocol.tournament import GROUP_SIZE
 
 
@@ -66,11 +66,11 @@ def typical_difference(vector: np.ndarray, octaves: tuple[float, float]) -> floa
 def number_of_cells(length: int, k: int, n_restarts: int) -> float:
     """Return an estimate of the number of cells from the length of the first vector, which is padded."""
     per_row = pairs_of_first_sum(k) * n_restarts
-    fitting = [
-        cells
-        for cells in range(k + 1, length // per_row + k + 2)
-        if padded_length((cells - k) * per_row + min((cells - k) * per_row, MAX_COPIES) + MIN_PROBES) == length
-    ]
+
+    def padded(count: int) -> int:
+        return padded_length(max(count + min(count, MAX_COPIES) + MIN_PROBES, MIN_LENGTH))
+
+    fitting = [cells for cells in range(k + 1, length // per_row + k + 2) if padded((cells - k) * per_row) == length]
     if fitting:
         return float(np.mean(fitting))
     return k + max(length - MAX_COPIES - MIN_PROBES, per_row) / per_row
