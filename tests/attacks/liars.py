@@ -48,7 +48,7 @@ SENTENCES = {
         "single wrong answer can stay unnoticed."
     ),
 }
-_HIGHEST, _LOWEST = 3.5, 0.5  # of the costs that a liar sends: within the bound of honest ones
+_HIGHEST, _LOWEST = 8.0, -8.0  # of the costs that a liar sends: a sum has room for them
 _DOUBT = 1.35  # by which a liar widens its distributions, as cut ones are not normal
 _FARTHEST = 20.0  # standard deviations: a more surprising answer counts as this
 _SIZE = 2.0  # of the numbers that a liar sends
