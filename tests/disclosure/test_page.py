@@ -143,6 +143,11 @@ def test_the_figures_are_those_of_the_stored_attacks(monkeypatch):
     assert disclosure_page.FIGURES.read_text(encoding="utf-8") == claims.plain_figures(), "run: make disclosure"
 
 
+def test_the_readme_has_the_figure_of_a_coordinator_that_works_together_with_a_party():
+    (figure,) = re.findall(r"correlation of [0-9.]+ to [0-9.]+ with the true", page.FIGURES["collusion"].text)
+    assert figure in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_every_figure_of_the_page_has_a_template():
     templates = tomllib.loads((ROOT / "docs" / "_ext" / "figures.toml").read_text(encoding="utf-8"))
     named = {name for section in TEXTS["section"] for item in section["item"] for name in item.get("figures", ())}
