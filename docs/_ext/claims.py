@@ -26,9 +26,7 @@ def claims() -> str:
         for key, sentence in module.SENTENCES.items():
             own = [one for one in found if one.sentence == key]
             if own:
-                parts.append(
-                    f"- {sentence} *Measured:* {_measured(own)} ([{name}](attacks.md#{anchor(module.TITLE)}))."
-                )
+                parts.append(f"- {sentence} *Measured:* {_measured(own)} ([{name}]({link(module.TITLE)})).")
         parts.append("")
     return "\n".join(parts)
 
@@ -45,8 +43,9 @@ def plain_figures() -> str:
                 values = [one.figure for one in own]
                 spread = {"low": min(values), "high": max(values), "base": max(one.baseline for one in own)}
                 spread["excess"] = max(0.0, *(one.figure - one.baseline for one in own))
-                text = re.sub(r"(\d)%", r"\1 %", " ".join(template["text"].format(**spread).split()))
-                written.append({"name": key, "text": text, "attack": anchor(module.TITLE)})
+                text = " ".join(template["text"].format(**spread).split())
+                text = re.sub(r"(?<![\d.])(\d\S*) to \1(?= )", r"\1", re.sub(r"(\d)%", r"\1 %", text))
+                written.append({"name": key, "text": text, "attack": link(module.TITLE)})
     return json.dumps(written, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -92,6 +91,8 @@ def _range(values: Iterable[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def anchor(title: str) -> str:
-    """Return the anchor of a heading."""
-    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+def link(title: str) -> str:
+    """Return the address of a section of the page of attacks, or of the page if it has no such section yet."""
+    page = (_ROOT / "docs" / "attacks.md").read_text(encoding="utf-8")
+    anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+    return f"attacks.md#{anchor}" if f"\n## {title}\n" in page else "attacks.md"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from claims import plain_figures
@@ -14,7 +15,9 @@ from kcagc.protocol.plan import outline
 
 FIGURES = Path(source.__file__).with_name("figures.json")
 PAGE = Path(__file__).parents[1] / "disclosure.md"
+README = Path(__file__).parents[2] / "README.md"
 PARTIES = ("bank", "telecom", "shop")
+_CORRELATION = r"correlation of [0-9.]+(?: to [0-9.]+)? with the true"
 _NOTE = """\
 *This is an example: three parties and the default settings, five clusters. `kcagc check --config kcagc.toml
 --disclosure` prints this page for your own configuration.*
@@ -27,8 +30,15 @@ def page() -> str:
     coordinator = Participant("coordinator", "coordinator", b"")
     parameters = RunSettings(n_clusters=5).resolve(len(PARTIES))
     agreement = Agreement(participants=(*participants, coordinator), parameters=parameters)
-    title, text = describe_run(outline(agreement), "bank").as_markdown("attacks.md").split("\n\n", 1)
+    title, text = describe_run(outline(agreement), "bank").as_markdown(links=True).split("\n\n", 1)
     return f"{title}\n\n{_NOTE}\n{text}"
+
+
+def readme(text: str) -> str:
+    """Return the text of the README with the figure of a coordinator that works together with a party."""
+    figure = source.FIGURES.get("collusion")
+    found = re.search(_CORRELATION, figure.text) if figure else None
+    return re.sub(_CORRELATION, found[0], text) if found else text
 
 
 if __name__ == "__main__":
@@ -36,3 +46,4 @@ if __name__ == "__main__":
     source.FIGURES.clear()
     source.FIGURES.update(source.read_figures())
     PAGE.write_text(page(), encoding="utf-8")
+    README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8")

@@ -33,7 +33,7 @@ class Figure:
     text : str
         What was attacked, how, and the result, in full sentences.
     attack : str
-        Anchor of the attack on the page of attacks.
+        Address of the attack among the pages of the documentation.
     """
 
     name: str
@@ -145,12 +145,12 @@ class DisclosurePage:
     intro: str
     sections: tuple[PageSection, ...]
 
-    def as_markdown(self, attacks: str = "") -> str:
-        """Return the page in Markdown; `attacks` is the address of the page of attacks, to which figures then link."""
+    def as_markdown(self, *, links: bool = False) -> str:
+        """Return the page in Markdown; with `links`, figures link to the page of attacks in the same folder."""
         parts = [f"# {self.title}", _wrapped(self.intro)]
         for section in self.sections:
             parts.append(f"## {section.heading}")
-            parts.append("\n".join(_wrapped(_sentence(item, attacks), "- ") for item in section.items))
+            parts.append("\n".join(_wrapped(_sentence(item, links=links), "- ") for item in section.items))
         return "\n\n".join(parts) + "\n"
 
     def as_dict(self) -> dict[str, Any]:
@@ -280,13 +280,13 @@ def _names(names: Iterable[str]) -> str:
     return listed([_plain(name) for name in names])
 
 
-def _sentence(item: PageItem, attacks: str) -> str:
+def _sentence(item: PageItem, *, links: bool) -> str:
     """Return an item as one paragraph of Markdown."""
     text = item.text
     if item.title:
         text = f"**{item.title}** ({item.source}, {item.when}). {text}"
     for figure in item.figures:
-        where = f" ([attack]({attacks}#{figure.attack}))" if attacks else ""
+        where = f" ([attack]({figure.attack}))" if links else ""
         text += f" *Measured:* {figure.text}{where}"
     return text
 
