@@ -21,7 +21,8 @@ receives in a run (for a party, also its own data and keys). `make attack` runs 
 the figures in `tests/attacks/results`; do not edit it. Each quoted sentence is from the
 [threat model](threat-model.md), and the table below it holds the figures for it. A cell shows the result of the attack
 and, in brackets, the result without the messages of the run (chance, or what the attacker knows anyway). A result above
-its bound is marked ⚠ and fails the tests. A dash as the bound means that the figure is stated and not bounded.
+its bound is marked ⚠ and fails the tests. "0.01 above ( )" is a bound of 0.01 above the number in brackets; a dash
+means that the figure is stated and not bounded.
 """
 
 
@@ -55,29 +56,42 @@ def _in_order(found: Iterable[Figure]) -> list[str]:
 
 
 def _claim(sentence: str, found: list[Figure]) -> str:
-    """Return one sentence, and a table with a row for each attack and a column for each dataset."""
-    datasets = sorted({one.data for one in found}, key=lambda name: (not name.startswith("demo"), name))
-    rows: dict[tuple[str, ...], dict[str, Figure]] = {}
+    """Return one sentence, and a table with a row for each attack and a column for each run."""
+    runs = sorted({_run(one) for one in found}, key=lambda name: (not name.startswith("demo"), name))
+    rows: dict[tuple[str, str, str], dict[str, Figure]] = {}
     for one in found:
-        bound = "–" if one.bound is None else f"{one.bound:g}"
-        # A bound that follows from the baseline is different for every dataset.
-        per_data = one.bound is not None and len({o.bound for o in found if o.by == one.by}) > 1
-        key = (one.attacked, one.by, one.method, one.measure, "see cell" if per_data else bound)
-        rows.setdefault(key, {})[one.data] = one
+        rows.setdefault((one.attacked, one.by, one.measure), {})[_run(one)] = one
     lines = [
         f"> {sentence}\n",
-        f"| attacked | by | method | figure | {' | '.join(datasets)} | bound |",
-        f"|---|---|---|---|{'---|' * len(datasets)}---|",
+        f"| attacked | by | figure | {' | '.join(runs)} | bound |",
+        f"|---|---|---|{'---|' * len(runs)}---|",
     ]
-    for (attacked, by, method, measure, bound), cells in rows.items():
-        shown = [_cell(cells[name], bound == "see cell") if name in cells else "" for name in datasets]
-        last = "" if bound == "see cell" else bound
-        lines.append(f"| {attacked} | {by} | {method} | {measure} | {' | '.join(shown)} | {last} |")
+    for (attacked, by, measure), cells in rows.items():
+        bound = _bound(list(cells.values()))
+        shown = [_cell(cells[name], with_bound=bound is None) if name in cells else "" for name in runs]
+        lines.append(f"| {attacked} | {by} | {measure} | {' | '.join(shown)} | {bound or ''} |")
     return "\n".join(lines) + "\n"
 
 
-def _cell(one: Figure, with_bound: bool) -> str:
-    bound = f"; at most {_number(one.bound or 0.0)}" if with_bound else ""
+def _run(one: Figure) -> str:
+    return f"{one.data}, {one.method}"
+
+
+def _bound(found: list[Figure]) -> str | None:
+    """Return the bound of a row in words: the same for all, or the same distance above every baseline; or None."""
+    bounds = {one.bound for one in found}
+    if bounds == {None}:
+        return "–"
+    if None in bounds:
+        return None
+    if len(bounds) == 1:
+        return _number(found[0].bound or 0.0)
+    margins = [(one.bound or 0.0) - one.baseline for one in found]
+    return f"{margins[0]:.2g} above ( )" if max(margins) - min(margins) < 1e-4 else None
+
+
+def _cell(one: Figure, *, with_bound: bool) -> str:
+    bound = f"; at most {_number(one.bound)}" if with_bound and one.bound is not None else ""
     return f"{'' if one.holds else '⚠ '}{_number(one.figure)} ({_number(one.baseline)}{bound})"
 
 
