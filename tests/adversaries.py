@@ -51,6 +51,7 @@ def parameters(**changes: Any) -> Parameters:
         "n_local_clusters": 0 if changes.get("method") == "basic" else 3,
         "filter": repr(FILTER),
         "n_components": 3,
+        "min_local_size": 1,
         "n_init": 3,
         "max_iter": 20,
     }
@@ -100,8 +101,9 @@ def agreement_of(chosen: Parameters, count: int) -> Agreement:
 
 @cache
 def _local(chosen: Parameters, count: int, position: int, n: int) -> dict[str, bytes]:
-    rows = compute_rows(data_of(count, n)[party_names(count)[position]], chosen)
-    labels = compute_labels(rows, chosen, SEED + position)
+    data = data_of(count, n)[party_names(count)[position]]
+    rows = compute_rows(data, chosen)
+    labels = compute_labels(data, rows, chosen, SEED + position)
     return {"local rows": msgspec.msgpack.encode(rows), "local labels": msgspec.msgpack.encode(labels)}
 
 

@@ -168,15 +168,16 @@ def test_every_scaling_runs_and_a_value_out_of_bounds_asks_for_a_larger_unit(sca
 def test_one_feature_each_as_in_the_paper():
     """Rows of unit length would all be 1 in one dimension; lengths are kept there."""
     tables = [DEMO.features[:, [column]] for column in (0, 17, 33)]
-    model = KCAGC(n_clusters=3, psi=2, random_state=0).fit(tables, adjacency=DEMO.adjacency)
-    assert len(np.unique(model.labels_)) == 3
+    model = KCAGC(n_clusters=3, psi=2, accept=["revealing-labels"], random_state=0)
+    assert len(np.unique(model.fit(tables, adjacency=DEMO.adjacency).labels_)) == 3
 
 
 def test_a_table_with_few_distinct_rows_has_fewer_local_clusters_and_is_told_whole():
     tables = [PARTIES[0], (np.arange(600) % 3)[:, None] * np.array([[1.0, 2.0]])]
     model = KCAGC(n_clusters=4, psi=0, n_local_clusters=6, random_state=0)
-    with pytest.warns(UserWarning, match=r"^party-2: .*no more distinct rows than local clusters"):
+    with pytest.raises(PolicyError, match=r"^party-2: .* each local cluster is one distinct row"):
         model.fit(tables, adjacency=DEMO.adjacency)
+    model.set_params(accept=["revealing-labels"]).fit(tables, adjacency=DEMO.adjacency)
     assert model.cells_ <= 6 * 3
     whole = model.ledger_.of("encrypted/labels.whole")
     assert [(entry.sender, entry.weaker) for entry in whole] == [("party-2", True)]
@@ -295,7 +296,8 @@ def test_a_column_transformer_makes_numbers_of_words():
     frames = [pandas.DataFrame(table.toarray()).rename(columns=str) for table in PARTIES]
     frames[1]["word"] = ["low" if value < 0 else "high" for value in frames[1]["0"]]
     chosen = ColumnTransformer([("w", OneHotEncoder(), ["word"])], remainder="passthrough")
-    model = KCAGC(n_clusters=5, psi=2, random_state=0, transformers=[None, chosen, None])
+    accept = ["revealing-labels"]  # 17 columns, of which two are a yes or no
+    model = KCAGC(n_clusters=5, psi=2, accept=accept, random_state=0, transformers=[None, chosen, None])
     model.fit(frames, adjacency=DEMO.adjacency)
     assert model.feature_names_["party-2"][:2] == ["w__word_high", "w__word_low"]
     assert model.feature_names_["party-1"] == [str(column) for column in range(16)]

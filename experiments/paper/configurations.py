@@ -37,7 +37,8 @@ def estimator(configuration: str, data: Dataset, *, seed: int, **changes: Any) -
     """Return the estimator of a configuration for a dataset."""
     chosen = {"n_clusters": data.n_classes, "psi": order_of(data.name), "random_state": seed} | changes
     if configuration == "default":
-        return KCAGC(**chosen)
+        # Many parties have few columns each, and their labels reveal some of them: the data are public.
+        return KCAGC(**({"accept": ("revealing-labels",)} | chosen))
     if configuration == "converged":
         chosen |= {"max_iter": 100}
     return KCAGC.paper(**chosen)

@@ -17,7 +17,7 @@ from kcagc.data.memory import check_tables, graphs_of, prepare_parties, rows_to_
 from kcagc.data.party_files import PartyInput
 from kcagc.data.table import PathLike
 from kcagc.disclosure import Ledger, Policy
-from kcagc.disclosure.texts import LABELLED_SUMS
+from kcagc.disclosure.texts import LABELLED_SUMS, REVEALING_LABELS
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.filters import Filter
 from kcagc.graph.graph import Graph
@@ -49,6 +49,9 @@ class KCAGC(ClusterMixin, BaseEstimator):
     n_local_clusters : int, str or None, default=None
         Number of local clusters of each party: a number, or a multiple of k such as "2k". None means "2k" for up to
         3 parties and "k" for more. The basic method has none.
+    min_local_size : int, default=5
+        Least number of nodes of a local cluster. Each party joins smaller ones with the nearest, before it sends its
+        local labels.
     method : {"auto", "cells", "basic", "tree"}, default="auto"
         "cells" clusters the cells of all parties (Protocol 3), "tree" merges the cells of a few parties at a time,
         "basic" clusters every node (Protocol 2, many more secure sums), "auto" takes "cells" for up to 3 parties and
@@ -153,6 +156,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         *,
         n_clusters: int,
         n_local_clusters: int | str | None = PARAMETERS["n_local_clusters"].default,
+        min_local_size: int = PARAMETERS["min_local_size"].default,
         method: str = PARAMETERS["method"].default,
         psi: int = PARAMETERS["psi"].default,
         filter: str | Filter = PARAMETERS["filter"].default,  # noqa: A002 - the word the paper uses
@@ -173,6 +177,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
     ) -> None:
         self.n_clusters = n_clusters
         self.n_local_clusters = n_local_clusters
+        self.min_local_size = min_local_size
         self.method = method
         self.psi = psi
         self.filter = filter
@@ -196,7 +201,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
         """Return an estimator with the paper's configuration.
 
         It uses the left singular vectors, k̂ = k, ten restarts of at most ten iterations, a binary tree, and the last
-        party as aggregator, which learns more than a coordinator does. Both risks of that are accepted.
+        party as aggregator, which learns more than a coordinator does. Both risks of that are accepted, and so are
+        local labels that reveal a column, and local clusters of any size: the paper has no rule against them.
 
         Parameters
         ----------
@@ -216,7 +222,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
             "scaling": "U",
             "fan_in": 2,
             "aggregator": "party",
-            "accept": (TWO_PARTY_SUM, LABELLED_SUMS),
+            "accept": (TWO_PARTY_SUM, LABELLED_SUMS, REVEALING_LABELS),
+            "min_local_size": 1,
             "max_iter": 10,
         }
         return cls(n_clusters=n_clusters, psi=psi, **(chosen | changes))
@@ -245,7 +252,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         DataError, ParameterError
             If data or parameters cannot be used.
         PolicyError
-            If the run has a risk that `accept` does not name.
+            If the run has a risk that `accept` does not name, for example if local labels would reveal a column.
         """
         check_tables(X, y, adjacency)
         graphs, shared = graphs_of(adjacency, len(X))
@@ -398,18 +405,11 @@ class KCAGC(ClusterMixin, BaseEstimator):
             raise ParameterError(f"callbacks: must be a function or a list of functions, not {self.callbacks!r}")
 
     def _warn(self) -> None:
-        """Warn about empty clusters, and about local labels that reveal a whole table."""
+        """Warn about empty clusters."""
         found = len(np.unique(self.labels_))
         if found < self.n_clusters:
             message = f"only {found} of {self.n_clusters} clusters have nodes: too many rows are equal"
             warnings.warn(message, stacklevel=3)
-        exposed = sorted({entry.sender for entry in self.ledger_.of("encrypted/labels.whole")})
-        if exposed:
-            warnings.warn(
-                f"{', '.join(exposed)}: the table has no more distinct rows than local clusters, so the local labels "
-                "reveal the table to the other parties, except for the values themselves; use fewer local clusters",
-                stacklevel=3,
-            )
 
     def _policy(self) -> Policy:
         if not isinstance(self.accept, list | tuple | set | frozenset):
@@ -431,7 +431,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
 
 
 def _party_data(inputs: dict[str, PartyInput], chosen: Filter) -> dict[str, PartyData]:
-    return {name: PartyData.build(name, one.graph, one.features, chosen) for name, one in inputs.items()}
+    return {name: PartyData.build(name, one.graph, one.features, chosen, one.columns) for name, one in inputs.items()}
 
 
 def _every_merge(found: Iterable[list[MergeReport]]) -> list[MergeReport]:

@@ -51,7 +51,9 @@ def test_a_simulation_for_scripts():
 
 @pytest.mark.parametrize(("parties", "method"), [(2, "cells"), (4, "tree"), (16, "tree")])
 def test_any_number_of_parties(parties, method):
-    result = simulated("--parties", str(parties), "--n-local-clusters", "k", "--n-init", "2")
+    result = simulated(
+        "--parties", str(parties), "--n-local-clusters", "k", "--n-init", "2", "--accept", "revealing-labels"
+    )
     assert (result["parties"], result["method"]) == (parties, method)
 
 

@@ -78,7 +78,7 @@ WRONG = [
 
 def test_new_folders_with_data_pass_all_checks(folders):
     found = check(folders["alice"], "--offline")
-    assert list(found) == ["identity", "certificate", "policy", "journal", "data", "sessions"]
+    assert list(found) == ["identity", "certificate", "policy", "journal", "data", "sessions", "labels"]
     assert all(row["ok"] and not row["warnings"] for row in found.values())
     assert found["journal"]["message"] == "no run so far"
     assert found["data"]["message"] == "24 nodes whose ids are strings, 3 columns, " + (

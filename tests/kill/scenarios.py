@@ -60,7 +60,7 @@ class Scenario:
             text = text.replace("# random_state = 0", "random_state = 0").replace("psi = 5", "psi = 2")
             chosen = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
             text = text.replace("[session]\n", f"[session]\n{chosen}")
-            text = text.replace("accept = []", f"accept = {json.dumps(list(self.accept))}")
+            text = text.replace("accept = []", f"accept = {json.dumps([*self.accept, 'revealing-labels'])}")
             if self.predicts and name in self.parties:
                 text += '[predict]\nfeatures = "data/more.csv"\ngraph = "data/more-edges.csv"\nid_column = "id"\n'
             path.write_text(text)

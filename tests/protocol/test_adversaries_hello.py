@@ -55,6 +55,7 @@ OTHERWISE = {
     "method": "tree",
     "n_clusters": 4,
     "n_local_clusters": 5,
+    "min_local_size": 2,
     "filter": repr(HalfFilter(3)),
     "n_components": 2,
     "scaling": "US",

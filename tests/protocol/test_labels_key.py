@@ -21,7 +21,7 @@ CHANGES = {
     "aggregator": "party",
     "graph": "own",
 }
-CELLS = RunSettings(n_clusters=3, psi=1, n_local_clusters=6).resolve(3)
+CELLS = RunSettings(n_clusters=3, psi=1, n_local_clusters=6, min_local_size=1).resolve(3)
 BASIC = RunSettings(n_clusters=3, psi=1, method="basic").resolve(3)
 
 
@@ -62,7 +62,7 @@ def test_the_key_depends_on_the_parameters_that_the_labels_depend_on(parameters,
 
 
 def labels_of(data, parameters):
-    found = compute_labels(compute_rows(data, parameters), parameters, seed=5)
+    found = compute_labels(data, compute_rows(data, parameters), parameters, seed=5)
     return found.stored_labels.data, found.n_clusters, found.whole, found.stored_starts.data
 
 

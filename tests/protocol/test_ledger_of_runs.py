@@ -27,6 +27,7 @@ def _refused():
 RUNS = {
     "flat": fit,
     "as many local clusters as nodes": lambda: fit(n_local_clusters=40),
+    "labels that reveal a column": lambda: Scenario(parameters(n_local_clusters=8), 3, n=90).run(),
     "flat, one start": lambda: fit(n_init=1),
     "basic": lambda: fit(method="basic"),
     "tree": lambda: fit(method="tree", count=5),
@@ -174,7 +175,7 @@ def test_every_line_is_used_by_some_run():
 def test_only_weaker_modes_open_more_than_the_default():
     for name in RUNS:
         weaker = {entry.kind for entry in outcome(name).ledger if entry.weaker}
-        more = ("a party aggregates", "as many local")
+        more = ("a party aggregates", "as many local", "reveal a column")
         assert bool(weaker) == any(words in name for words in more), (name, weaker)
 
 

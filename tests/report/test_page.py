@@ -169,9 +169,8 @@ def test_the_report_claims_acceptance_only_for_what_must_be_accepted():
         )
 
     assert "accepted them by name" in intro("opened/comparisons.labelled")
-    for kind in ("encrypted/labels.whole",):  # no risk of a policy names these
-        assert "reveal more than the default" in intro(kind)
-        assert "accepted them by name" not in intro(kind)
+    assert "accepted them by name" in intro("encrypted/labels.whole")
+    assert "nothing beyond" in intro("encrypted/labels")
 
 
 def test_a_tree_shows_every_merge_of_its_party(pages):

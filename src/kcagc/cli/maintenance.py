@@ -49,7 +49,9 @@ def check(config: Path, model: Path | None, offline: bool, disclosure: bool, as_
     if not as_json:
         participants = ", ".join(one.name for one in own.document.participants)
         console.print(f"[bold]{escape(own.me)}[/] ({own.role}); all participants: {participants}")
-    for finding in run_checks(role_run, connect=not offline):
+    slow = terminal.SlowStep({"labels": "clustering locally, and measuring what the local labels would reveal"})
+    for finding in run_checks(role_run, connect=not offline, begin=slow.begin):
+        slow.end()
         findings.append(finding)
         if not as_json:
             mark = "[green]ok   [/]" if finding.ok else "[red]error[/]"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _PLAIN = {"█": "#", "λ": "lambda", "±": "+-", "ψ": "psi", "…": "..."}
 _MEASURED_ROUNDS = 8  # rounds whose mean duration is used
 _SHOWN_PHASES = 12
-_FIRST_LINE = 2.0  # seconds to the first status line of --watch without a terminal
+_FIRST_LINE = 2.0  # seconds to the first status line of --watch without a terminal, and of a slow step
 _NEXT_LINE = 5.0  # seconds from one such line to the next
 
 
@@ -67,6 +67,27 @@ def messages() -> Console:
 def print_json(value: Any) -> None:
     """Print a value for scripts."""
     click.echo(json.dumps(value, indent=2))
+
+
+class SlowStep:
+    """A line on stderr about a step that has not ended after two seconds."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self._texts = texts
+        self._timer: threading.Timer | None = None
+
+    def begin(self, name: str) -> None:
+        """Start the clock of a step; steps without a text are silent."""
+        if name in self._texts:
+            self._timer = threading.Timer(_FIRST_LINE, click.echo, [f"{self._texts[name]} ...", sys.stderr])
+            self._timer.daemon = True
+            self._timer.start()
+
+    def end(self) -> None:
+        """Stop the clock."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 @contextlib.contextmanager

@@ -8,15 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kcagc.deploy.run import RoleRun
+from kcagc.disclosure.texts import REVEALING_LABELS
 from kcagc.errors import KcagcError, PeerTimeoutError, RejectedError, SessionError
 from kcagc.net.probe import probe
 from kcagc.net.tls import split_address
+from kcagc.protocol.label_policy import check_labels, describe_column, describe_width
+from kcagc.protocol.local import compute_local
 from kcagc.protocol.plan import risks
 from kcagc.runtime.journal import Journal
 from kcagc.text import count, listed
 
 _Result = tuple[str, tuple[str, ...]]  # what was found, and warnings
+_SHOWN = 3  # columns that local labels predict best
 _SOON = 14  # days before the end of a certificate at which to warn
 
 
@@ -41,8 +47,13 @@ class Finding:
         return {**row, "warnings": list(self.warnings)}
 
 
-def run_checks(run: RoleRun, *, connect: bool = True) -> Iterator[Finding]:
-    """Run all checks, also after one has failed; no data leave this machine."""
+def run_checks(
+    run: RoleRun, *, connect: bool = True, begin: Callable[[str], None] = lambda _: None
+) -> Iterator[Finding]:
+    """Run all checks, also after one has failed; no data leave this machine.
+
+    `begin` is called with the name of each check before it runs.
+    """
     checks: list[tuple[str, Callable[[RoleRun], _Result]]] = [
         ("identity", _identity),
         ("certificate", _certificate),
@@ -51,12 +62,15 @@ def run_checks(run: RoleRun, *, connect: bool = True) -> Iterator[Finding]:
     ]
     if run.config.role == "party":
         checks += [("data", _data), ("sessions", _sessions)]
+        if run.agreement.parameters.task == "fit" and run.agreement.parameters.method != "basic":
+            checks.append(("labels", _labels))
     if connect:
         checks.append(("network", _listen if run.config.listens else _connect))
     failed = set()
     for name, check in checks:
-        if name == "sessions" and "data" in failed:  # it needs them
+        if name in ("sessions", "labels") and "data" in failed:  # they need them
             continue
+        begin(name)
         try:
             message, warnings = check(run)
         except KcagcError as error:
@@ -120,6 +134,24 @@ def _sessions(run: RoleRun) -> _Result:
         return "a prediction sends no local labels", ()
     with_data, with_parties = run.kept.counts().values()
     return f"sessions with these data so far: {with_data} ({with_parties} with the same parties)", ()
+
+
+def _labels(run: RoleRun) -> _Result:
+    """Cluster locally, and measure what the local labels would reveal."""
+    data, me = run.data, run.config.me
+    if data is None:
+        raise SessionError(f"{me}: has no data")
+    local = compute_local(data, run.agreement.parameters, run.seed)
+    if local.measurement is None:
+        return "the basic method has none", ()
+    found, smallest = local.measurement, int(np.bincount(local.labels).min())
+    kind = check_labels(me, found, local.whole, data.columns, run.config.policy())
+    clusters = f"{local.n_clusters} local clusters of {smallest:,} nodes or more"
+    verdict = "may be sent" if kind == "labels" else f"need {REVEALING_LABELS}, which the policy accepts"
+    if not found.n_columns:
+        return f"{clusters}; they {verdict}: too few nodes to measure what they reveal", ()
+    shown = tuple(describe_column(one, data.columns) for one in found.columns[:_SHOWN])
+    return f"{clusters}; they {verdict}", (describe_width(found), *shown)
 
 
 def _columns_and_nodes(run: RoleRun, columns: int) -> _Result:

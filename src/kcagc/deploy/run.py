@@ -130,7 +130,7 @@ class RoleRun:
         if self.input is None:
             return None
         chosen = self.config.document.session.graph_filter()
-        return PartyData.build(self.config.me, self.input.graph, self.input.features, chosen)
+        return PartyData.build(self.config.me, self.input.graph, self.input.features, chosen, self.input.columns)
 
     @property
     def graph(self) -> Graph | None:

@@ -15,6 +15,7 @@ from kcagc.secagg.masks import Group
 LABELLED_SUMS = "labelled-sums"
 LOCAL_MEANS = "local-means"
 CHANGED_ROSTER = "changed-roster"
+REVEALING_LABELS = "revealing-labels"
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,8 @@ async def fit_party(context: PartyContext, data: PartyData, *, seed: int) -> Fit
         sent = await party.send_confirmations(data, seed=common_seed)
         await Flush()
         local = await local_result(party.name, data, parameters, seed)
-        found = await _cluster_cells(party, local, sent, seed)
+        kind = party.check_labels(local.measurement, local.whole, data.columns)
+        found = await _cluster_cells(party, local, kind, sent, seed)
     model = PartyModel.of(party.session.id, party.name, parameters, local, found.labels)
     own_cost = model.mean_distance(local.rows, found.labels)
     cost = await party.confirm_result(found.transcript, found.labels, "labels", own_cost)
@@ -142,9 +143,9 @@ def _agreed_starts(party: Party, proposed: dict[str, bytes], sizes: IntArray, se
 
 
 async def _cluster_cells(
-    party: Party, local: LocalResult, confirmed: dict[str, Confirmation], own_seed: int
+    party: Party, local: LocalResult, kind: str, confirmed: dict[str, Confirmation], own_seed: int
 ) -> _Clustering:
-    """Run Protocol 3 once for each merge from this party's leaf to the root.
+    """Run Protocol 3 once for each merge from this party's leaf to the root; `kind` is that of its local labels.
 
     Local labels leave before this party has received the confirmations of the others: a party with other nodes or
     another graph cannot decrypt them.
@@ -153,9 +154,8 @@ async def _cluster_cells(
     labels, n_clusters, transcript, delays = local.labels, local.n_clusters, b"", EXCHANGE  # the hellos
     reports: list[MergeReport] = []
     for merge in party.merges:
-        kind = "labels.merged" if reports else "labels.whole" if local.whole else "labels"
         own = PackedLabels(n_clusters, pack(labels, n_clusters), transcript, delays)
-        await _send_labels(party, merge, own, kind)
+        await _send_labels(party, merge, own, "labels.merged" if reports else kind)
         if not reports:
             seed = _common_seed(party, await party.receive_confirmations(confirmed), own_seed)
         all_labels, transcript, delays = await _receive_labels(party, merge, labels, own)

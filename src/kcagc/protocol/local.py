@@ -8,6 +8,7 @@ vector under the same mask would reveal both.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -16,7 +17,7 @@ import msgspec
 import numpy as np
 from scipy import sparse
 
-from kcagc._types import AnyFloatArray, Features, FloatArray, IntArray, Sparse
+from kcagc._types import AnyFloatArray, Features, Flags, FloatArray, IntArray, Sparse
 from kcagc.cluster.kmeans import fit_kmeans, local_search, plus_plus
 from kcagc.cluster.lloyd import weighted_means
 from kcagc.cluster.local import Projection, Scaling, fit_projection
@@ -26,6 +27,7 @@ from kcagc.graph.graph import AttributedGraph, Graph
 from kcagc.protocol.agreement import graph_digest, ids_digest
 from kcagc.protocol.cells import random_for
 from kcagc.protocol.effects import StoreResult
+from kcagc.protocol.label_policy import LabelMeasurement, measure_labels
 from kcagc.protocol.messages import Stored, restore, store
 from kcagc.protocol.parameters import Parameters
 from kcagc.secagg.keys import digest
@@ -45,15 +47,23 @@ class PartyData:
     graph: Graph
     features: Features
     filter: Filter
+    columns: tuple[str, ...] = ()  # names for messages; empty if there are none
 
     @classmethod
-    def build(cls, name: str, graph: Graph | Sparse, features: Features, filter: Filter) -> PartyData:  # noqa: A002
+    def build(
+        cls,
+        name: str,
+        graph: Graph | Sparse,
+        features: Features,
+        filter: Filter,  # noqa: A002 - the word the paper uses
+        columns: Sequence[str] = (),
+    ) -> PartyData:
         """Check graph and features; an error names the party."""
         try:
             checked = AttributedGraph.build(graph, features)
         except DataError as error:
             raise DataError(str(error), party=name) from error
-        return cls(checked.graph, checked.features, filter)
+        return cls(checked.graph, checked.features, filter, tuple(columns))
 
     @cached_property
     def digest(self) -> bytes:
@@ -102,6 +112,10 @@ class Embedder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             divisor = float(np.abs(projection.transform(filtered, "US")).max()) or 1.0
         return cls(store(projection.basis), store(projection.singular_values), projection.noise_floor, scaling, divisor)
 
+    def without(self, columns: Flags) -> Embedder:
+        """Return the same projection with these columns left out."""
+        return msgspec.structs.replace(self, basis=store(np.where(columns[:, None], 0.0, restore(self.basis))))
+
     def rows(self, filtered: AnyFloatArray | FilteredOperator) -> FloatArray:
         """Project rows with the fitted basis."""
         projection = Projection(restore(self.basis), restore(self.singular_values), self.noise_floor)
@@ -119,13 +133,14 @@ class LocalRows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LocalLabels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a party sends about its nodes; it is kept, so that later sessions with these data send the same.
 
-    `n_clusters` is 0 if the method has no local clusters. The starts (nodes proposed as initial centres, n_init × k)
-    are empty unless the party proposes some.
+    `n_clusters` is 0 if the method has no local clusters; then nothing is measured. The starts (nodes proposed as
+    initial centres, n_init × k) are empty unless the party proposes some.
     """
 
     stored_labels: Stored
     n_clusters: int
     whole: bool  # every local cluster is one distinct row, so that a label identifies the row
+    measurement: LabelMeasurement | None
     stored_starts: Stored
 
 
@@ -138,6 +153,7 @@ class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stored_labels: Stored
     n_clusters: int
     whole: bool
+    measurement: LabelMeasurement | None
     stored_starts: Stored
 
     @classmethod
@@ -168,7 +184,10 @@ async def local_result(name: str, data: PartyData, parameters: Parameters, seed:
     rows = msgspec.msgpack.decode(await StoreResult("local rows", project), type=LocalRows)
 
     def cluster() -> bytes:
-        return msgspec.msgpack.encode(compute_labels(rows, parameters, seed))
+        try:
+            return msgspec.msgpack.encode(compute_labels(data, rows, parameters, seed))
+        except DataError as error:
+            raise DataError(str(error), party=name) from error
 
     kept = await StoreResult("local labels", cluster, keep=labels_key(data, parameters))
     return LocalResult.of(rows, msgspec.msgpack.decode(kept, type=LocalLabels))
@@ -177,7 +196,7 @@ async def local_result(name: str, data: PartyData, parameters: Parameters, seed:
 def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalResult:
     """Filter, project and, unless the method is basic, cluster (Protocol 3, lines 1 to 3, which run Protocol 1)."""
     rows = compute_rows(data, parameters)
-    return LocalResult.of(rows, compute_labels(rows, parameters, seed))
+    return LocalResult.of(rows, compute_labels(data, rows, parameters, seed))
 
 
 def compute_rows(data: PartyData, parameters: Parameters) -> LocalRows:
@@ -186,28 +205,65 @@ def compute_rows(data: PartyData, parameters: Parameters) -> LocalRows:
     filtered = filter_for_projection(stored.restore(data.filter), data.graph, data.features, parameters.n_components)
     embedder = Embedder.fit(filtered, parameters)
     rows = embedder.rows(filtered)
-    del filtered
     if (rows == rows[0]).all():
         raise DataError(_NO_VARIATION)
     return LocalRows(stored, embedder, store(rows))
 
 
-def compute_labels(own: LocalRows, parameters: Parameters, seed: int) -> LocalLabels:
-    """Cluster a party's rows.
+def compute_labels(data: PartyData, own: LocalRows, parameters: Parameters, seed: int) -> LocalLabels:
+    """Cluster a party's rows, join small clusters with others, and measure what the labels reveal.
 
     A table with fewer distinct rows than local clusters gets one cluster for each distinct row. In the basic method a
     party proposes initial centres instead: nodes that are far apart in its own rows (Protocol 2, line 6).
     """
     rows: FloatArray = restore(own.stored_rows)
-    labels, n_clusters, whole = np.zeros(0, dtype=np.int64), 0, False
-    starts = np.zeros((0, parameters.n_clusters), dtype=np.int64)
     if parameters.method == "basic":
         starts = np.stack([_proposal(rows, parameters.n_clusters, seed, one) for one in range(parameters.n_init)])
-    else:
-        found = fit_kmeans(rows, parameters.n_local_clusters, n_init=LOCAL_RESTARTS, random_state=seed, fewer=True)
-        labels, n_clusters = found.labels, len(found.centers)
-        whole = found.inertia <= _ROUNDING * len(rows)
-    return LocalLabels(store(labels), n_clusters, whole, store(starts))
+        return LocalLabels(store(np.zeros(0, dtype=np.int64)), 0, False, None, store(starts))
+    found = fit_kmeans(rows, parameters.n_local_clusters, n_init=LOCAL_RESTARTS, random_state=seed, fewer=True)
+    labels = join_small_clusters(rows, found.labels, parameters.min_local_size)
+    n_clusters = int(labels.max()) + 1
+    if n_clusters < min(2, len(found.centers)):
+        raise DataError(
+            f"min_local_size: {len(rows)} nodes do not form two local clusters of {parameters.min_local_size} nodes; "
+            "use a smaller min_local_size, or more nodes"
+        )
+    whole = found.inertia <= _ROUNDING * len(rows) and n_clusters == len(found.centers)
+    smooth = own.filter.restore(data.filter).prepare(data.graph, np.float64)
+    filtered = FilteredOperator(data.features, data.features.T, smooth, np.dtype(np.float64))
+
+    def relabel(left_out: Flags, nodes: IntArray) -> IntArray | None:
+        some = own.embedder.without(left_out).rows(filtered)[nodes]
+        if (some == some[0]).all():
+            return None
+        return fit_kmeans(some, n_clusters, n_init=1, random_state=seed, fewer=True).labels
+
+    measurement = measure_labels(data.graph, data.features, labels, relabel)
+    no_starts = store(np.zeros((0, parameters.n_clusters), dtype=np.int64))
+    return LocalLabels(store(labels), n_clusters, whole, measurement, no_starts)
+
+
+def join_small_clusters(rows: FloatArray, labels: IntArray, least: int) -> IntArray:
+    """Join each cluster of fewer than `least` rows with the cluster of the nearest centre, the smallest first.
+
+    Returns labels from 0 without gaps, in the order of the given ones. One cluster may be left.
+    """
+    sizes = np.bincount(labels)
+    centers = weighted_means(rows, np.ones(len(rows)), labels, np.zeros((len(sizes), rows.shape[1])))
+    into = np.arange(len(sizes))
+    present = sizes > 0
+    while np.count_nonzero(present) > 1:
+        small = int(np.where(present, sizes, len(rows) + 1).argmin())
+        if sizes[small] >= least:
+            break
+        present[small] = False
+        distances = ((centers - centers[small]) ** 2).sum(axis=1)
+        nearest = int(np.where(present, distances, np.inf).argmin())
+        total = sizes[small] + sizes[nearest]
+        centers[nearest] = (sizes[small] * centers[small] + sizes[nearest] * centers[nearest]) / total
+        sizes[nearest], sizes[small] = total, 0
+        into[into == small] = nearest
+    return (np.cumsum(present) - 1)[into[labels]]
 
 
 def labels_key(data: PartyData, parameters: Parameters) -> bytes:

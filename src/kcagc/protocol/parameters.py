@@ -62,6 +62,13 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
             '"2k" for up to 3 parties and "k" for more. The basic method has none.'
         ),
     ] = None
+    min_local_size: Annotated[
+        _Count,
+        _about(
+            "Least number of nodes of a local cluster. Each party joins smaller ones with the nearest, before it sends "
+            "its local labels."
+        ),
+    ] = 5
     method: Annotated[
         Literal["auto", "cells", "basic", "tree"],
         _about(
@@ -165,6 +172,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     method: Method
     n_clusters: _Count
     n_local_clusters: Annotated[int, Meta(ge=0)]  # 0 for the basic method
+    min_local_size: _Count
     filter: str
     n_components: _Count
     scaling: Scaling

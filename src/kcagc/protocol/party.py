@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -10,9 +11,10 @@ import numpy as np
 
 from kcagc._types import IntArray
 from kcagc.disclosure import Policy
-from kcagc.errors import AgreementError, PeerError
+from kcagc.errors import AgreementError, KcagcError, PeerError
 from kcagc.protocol.agreement import Agreement, Session, graph_digest, ids_digest, ids_kind, open_session, own_hello
 from kcagc.protocol.effects import Channel, CommitMask, Progress
+from kcagc.protocol.label_policy import LabelMeasurement, check_labels
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import (
     Confirmation,
@@ -171,6 +173,12 @@ class Party:
     def _encryption_label(self, stage: RunStage, sender: str, receiver: str) -> bytes:
         data = b"" if stage.step is Step.CONFIRMATION else self._data_digest
         return framed("box", str(stage), sender, receiver, data)
+
+    def check_labels(self, found: LabelMeasurement | None, whole: bool, columns: Sequence[str]) -> str:
+        """Return the kind of disclosure of this party's local labels, or refuse to send them."""
+        if found is None:
+            raise KcagcError(f"{self.name}: the local labels were not measured")
+        return check_labels(self.name, found, whole, columns, self._context.policy)
 
     def secure_sums(self, merge: Merge, transcript: bytes) -> SecureSums:
         """Begin the secure sums of a group; `transcript` covers all that its members must have in common by now."""

@@ -21,8 +21,6 @@ FAMILY_OF_KIND = {
     "message/plain": "vectors",
     "message/answer": "answers",
 }
-# Disclosures beyond the default that no operator has to accept by name: they follow from the data.
-_NOT_ACCEPTED_BY_NAME = {"encrypted/labels.whole"}
 
 
 def disclosures_section(run: RunFolder) -> Html | None:
@@ -33,9 +31,10 @@ def disclosures_section(run: RunFolder) -> Html | None:
     weaker = [one for one in groups if one.weaker]
     beyond = "The ledger contains nothing beyond what a run with the default settings discloses."
     if weaker:
-        beyond = f"The disclosures marked below ({len(weaker)}) reveal more than the default settings do."
-        if any(one.kind not in _NOT_ACCEPTED_BY_NAME for one in weaker):
-            beyond += " kcagc runs with such settings only if the operator of each party has accepted them by name."
+        beyond = (
+            f"The disclosures marked below ({len(weaker)}) reveal more than the default settings do. kcagc makes them "
+            "only if the operator of the party that sends them has accepted them by name."
+        )
     intro = (
         f"The disclosure ledger of {run.name} has {len(run.ledger):,} entries: every message that {run.name} sent and "
         f"every sum that became readable to the aggregator (was opened). {beyond}"
