@@ -44,10 +44,13 @@ SENTENCES = {
     "changed-roster": (
         "Two runs of which one has a further party tell the others hardly more about that party's centres than one."
     ),
-    "small-clusters": "No local cluster has fewer than five nodes, so that a label does not single out a node.",
 }
 THEM = "party-2"
 SIZES = "min_local_size" in RunSettings.__struct_fields__
+if SIZES:
+    SENTENCES["small-clusters"] = (
+        "No local cluster has fewer than five nodes, so that a label does not single out a node."
+    )
 _YES = 0.3  # share of nodes with a "yes" in the sensitive column
 _SHARPENINGS = (0.1, 0.01)  # regularisation of the inverse filter: more and less careful
 _STEPS = 40  # of conjugate gradients
