@@ -32,15 +32,20 @@ class DisclosureText:
         Place in the paper's security analysis that names this disclosure; empty if there is none.
     about_data : bool
         Whether the receiver learns something that depends on the data of a party.
-    weaker : bool
-        Whether this discloses more than the default settings do.
+    risk : str
+        Name of the risk that an operator must accept, if this discloses more than the default settings do; else empty.
     """
 
     title: str
     learns: str
     paper: str = ""
     about_data: bool = False
-    weaker: bool = False
+    risk: str = ""
+
+    @property
+    def weaker(self) -> bool:
+        """Whether this discloses more than the default settings do."""
+        return bool(self.risk)
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def outline(agreement: Agreement) -> RunOutline:
         graph=parameters.graph,
         n_clusters=parameters.n_clusters,
         n_local_clusters=parameters.n_local_clusters,
-        min_local_size=1,
+        min_local_size=parameters.min_local_size,
         n_init=parameters.n_init,
         label_receivers={child[0]: receivers for child, receivers in routes if len(child) == 1},
         groups=tuple(child for child, _ in routes if len(child) > 1),
