@@ -393,7 +393,7 @@ def _of_coordinator(case: dict[str, Any]) -> list[Figure]:
     latest = float(np.mean(after)) if after else 0.0
     shown = (
         ("sums answered after the first lie", latest, float(sums - first - 1), bound),
-        ("lies that nobody noticed", unnoticed / max(lies, 1), 1.0, bound),
+        ("unnoticed lies", unnoticed / max(lies, 1), 1.0, bound),
     )
     return [
         Figure("lying coordinator", method, _where(case), what, case["how"], measure, *values, lies, sentence)
