@@ -14,10 +14,10 @@ from experiments.paper.experiment import Config, Options, Result
 from experiments.paper.store import Records
 from experiments.paper.tables import printed, spread, table
 from kcagc.datasets import split_columns
-from kcagc.disclosure.texts import LABELLED_SUMS, LOCAL_MEANS
+from kcagc.disclosure.texts import LABELLED_SUMS, LOCAL_MEANS, REVEALING_LABELS
 from kcagc.secagg.masks import TWO_PARTY_SUM
 
-_ACCEPTED = (TWO_PARTY_SUM, LABELLED_SUMS, LOCAL_MEANS)
+_ACCEPTED = (TWO_PARTY_SUM, LABELLED_SUMS, LOCAL_MEANS, REVEALING_LABELS)
 PARTIES = 16
 DEALT = "columns dealt at random"
 VARIANTS: dict[str, dict[str, Any]] = {
