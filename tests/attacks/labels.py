@@ -27,7 +27,6 @@ from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.cells import intersect
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import Hellos, PackedLabels, unpack
-from kcagc.protocol.parameters import RunSettings
 from kcagc.simulation import simulate_fit
 
 TITLE = "Local labels"
@@ -41,16 +40,12 @@ SENTENCES = {
         "Local labels are kept: a new session with the same data sends the same labels, and they reveal nothing more."
     ),
     "fresh-labels": "Local labels with another seed in each session would reveal more with every session.",
+    "small-clusters": "No local cluster has fewer than five nodes, so that a label does not single out a node.",
     "changed-roster": (
         "Two runs of which one has a further party tell the others hardly more about that party's centres than one."
     ),
 }
 THEM = "party-2"
-SIZES = "min_local_size" in RunSettings.__struct_fields__
-if SIZES:
-    SENTENCES["small-clusters"] = (
-        "No local cluster has fewer than five nodes, so that a label does not single out a node."
-    )
 _YES = 0.3  # share of nodes with a "yes" in the sensitive column
 _SHARPENINGS = (0.1, 0.01)  # regularisation of the inverse filter: more and less careful
 _STEPS = 40  # of conjugate gradients
@@ -176,12 +171,10 @@ def cases(short: bool) -> list[dict[str, Any]]:
     found += [{"what": "sessions", "data": "demo", "kept": kept} for kept in (False, True)]
     graphs = [("demo", 3)] if data == "demo" else [("demo", 3), ("cora", 3)]
     found += [{"what": "roster", "data": name, "parties": parties} for name, parties in graphs]
-    found += [
-        {"what": "small", "data": name, "parties": parties, "least": least}
-        for name, parties in ([("demo", 3)] if data == "demo" else [("demo", 3), ("cora", 2), ("wiki", 2)])
-        for least in (1, 5)
-        if SIZES
-    ]
+    graphs = [("demo", 3)] if data == "demo" else [("demo", 3), ("cora", 2), ("wiki", 2)]
+    small = [{"data": name, "parties": parties, "rare": False} for name, parties in graphs]
+    small.append({"data": "demo", "parties": 2, "rare": True})
+    found += [{"what": "small", "least": least} | one for one in small for least in (1, 5)]
     return found
 
 
@@ -273,7 +266,7 @@ def _on_sessions(case: dict[str, Any]) -> list[Figure]:
         limits = (float(once), first + 0.02) if case["kept"] else (None, None)
         shown = (("groups of nodes", groups, float(once), limits[0]), ("AUC", score, first, limits[1]))
         found += [
-            Figure("party", "cells", case["data"], "nodes told apart", how, measure, *values, n, sentence)
+            Figure("party", "cells", case["data"], "nodes distinguished", how, measure, *values, n, sentence)
             for measure, *values in shown
         ]
     return found
@@ -313,9 +306,20 @@ def _on_rosters(case: dict[str, Any]) -> list[Figure]:
     ]
 
 
+def rare_values(n: int) -> np.ndarray:
+    """Return a table in which three nodes are far from all others, each in its own direction."""
+    table = np.random.default_rng(0).normal(size=(n, 4))
+    table[:3, :3] += 30 * np.eye(3)
+    return table
+
+
 def _on_small_clusters(case: dict[str, Any]) -> list[Figure]:
-    run = record(Case(case["data"], case["parties"], settings=(("n_init", 1), ("min_local_size", case["least"]))))
-    seen, n = run.of(ME), dataset(case["data"]).n_nodes
+    n = dataset(case["data"]).n_nodes
+    if case["rare"]:
+        run = run_with(case["data"], rare_values(n), psi=1, min_local_size=case["least"], scaling="US", unit=50.0)
+    else:
+        run = record(Case(case["data"], case["parties"], settings=(("n_init", 1), ("min_local_size", case["least"]))))
+    seen = run.of(ME)
     small = 0
     for name in run.case.names[1:]:
         sizes = np.bincount(labels_of(seen, name))
@@ -325,7 +329,7 @@ def _on_small_clusters(case: dict[str, Any]) -> list[Figure]:
         Figure(
             "party",
             "cells",
-            f"{case['data']}, {case['parties']} parties",
+            "demo, rare values" if case["rare"] else f"{case['data']}, {case['parties']} parties",
             "nodes in a local cluster of fewer than 5",
             f"local labels with min_local_size {case['least']}",
             "nodes",
