@@ -131,7 +131,7 @@ def _held_back(data: Dataset, psi: int, seed: int) -> tuple[float, float]:
     n_known = round(0.9 * data.n_nodes)
     tables = [table[order] for table in data.parties(2)]
     graph, truth = data.adjacency[order][:, order], data.labels[order]
-    model = KCAGC(n_clusters=data.n_classes, psi=psi, random_state=seed)
+    model = KCAGC(n_clusters=data.n_classes, psi=psi, accept=("revealing-labels",), random_state=seed)
     model.fit([table[:n_known] for table in tables], adjacency=graph[:n_known, :n_known])
     found = model.predict(tables, adjacency=graph)
     predicted = matched_accuracy(matching(truth[:n_known], model.labels_), truth[n_known:], found)

@@ -100,7 +100,11 @@ def test_bytes_after_the_labels_do_not_depend_on_the_number_of_nodes():
         n = len(rows)
         data = Dataset("copies", _path(n), rows, np.zeros(n, dtype=np.int64), 3)
         settings = {"n_clusters": 3, "n_local_clusters": 12, "psi": 0, "n_components": 4, "scaling": "unit"}
-        parties = parties_of(run_roles(data, 2, settings | {"n_init": 1, "max_iter": 1, "random_state": 0}))
+        parties = parties_of(
+            run_roles(
+                data, 2, settings | {"accept": ["revealing-labels"], "n_init": 1, "max_iter": 1, "random_state": 0}
+            )
+        )
         (merge,) = merges_of(parties).values()
         return merge["rows"], merge["rounds"], [million.bytes_after_labels(one) for one in parties]
 
