@@ -44,7 +44,7 @@ Kind = Literal["yes or no", "category", "number"]
 LIMITS: dict[Kind, float] = {"yes or no": 0.6, "category": 0.6, "number": 0.85}
 NARROW = 0.08  # mean gain over labels without the column, above which a table is narrow
 
-_NODES = 5_000  # drawn at random if there are more
+_NODES = 3_000  # drawn at random if there are more
 _COLUMNS = 500  # those with the largest variance if there are more
 _FOLDS = 5
 _BLOCKS = 5
