@@ -108,7 +108,7 @@ def test_the_text_output_has_the_same_results(json_result, text_result):
 
 def test_the_demo_fits_a_screen(text_result):
     lines = text_result[0].splitlines()
-    assert len(lines) <= 48
+    assert len(lines) <= 40
     assert max(map(len, lines)) <= 100
 
 

@@ -62,7 +62,7 @@ def _introduce(dataset: Dataset, graph: Any) -> None:
     terminal.out().print(
         f"[bold]{count(graph.n_nodes)} people, {count(graph.n_edges)} links between them, {dataset.n_classes} hidden "
         f"groups.[/] A {_PARTIES[0]}, a {_PARTIES[1]} and a {_PARTIES[2]} know all links. Each of them also has "
-        f"{dataset.party_columns[0]} columns of its own about each person, which it does not show to the others.\n"
+        f"{dataset.party_columns[0]} columns of its own about each person, which it does not show to the others."
     )
 
 
