@@ -8,6 +8,8 @@ import ssl
 import threading
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -16,6 +18,9 @@ from kcagc.cli.main import cli
 from kcagc.deploy.folders import tls_name
 from kcagc.net.tls import Credentials
 from kcagc.net.trial_authority import trial_authority
+from kcagc.protocol.label_policy import ColumnPrediction, LabelMeasurement
+from kcagc.protocol.local import LocalLabels, labels_key
+from kcagc.protocol.messages import store
 from kcagc.runtime.journal import Journal
 
 
@@ -87,6 +92,23 @@ def test_new_folders_with_data_pass_all_checks(folders):
     found = check(folders["coordinator"], "--offline")
     assert list(found) == ["identity", "certificate", "policy", "journal"]
     assert all(row["ok"] for row in found.values())
+
+
+def test_labels_that_an_earlier_session_sent_are_measured_and_not_new_ones(folders):
+    run = task(folders["alice"])
+    column = ColumnPrediction(column=0, kind="number", auc=0.93, without=0.5, significant=True)
+    planted = LocalLabels(
+        store(np.arange(24) % 2), 2, False, LabelMeasurement((column,), 0.4, 24, 1), store(np.zeros(0))
+    )
+    key = labels_key(run.data, run.agreement.parameters)
+    run.kept.keep(b"a session", key, lambda: msgspec.msgpack.encode(planted))
+    found = check(folders["alice"], "--offline")
+    assert found["sessions"]["message"] == "sessions with these data so far: 1 (1 with the same parties)"
+    assert found["labels"]["exit_code"] == 4
+    assert "labels predict it with AUC 0.93 (limit 0.85)" in found["labels"]["message"]
+    edit(folders["alice"], r"^accept = \[\]", 'accept = ["revealing-labels"]')
+    message = check(folders["alice"], "--offline")["labels"]["message"]
+    assert message.startswith("2 local clusters of 12 nodes or more")
 
 
 @pytest.mark.parametrize(("what", "code", "words"), WRONG)

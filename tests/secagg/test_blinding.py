@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy.stats import chi2
 
-from kcagc.secagg.blinding import MIN_OCTAVES, Blinding, FactorRange, draw_positions, draw_probes
+from kcagc.secagg.blinding import Blinding, FactorRange, draw_positions, draw_probes
 from kcagc.secagg.masks import MAX_ENCODED, MAX_PARTIES
 from secagg.parties import LABEL, SESSION, fixed, flipped, total_of
 
@@ -51,7 +51,7 @@ def offsets_of(blinding, length):
 @every_group
 def test_factors_have_25_octaves_or_more_and_never_overflow(n_parties):
     factors = FactorRange.of_sum(n_parties)
-    assert factors.octaves >= MIN_OCTAVES == 25
+    assert factors.octaves >= 25
     largest = 2 * n_parties * LARGEST + 1
     above = Fraction(2) ** (factors.last // 256) * Fraction(2.0 ** (factors.last % 256 / 256)).limit_denominator(2**50)
     assert (largest + 1) * above * (1 - Fraction(1, 2**40)) < 2**63

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from kcagc.deploy.run import RoleRun
@@ -16,7 +17,8 @@ from kcagc.errors import KcagcError, PeerTimeoutError, RejectedError, SessionErr
 from kcagc.net.probe import probe
 from kcagc.net.tls import split_address
 from kcagc.protocol.label_policy import check_labels, describe_column, describe_width
-from kcagc.protocol.local import compute_local
+from kcagc.protocol.local import LocalLabels, LocalResult, compute_local, labels_key
+from kcagc.protocol.messages import restore
 from kcagc.protocol.plan import risks
 from kcagc.runtime.journal import Journal
 from kcagc.text import count, listed
@@ -137,14 +139,17 @@ def _sessions(run: RoleRun) -> _Result:
 
 
 def _labels(run: RoleRun) -> _Result:
-    """Cluster locally, and measure what the local labels would reveal."""
-    data, me = run.data, run.config.me
+    """Measure what the local labels would reveal: those of an earlier session, which a run sends again, or new ones."""
+    data, me, parameters = run.data, run.config.me, run.agreement.parameters
     if data is None:
         raise SessionError(f"{me}: has no data")
-    local = compute_local(data, run.agreement.parameters, run.seed)
+    kept = None if run.kept is None else run.kept.load(labels_key(data, parameters))
+    local: LocalLabels | LocalResult = (
+        compute_local(data, parameters, run.seed) if kept is None else msgspec.msgpack.decode(kept, type=LocalLabels)
+    )
     if local.measurement is None:
         return "the basic method has none", ()
-    found, smallest = local.measurement, int(np.bincount(local.labels).min())
+    found, smallest = local.measurement, int(np.bincount(restore(local.stored_labels)).min())
     kind = check_labels(me, found, local.whole, data.columns, run.config.policy())
     clusters = f"{local.n_clusters} local clusters of {smallest:,} nodes or more"
     verdict = "may be sent" if kind == "labels" else f"need {REVEALING_LABELS}, which the policy accepts"

@@ -23,9 +23,8 @@ from kcagc._types import Flags, IntArray
 from kcagc.secagg.keys import derive_key
 from kcagc.secagg.masks import MAX_ENCODED, RingVector, keystream
 
-MIN_OCTAVES = 25
 MAX_WEIGHT = 9 / 4  # largest difference of two weighted distances: (D_r - 9·D_w) / 4, in the margin step
-_PROBE_OCTAVES = 22, 28  # as large as differences are: a size tells them apart with an AUC of 0.53 or less
+_PROBE_OCTAVES = 22, 28  # as large as differences are: a size tells them apart with an AUC of 0.55 or less
 _STEPS = 256  # of an octave
 _MANTISSA_BITS = 30
 

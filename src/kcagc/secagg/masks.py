@@ -41,8 +41,8 @@ def encode(values: FloatArray, bound: float, fraction_bits: int) -> IntArray:
     # The maximum of an array with NaN is NaN, and comparisons with NaN are false.
     if values.size and not (float(values.max()) <= bound * _ROUNDING and float(values.min()) >= 0.0):
         raise DataError(
-            f"a squared distance is above {bound:g}, the bound of the protocol; rows that are not of unit length need "
-            'a larger unit (the parameter "unit", the same at all parties)'
+            f"a squared distance is above {bound:g}, the bound of the protocol; "
+            'use scaling "unit", or scaling "US" with a larger unit (the same at all parties)'
         )
     scaled = np.ldexp(values, fraction_bits)
     return np.rint(scaled, out=scaled).astype(np.int64)
