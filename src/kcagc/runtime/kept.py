@@ -38,7 +38,10 @@ class CheckedContent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CountedSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A session in which local labels left this party: its time, its data, and the identity key of each party."""
+    """A session with local labels of this party: its time, its data, and the identity key of each party.
+
+    It counts once its labels are ready, before they leave; so it also counts if the run then ends or is refused.
+    """
 
     at: float
     data: bytes
