@@ -48,6 +48,7 @@ def configs(tmp_path):
     found = made(tmp_path)
     for path in found.values():
         edit(path, r"^# n_local_clusters = .*", UNSTABLE)
+        edit(path, r"^# min_local_size = .*", "min_local_size = 1")  # joined, they would be the three true clusters
     return found
 
 
