@@ -53,9 +53,11 @@ class Records:
         run = self._about()
         number = next((name for name, known in self.runs.items() if _but_when(known) == _but_when(run)), None)
         if number is None:
-            number = f"run-{len(self.runs) + 1}"
+            number = f"run-{max((int(name.removeprefix('run-')) for name in self.runs), default=0) + 1}"
             self.runs[number] = run
         self._cells[_key(config)] = {"config": config, "result": result, "seconds": round(seconds, 2), "run": number}
+        used = {cell["run"] for cell in self._cells.values()}
+        self.runs = {name: known for name, known in self.runs.items() if name in used}
         cells = ",\n".join(json.dumps(cell, ensure_ascii=False) for _, cell in sorted(self._cells.items()))
         runs = ",\n".join(f"{json.dumps(name)}: {json.dumps(known)}" for name, known in self.runs.items())
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -54,6 +54,16 @@ def test_a_file_reads_back_as_it_was_written(records):
     assert again.runs == records.runs
 
 
+def test_a_run_whose_cells_were_all_computed_again_is_forgotten(tmp_path):
+    told = iter([{"commit": "a", "when": "1"}, {"commit": "b", "when": "2"}, {"commit": "b", "when": "3"}])
+    records = Records(tmp_path / "some.json", lambda: next(told))
+    records.add({"seed": 0}, {"x": 1}, 0.0)
+    records.add({"seed": 1}, {"x": 1}, 0.0)
+    assert list(records.runs) == ["run-1", "run-2"]
+    records.add({"seed": 0}, {"x": 2}, 0.0)
+    assert Records(records.path).runs == {"run-2": {"commit": "b", "when": "2"}}
+
+
 def test_experiments_have_a_file_each(tmp_path):
     book = Book(tmp_path)
     book["one"].add({"seed": 0}, {"x": 1}, 0.0)
