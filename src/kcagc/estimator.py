@@ -26,7 +26,7 @@ from kcagc.persistence import load_estimator, save_estimator
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit import MergeReport
 from kcagc.protocol.local import PartyData
-from kcagc.protocol.parameters import PARAMETERS, AggregatorKind, VirtualNodes, draw_seed, settings_of
+from kcagc.protocol.parameters import PARAMETERS, AggregatorKind, JointRows, VirtualNodes, draw_seed, settings_of
 from kcagc.protocol.predict import predict_parameters
 from kcagc.secagg.masks import TWO_PARTY_SUM
 from kcagc.simulation import simulate_fit, simulate_predict
@@ -52,17 +52,21 @@ class KCAGC(ClusterMixin, BaseEstimator):
     min_local_size : int, default=5
         Least number of nodes of a local cluster. Each party joins smaller ones with the nearest, before it sends its
         local labels.
-    method : {"auto", "cells", "basic", "tree"}, default="auto"
-        "cells" clusters the cells of all parties (Protocol 3), "tree" merges the cells of a few parties at a time,
+    method : {"auto", "joint", "cells", "basic", "tree"}, default="auto"
+        "joint" clusters the rows of all parties in their joint subspace, as on pooled data, "cells" clusters the cells of all parties (Protocol 3), "tree" merges the cells of a few parties at a time,
         "basic" clusters every node (Protocol 2, many more secure sums), "auto" takes "cells" for up to 3 parties and
         "tree" for more.
+    joint_rows : {"shares", "coordinator"}, default="shares"
+        Who sees the rows of the joint subspace, for the method "joint". "shares": no role, because two parties hold
+        shares of them; "coordinator": the coordinator sees them without names, which is faster.
     psi : int, default=5
         Order of the graph filter: how many times each node is averaged with its neighbours.
     filter : {"half", "norm"} or Filter, default="half"
         Graph filter (smoothing) with ψ steps: "half" is (1 - λ/2)^ψ, "norm" is (1 - λ/‖L‖)^ψ, where λ are the
         eigenvalues of the graph Laplacian L. A `Filter` replaces both `filter` and `psi`.
     n_components : int or None, default=None
-        Number of singular vectors that each party projects its columns on. None means k.
+        Number of singular vectors that each party projects its columns on. None means 4k for the method "joint"
+        and k for the others.
     scaling : {"unit", "U", "US"}, default="unit"
         Scaling of the projected rows: "unit" scales each row to length 1, "U" takes the left singular vectors as in
         the paper, "US" multiplies them by the singular values and divides them by `unit`.
@@ -158,6 +162,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         n_local_clusters: int | str | None = PARAMETERS["n_local_clusters"].default,
         min_local_size: int = PARAMETERS["min_local_size"].default,
         method: str = PARAMETERS["method"].default,
+        joint_rows: JointRows = PARAMETERS["joint_rows"].default,
         psi: int = PARAMETERS["psi"].default,
         filter: str | Filter = PARAMETERS["filter"].default,  # noqa: A002 - the word the paper uses
         n_components: int | None = PARAMETERS["n_components"].default,
@@ -179,6 +184,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self.n_local_clusters = n_local_clusters
         self.min_local_size = min_local_size
         self.method = method
+        self.joint_rows = joint_rows
         self.psi = psi
         self.filter = filter
         self.n_components = n_components

@@ -16,6 +16,7 @@ LABELLED_SUMS = "labelled-sums"
 LOCAL_MEANS = "local-means"
 CHANGED_ROSTER = "changed-roster"
 REVEALING_LABELS = "revealing-labels"
+ANONYMOUS_GEOMETRY = "anonymous-geometry"
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,12 @@ TEXTS = {
 }
 
 
-def opened_kind(group: Group) -> str:
-    """Return the kind of disclosure of a sum that this group opens."""
+_OPENED = {"rows": "rows", "shares": "padded", "scores": "padded", "geometry": "geometry"}  # by step
+
+
+def opened_kind(group: Group, step: str) -> str:
+    """Return the kind of disclosure of a sum that this group opens in this step."""
+    if step in _OPENED:
+        return f"opened/{_OPENED[step]}"
     knowledge = "two-party" if group.exposes_one_party else "labelled" if group.aggregator_is_member else "blinded"
     return f"opened/comparisons.{knowledge}"

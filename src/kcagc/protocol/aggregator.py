@@ -18,6 +18,7 @@ import numpy as np
 from kcagc.errors import PeerError
 from kcagc.protocol.agreement import Agreement, check_hello, id_of, own_hello
 from kcagc.protocol.effects import Channel, LoadResult, Progress, Role, StoreResult, run_concurrently
+from kcagc.protocol.joint_coordinator import JOINT_STEPS, JointCoordinator, answer_route, senders_of, steps_of
 from kcagc.protocol.messages import (
     Answer,
     EncryptedMessages,
@@ -25,6 +26,7 @@ from kcagc.protocol.messages import (
     Hello,
     Hellos,
     Masked,
+    Padded,
     RelayedMessages,
     RunStage,
     Step,
@@ -39,7 +41,10 @@ from kcagc.text import printable
 
 
 class StoredAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The stored form of one answered secure sum: its step, its length, and the bytes of the answer."""
+    """The stored form of one answered secure sum: its step, its length, and the bytes of the answer.
+
+    Padded rows have no answer; their bytes are the rows themselves, which later sums need.
+    """
 
     step: Step
     length: int
@@ -58,7 +63,7 @@ async def coordinator(name: str, agreement: Agreement, identity: Identity, secre
     """Run the coordinator: it signs a hello and holds no data."""
     agreement.check()
     agreement.check_identity(name, identity)
-    return await Aggregator(name, agreement).run(own_hello(name, agreement, identity, secrets))
+    return await Aggregator(name, agreement, secrets.shuffling).run(own_hello(name, agreement, identity, secrets))
 
 
 def aggregator_of_party(name: str, agreement: Agreement) -> Role[AggregatorResult]:
@@ -69,13 +74,13 @@ def aggregator_of_party(name: str, agreement: Agreement) -> Role[AggregatorResul
 class Aggregator:
     """One run of the aggregator."""
 
-    def __init__(self, name: str, agreement: Agreement) -> None:
-        self.agreement, self.parties = agreement, agreement.parties
+    def __init__(self, name: str, agreement: Agreement, secret: bytes = b"") -> None:
+        self.agreement, self.parties, self._secret = agreement, agreement.parties, secret
         self.channel = Channel(name, is_aggregator=True)
         self._sums = 0
         self._last_loaded: dict[str, int] = {}  # by group, the last sum whose answer an earlier process stored
-        is_fit = agreement.parameters.task == "fit"
-        self._steps = {Step.MARGIN, Step.LLOYD} if is_fit else {Step.PREDICTION}
+        self._steps = steps_of(agreement.parameters)
+        self._joint: JointCoordinator | None = None
 
     async def run(self, own: Hello | None) -> AggregatorResult:
         """Relay and add from the first hello to the last receipt; `own` is the hello of a coordinator."""
@@ -83,7 +88,11 @@ class Aggregator:
         to_all_others = {party: tuple(other for other in self.parties if other != party) for party in self.parties}
         await self._relay(RunStage(Step.CONFIRMATION), to_all_others)
         merges = {merge.group.members: merge for layer in layers(self.agreement) for merge in layer}
-        await self._serve_from_below(merges[self.parties], merges)
+        parameters = self.agreement.parameters
+        if parameters.task == "fit" and parameters.method == "joint":
+            await self._serve_joint(merges[self.parties].group, session, to_all_others)
+        else:
+            await self._serve_from_below(merges[self.parties], merges)
         await self._relay(RunStage(Step.RECEIPT), to_all_others)
         return AggregatorResult(session, self._sums)
 
@@ -129,14 +138,36 @@ class Aggregator:
         group, parameters = merge.group, self.agreement.parameters
         if parameters.task == "fit" and parameters.method != "basic":
             await self._relay(RunStage.of_group(Step.LABELS, group), merge.routes())
-        number = 0
+        await self._answer_sums(group)
+
+    async def _answer_sums(self, group: Group, number: int = 0) -> int:
+        """Answer sums, the first of which has this number, until the group is finished; return the next number."""
         while (stored := await self._next_answer(group, number)) is not None:
             await self.channel.record_sum(group, stored.step, number, stored.length)
             self._sums += 1
             stage = RunStage.of_group(stored.step, group, number)
-            for member in group.members:
-                await self.channel.send_bytes(member, stored.payload, "answer", stage)
+            if self._joint is not None:
+                self._joint.take(stored.step, stored.payload)
+            kind, receivers = answer_route(group, stored.step)
+            for member in receivers:
+                await self.channel.send_bytes(member, stored.payload, kind, stage)
             number += 1
+        return number
+
+    async def _serve_joint(self, group: Group, session: bytes, to_all_others: dict[str, tuple[str, ...]]) -> None:
+        """Find the joint subspace, answer the sums of the joint method, and relay the centres."""
+        messages = {party: await self.channel.receive(party, Padded) for party in self.parties}
+        self._joint = JointCoordinator(self.agreement.parameters, session, self._secret, messages)
+        await Progress("joint subspace: directions")
+        found = await StoreResult("directions", self._joint.compute_directions)
+        for party, directions in self._joint.directions(found).items():
+            shape = (messages[party].n_components, directions.size)
+            await self.channel.send(party, directions, RunStage(Step.SUBSPACE), shape=shape)
+        number = await self._answer_sums(group)
+        if self.agreement.parameters.joint_rows == "shares":
+            routes = {holder: to_all_others[holder] for holder in group.members[:2]}
+            await self._relay(RunStage(Step.CENTERS), routes)
+        await self._answer_sums(group, number)
 
     async def _next_answer(self, group: Group, number: int) -> StoredAnswer | None:
         """Return the answer to a sum, or None when the group is finished.
@@ -158,11 +189,14 @@ class Aggregator:
                     raise _transcripts_differ(group, number, f"{group.members[0]} is finished, {member} is not")
             return None
         await Progress(f"{group.title}: adding vectors of sum", number + 1)
-        sums = await self._add(group, first, number)
+        sums, draw = await self._add(group, first, number)
 
         def compute() -> bytes:
-            answer = Answer(group.name, number, pack((sums > 0).astype(np.int64), 2))
-            return msgspec.msgpack.encode(StoredAnswer(first.step, len(sums), encode(answer)))
+            if self._joint is not None and first.step in JOINT_STEPS:
+                payload = self._joint.answer(group, first.step, number, sums, draw)
+            else:
+                payload = encode(Answer(group.name, number, pack((sums > 0).astype(np.int64), 2)))
+            return msgspec.msgpack.encode(StoredAnswer(first.step, len(sums), payload))
 
         return msgspec.msgpack.decode(await StoreResult(name, compute), type=StoredAnswer)
 
@@ -188,10 +222,11 @@ class Aggregator:
         last = self._last_loaded.get(group.name, -1)
         return message.group == group.name and message.number <= last and message.number != number
 
-    async def _add(self, group: Group, first: Masked, number: int) -> Sums:
-        """Return the sum of the vectors of all members (Protocol 4, line 14)."""
-        total = _words(first).copy()
-        for member in group.members[1:]:
+    async def _add(self, group: Group, first: Masked, number: int) -> tuple[Sums, int]:
+        """Return the sum of the vectors of all senders (Protocol 4, line 14), and the second holder's draw."""
+        total, draw = _words(first).copy(), 0
+        senders = senders_of(group, first.step, self.agreement.parameters)
+        for member in senders[1:]:
             message = await self._receive_vector(member, group, number)
             if isinstance(message, Finished):
                 raise _transcripts_differ(group, number, f"{member} is finished, {group.members[0]} is not")
@@ -199,8 +234,9 @@ class Aggregator:
                 ours, theirs = (f"{one.step} with {len(one.words)} bytes" for one in (first, message))
                 raise _transcripts_differ(group, number, f"{group.members[0]} is at {ours}, {member} at {theirs}")
             total += _words(message)
+            draw = message.draw if member == senders[1] else draw
         try:
-            return open_sum(total, len(group.members))
+            return open_sum(total, len(senders)), draw
         except PeerError as error:
             raise PeerError(f"group {group.name}, sum {number}: {error}") from error
 

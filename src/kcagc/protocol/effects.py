@@ -212,7 +212,7 @@ class Channel:
     async def record_sum(self, group: Group, step: Step, number: int, length: int) -> None:
         """Record that a sum opens to its aggregator."""
         stage, members = RunStage.of_group(step, group, number), "+".join(group.members)
-        await Disclose(Disclosure(members, group.aggregator, opened_kind(group), str(stage), (length,), 0))
+        await Disclose(Disclosure(members, group.aggregator, opened_kind(group, step), str(stage), (length,), 0))
 
     async def record(self, to: str, kind: str, stage: RunStage, shape: tuple[int, ...] = (), size: int = 0) -> None:
         """Record the content of an encrypted message, or a result that this role gives to its operator."""

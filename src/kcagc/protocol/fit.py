@@ -6,57 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kcagc._types import FloatArray, IntArray
+from kcagc._types import IntArray
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.cells import initial_cells, intersect, random_for, virtual_nodes, without_duplicates
 from kcagc.protocol.effects import Flush, Progress
 from kcagc.protocol.joint_kmeans import JointClusters, SumCounts, affordable_restarts, joint_kmeans
+from kcagc.protocol.joint import fit_jointly
+from kcagc.protocol.fit_result import EXCHANGE, FitResult, MergeReport, merge_report
 from kcagc.protocol.local import LocalResult, PartyData, PartyModel, local_result
 from kcagc.protocol.messages import Confirmation, Message, PackedLabels, RunStage, Step, pack, unpack
 from kcagc.protocol.party import Party, PartyContext
 from kcagc.protocol.plan import Merge
 from kcagc.secagg.keys import digest
-
-EXCHANGE = 2  # one-way delays: to the aggregator, and back from it
-
-
-@dataclass(frozen=True, eq=False)
-class MergeReport:
-    """Effort of one merge: its rows (cells, or nodes in the basic method), how many are a single node, its sums."""
-
-    group: str
-    layer: int
-    n_parties: int
-    n_rows: int
-    n_single: int
-    n_clusters: int
-    n_iter: int
-    converged: bool
-    rounds: int
-    sums: SumCounts
-    moved: list[int]  # nodes that changed their cluster in each iteration
-
-    @property
-    def distances(self) -> int:
-        """Sums of distances that Protocol 2 opens for the winning restart: rows times centres in each round."""
-        return (self.n_iter + 1) * self.n_rows * self.n_clusters if self.rounds else 0
-
-
-@dataclass(frozen=True, eq=False)
-class FitResult:
-    """A party's result: the joint clusters, its part of the model, and the effort of its merges.
-
-    `delays` counts the messages that had to travel one after another until the labels were known. The receipts that
-    confirm the labels take one `EXCHANGE` more.
-    """
-
-    labels: IntArray
-    cost: float  # mean squared distance of the nodes to their centres, summed over the parties
-    model: PartyModel
-    merges: list[MergeReport]
-    delays: int
-    rows: FloatArray | None = None  # the party's own points, for its report
-
 
 @dataclass(frozen=True, eq=False)
 class _Clustering:
@@ -81,6 +42,8 @@ async def fit_party(context: PartyContext, data: PartyData, *, seed: int) -> Fit
     await party.open()
     await Progress("filtering, projecting and clustering own features")
     common_seed = seed if party.name == parties[0] else None
+    if parameters.method == "joint":
+        return await fit_jointly(party, data, seed)
     if parameters.method == "basic":  # the proposed starts travel with the confirmations
         local = await local_result(party.name, data, parameters, seed)
         sent = await party.send_confirmations(data, seed=common_seed, starts=local.stored_starts.data)
@@ -93,8 +56,8 @@ async def fit_party(context: PartyContext, data: PartyData, *, seed: int) -> Fit
         found = await _cluster_cells(party, local, kind, sent, seed)
     model = PartyModel.of(party.session.id, party.name, parameters, local, found.labels)
     own_cost = model.mean_distance(local.rows, found.labels)
-    cost = await party.confirm_result(found.transcript, found.labels, "labels", own_cost)
-    return FitResult(found.labels, cost, model, found.merges, found.delays, local.rows)
+    totals = await party.confirm_result(found.transcript, found.labels, "labels", np.array([own_cost]))
+    return FitResult(found.labels, float(totals[0]), model, found.merges, found.delays, local.rows)
 
 
 def _common_seed(party: Party, received: dict[str, Confirmation], own: int) -> int:
@@ -121,7 +84,7 @@ async def _cluster_nodes(
     joint = await joint_kmeans(sums, local.rows, sizes, parameters.n_clusters, starts, seed, parameters)
     await sums.finish()
     delays = EXCHANGE * (2 + joint.rounds)  # hellos, confirmations, sums
-    report = _report(merge, sizes, parameters.n_clusters, joint)
+    report = merge_report(merge, sizes, parameters.n_clusters, joint)
     return _Clustering(joint.labels, sums.transcript, [report], delays)
 
 
@@ -178,7 +141,7 @@ async def _cluster_cells(
         # Protocol 3, line 17: the nodes of a cell get the cluster of the cell.
         labels, n_clusters, transcript = joint.labels[cells.of_node], min(wanted, len(cells)), sums.transcript
         delays += EXCHANGE * joint.rounds
-        reports.append(_report(merge, cells.sizes, n_clusters, joint))
+        reports.append(merge_report(merge, cells.sizes, n_clusters, joint))
     return _Clustering(labels, transcript, reports, delays)
 
 
@@ -212,9 +175,3 @@ async def _receive_labels(
     plain = [np.asarray(one, dtype="<i8").tobytes() for one in all_labels]
     slowest = max(child.delays for child in children.values())
     return all_labels, digest("children", *transcripts, *plain), slowest + EXCHANGE
-
-
-def _report(merge: Merge, sizes: IntArray, n_clusters: int, joint: JointClusters) -> MergeReport:
-    group, n_single = merge.group, int(np.count_nonzero(sizes == 1))
-    effort = (joint.n_iter, joint.converged, joint.rounds, joint.sums, joint.moved)
-    return MergeReport(group.name, group.layer, len(group.members), len(sizes), n_single, n_clusters, *effort)

@@ -31,6 +31,7 @@ from kcagc.protocol.label_policy import LabelMeasurement, measure_labels
 from kcagc.protocol.messages import Stored, restore, store
 from kcagc.protocol.parameters import Parameters
 from kcagc.secagg.keys import digest
+from kcagc.secagg.shares import rotation
 
 LOCAL_RESTARTS = 10
 _NO_VARIATION = "features: all rows are the same once filtered and projected, so there is nothing to cluster"
@@ -282,6 +283,46 @@ def _proposal(rows: FloatArray, k: int, seed: int, restart: int) -> IntArray:
     return local_search(rows, weights, plus_plus(rows, weights, k, random), k, random)
 
 
+class JointComponents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A party's components for the joint method: its filtered columns, projected and turned; they do not leave it.
+
+    `scale` is the power of two that exceeds the length of every row.
+    """
+
+    filter: StoredFilter
+    embedder: Embedder
+    stored_rows: Stored
+    scale: int
+
+
+async def joint_components(name: str, data: PartyData, parameters: Parameters, key: bytes) -> JointComponents:
+    """Return the components of this session; `key` is the secret of the rotation that turns them."""
+
+    def compute() -> bytes:
+        try:
+            return msgspec.msgpack.encode(compute_components(data, parameters, key))
+        except DataError as error:
+            raise DataError(str(error), party=name) from error
+
+    # The session counts as one more with these data, as one with local labels does.
+    await StoreResult("joint session", lambda: b"1", keep=labels_key(data, parameters))
+    return msgspec.msgpack.decode(await StoreResult("components", compute), type=JointComponents)
+
+
+def compute_components(data: PartyData, parameters: Parameters, key: bytes) -> JointComponents:
+    """Filter, project, and turn by a secret rotation: covariances then do not show which column is which."""
+    stored = data.filter.fixed_on(data.graph).stored()
+    filtered = filter_for_projection(stored.restore(data.filter), data.graph, data.features, parameters.n_components)
+    fitted = fit_projection(filtered, parameters.n_components)
+    basis = fitted.basis @ rotation(key, b"", "components", size=fitted.n_components)
+    rows = Projection(basis, fitted.singular_values, fitted.noise_floor).transform(filtered, "US")
+    longest = float(np.linalg.norm(rows, axis=1).max())
+    if not longest > 0.0:
+        raise DataError(_NO_VARIATION)
+    embedder = Embedder(store(basis), store(fitted.singular_values), fitted.noise_floor, "US", 1.0)
+    return JointComponents(stored, embedder, store(rows), int(np.frexp(longest)[1]))
+
+
 class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One party's part of a fitted model, for new nodes; it holds private data of that party."""
 
@@ -293,6 +334,9 @@ class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     embedder: Embedder
     clusters: tuple[int, ...]
     stored_centers: Stored
+    # Joint method: weights of the party's components for the score of each of these clusters (q × clusters).
+    scored: tuple[int, ...] = ()
+    stored_weights: Stored | None = None
 
     @classmethod
     def of(cls, session: bytes, party: str, parameters: Parameters, local: LocalResult, labels: IntArray) -> Self:

@@ -28,14 +28,21 @@ _Ciphertexts = Annotated[tuple[tuple[ShortText, bytes], ...], _OnePerRole]
 
 
 class Step(StrEnum):
-    """Steps of a run; all but the first three and the last two belong to one group of parties."""
+    """Steps of a run; the labels and the sums after them belong to one group of parties."""
 
     HELLO = "hello"
     CONFIRMATION = "confirmation"
     RECEIPT = "receipt"
+    SUBSPACE = "subspace"  # joint method: covariances, and the top directions
+    CENTERS = "centres"  # joint method: the centres of the clusters, for the parties
     LABELS = "labels"
     MARGIN = "margin"  # first assignment with margin 9: Protocol 2, lines 7 to 20
     LLOYD = "lloyd"  # Protocol 2, lines 21 to 36
+    ROWS = "rows"  # joint method: rows of blinded length and direction
+    SHARES = "shares"  # joint method: padded unit rows
+    SCORES = "scores"  # joint method: padded centres
+    GEOMETRY = "geometry"  # joint method: rows that open to the coordinator without names
+    ASSIGNMENT = "assignment"  # joint method: nodes outside the sample
     PREDICTION = "prediction"
     FINISHED = "finished"
     OUTPUT = "output"
@@ -110,12 +117,16 @@ class RelayedMessages(Message, frozen=True, tag="relayed"):
 
 
 class Masked(Message, frozen=True, tag="masked"):
-    """One party's masked vector: one word for each comparison, and the check words."""
+    """One party's masked vector: one word for each comparison or value, and the check words.
+
+    `draw` counts the shares that the second holder of shared rows has drawn before the one it uses.
+    """
 
     group: ShortText
     step: Step
     number: Count
     words: bytes
+    draw: Count = 0
 
 
 class Answer(Message, frozen=True, tag="answer"):
@@ -124,6 +135,41 @@ class Answer(Message, frozen=True, tag="answer"):
     group: ShortText
     number: Count
     signs: bytes
+
+
+class Padded(Message, frozen=True, tag="padded"):
+    """A party's components under a pad, their own covariance, and the corrections of the products with all others."""
+
+    sample: bytes
+    n_components: Count
+    words: bytes
+    covariance: bytes
+    corrections: Annotated[tuple[bytes, ...], _OnePerRole]
+    share_seed: bytes
+
+
+class Directions(Message, frozen=True, tag="directions"):
+    """The part of the joint directions that belongs to one party's components (components × size, float64)."""
+
+    size: Count
+    values: bytes
+
+
+class Split(Message, frozen=True, tag="split"):
+    """The share of the first holder: what is left of each number when the second holder has drawn its share."""
+
+    group: ShortText
+    number: Count
+    words: bytes
+
+
+class Clusters(Message, frozen=True, tag="clusters"):
+    """The clusters that the coordinator has found in rows without names, and their centres (k × size, float64)."""
+
+    group: ShortText
+    number: Count
+    labels: bytes
+    centers: bytes
 
 
 class Finished(Message, frozen=True, tag="finished"):
@@ -150,6 +196,8 @@ class Confirmation(Message, frozen=True, tag="confirmation"):
     group_keys: Annotated[dict[str, bytes], _OnePerRole]
     seed: bytes
     starts: bytes
+    scale: Annotated[int, msgspec.Meta(ge=-1100, le=1100)] = 0  # joint method: size of the rows, as a power of two
+    n_components: Count = 0
 
 
 class PackedLabels(Message, frozen=True, tag="labels"):
@@ -161,15 +209,34 @@ class PackedLabels(Message, frozen=True, tag="labels"):
     delays: Count  # one-way delays until these clusters were known
 
 
+class CenterShares(Message, frozen=True, tag="centers"):
+    """Encrypted: a holder's shares of the centres of the final clusters (k × size)."""
+
+    shares: bytes
+
+
 class Receipt(Message, frozen=True, tag="receipt"):
-    """Encrypted: a digest of all answers and of the result, and the masked part of the final cost of a fit."""
+    """Encrypted: a digest of all answers and of the result, and masked parts of sums, such as the final cost of a fit."""
 
     digest: bytes
-    cost: bytes = b""
+    totals: bytes = b""
 
 
-AnyMessage = Hello | Hellos | EncryptedMessages | RelayedMessages | Masked | Answer | Finished | Abort
-EncryptedContent = Confirmation | PackedLabels | Receipt
+AnyMessage = (
+    Hello
+    | Hellos
+    | EncryptedMessages
+    | RelayedMessages
+    | Masked
+    | Answer
+    | Padded
+    | Directions
+    | Split
+    | Clusters
+    | Finished
+    | Abort
+)
+EncryptedContent = Confirmation | PackedLabels | CenterShares | Receipt
 
 
 class _Header(msgspec.Struct):

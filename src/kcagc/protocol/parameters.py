@@ -25,11 +25,13 @@ from kcagc.graph.filters import Filter, HalfFilter, NormFilter
 from kcagc.text import listed
 
 Task = Literal["fit", "predict"]
-Method = Literal["cells", "basic", "tree"]
+Method = Literal["joint", "cells", "basic", "tree"]
+JointRows = Literal["shares", "coordinator"]
 VirtualNodes = Literal["cell", "local"]
 AggregatorKind = Literal["coordinator", "party"]
 GraphSharing = Literal["shared", "own"]
 
+JOINT_COMPONENTS = 4  # components of a party for each cluster: with one, the joint subspace is another
 FLAT_UP_TO = 3  # parties; with more, the cells of all parties together are nearly as many as the nodes
 
 _Count = Annotated[int, Meta(ge=1)]
@@ -70,13 +72,20 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         ),
     ] = 5
     method: Annotated[
-        Literal["auto", "cells", "basic", "tree"],
+        Literal["auto", "joint", "cells", "basic", "tree"],
         _about(
-            '"cells" clusters the cells of all parties (Protocol 3), "tree" merges the cells of a few parties at a '
+            '"joint" clusters the rows of all parties in their joint subspace, as on pooled data, "cells" clusters the cells of all parties (Protocol 3), "tree" merges the cells of a few parties at a '
             'time, "basic" clusters every node (Protocol 2, many more secure sums), "auto" takes "cells" for up to 3 '
             'parties and "tree" for more.'
         ),
     ] = "auto"
+    joint_rows: Annotated[
+        JointRows,
+        _about(
+            'Who sees the rows of the joint subspace, for the method "joint". "shares": no role, because two parties '
+            'hold shares of them; "coordinator": the coordinator sees them without names, which is faster.'
+        ),
+    ] = "shares"
     filter: Annotated[
         Literal["half", "norm"],
         _about(
@@ -85,7 +94,11 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         ),
     ] = "half"
     n_components: Annotated[
-        _Count | None, _about("Number of singular vectors that each party projects its columns on. The default is k.")
+        _Count | None,
+        _about(
+            "Number of singular vectors that each party projects its columns on. The default is 4k for the method "
+            '"joint" and k for the others.'
+        ),
     ] = None
     scaling: Annotated[
         Scaling,
@@ -155,11 +168,11 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         method = automatic if self.method == "auto" else self.method
         resolved = {
             "method": method,
-            "n_local_clusters": 0 if method == "basic" else self.local_clusters(n_parties),
+            "n_local_clusters": 0 if method in ("basic", "joint") else self.local_clusters(n_parties),
             "filter": repr(graph_filter or self.graph_filter()),
             # k and not k̂, which Protocol 1 prints: further directions are mostly noise, and "U" gives them the same
             # weight as the first. At k̂ = 8k the paper's figures need k of them (Cora 68, the paper 70; 53 with k̂).
-            "n_components": self.n_components or self.n_clusters,
+            "n_components": self.n_components or (JOINT_COMPONENTS if method == "joint" else 1) * self.n_clusters,
         }
         unchanged = {name: getattr(self, name) for name in PARAMETERS if name in _RESOLVED}
         return Parameters(**(unchanged | resolved))
@@ -171,7 +184,8 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     task: Annotated[Task, _about('"fit" finds clusters, "predict" assigns new nodes to them.')] = "fit"
     method: Method
     n_clusters: _Count
-    n_local_clusters: Annotated[int, Meta(ge=0)]  # 0 for the basic method
+    joint_rows: JointRows
+    n_local_clusters: Annotated[int, Meta(ge=0)]  # 0 for methods without local clusters
     min_local_size: _Count
     filter: str
     n_components: _Count
@@ -185,11 +199,21 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     graph: GraphSharing
     model: Annotated[str, _about("Session of the fit that a prediction continues.")] = ""
 
+    @property
+    def has_local_clusters(self) -> bool:
+        """Whether parties send local labels."""
+        return self.method in ("cells", "tree")
+
     def check(self) -> None:
         """Raise `ParameterError` for a value that no session can have."""
         for name, parameter in _RESOLVED.items():
             parameter.check(getattr(self, name))
-        if self.task == "fit" and self.method != "basic" and self.n_local_clusters < 2:
+        if self.method == "joint" and self.aggregator != "coordinator":
+            raise ParameterError(
+                'aggregator: the method "joint" needs a coordinator: a party as aggregator could read the rows of the '
+                "others; use a coordinator, or another method"
+            )
+        if self.task == "fit" and self.has_local_clusters and self.n_local_clusters < 2:
             raise ParameterError(f"n_local_clusters: must be a whole number, 2 or more, not {self.n_local_clusters}")
 
 

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from kcagc._types import IntArray
+from kcagc._types import FloatArray, IntArray
 from kcagc.disclosure import Policy
-from kcagc.errors import AgreementError, KcagcError, PeerError
+from kcagc.errors import AgreementError, DataError, KcagcError, PeerError
 from kcagc.protocol.agreement import Agreement, Session, graph_digest, ids_digest, ids_kind, open_session, own_hello
 from kcagc.protocol.effects import Channel, CommitMask, Progress
 from kcagc.protocol.label_policy import LabelMeasurement, check_labels
@@ -36,7 +36,7 @@ from kcagc.secagg.keys import Identity, Secrets, decrypt, derive_key, digest, en
 from kcagc.text import printable
 
 C = TypeVar("C", bound=Message)
-_MAX_COST = 2.0**30  # of one party; nodes may lie farther from their centre than any virtual node that was compared
+_MAX_TOTAL = 2.0**30  # of one party; nodes may lie farther from their centre than any virtual node that was compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,14 @@ class Party:
         self.session = open_session(self.name, self.agreement, self._context.secrets, hellos.hellos)
 
     async def send_confirmations(
-        self, data: PartyData, *, subject: bytes = b"", seed: int | None = None, starts: bytes = b""
+        self,
+        data: PartyData,
+        *,
+        subject: bytes = b"",
+        seed: int | None = None,
+        starts: bytes = b"",
+        scale: int = 0,
+        n_components: int = 0,
     ) -> dict[str, Confirmation]:
         """Send each other party what its data are compared with; return the sent confirmations.
 
@@ -106,10 +113,12 @@ class Party:
                 # Fixed length: the length of a ciphertext must not depend on its content.
                 seed=b"" if seed is None else seed.to_bytes(8, "big"),
                 starts=starts,
+                scale=scale,
+                n_components=n_components,
             )
             for other, pair in self.session.pairs.items()
         }
-        kind = "confirmation.starts" if starts else "confirmation"
+        kind = "confirmation.starts" if starts else "confirmation.components" if n_components else "confirmation"
         await self.send_encrypted(RunStage(Step.CONFIRMATION), dict(sent), kind)
         # From here on only a party with the same nodes and graph can decrypt. So no party needs to wait for the
         # confirmations of the others before it sends anything about its nodes.
@@ -194,19 +203,27 @@ class Party:
             limits = masks.MAX_LONG_DISTANCE, masks.LONG_FRACTION_BITS
         return SecureSums(self.channel, self.session, merge.group, key, *limits, digest(transcript, key))
 
+    @property
+    def secret(self) -> bytes:
+        """A secret of this party and session, from which it derives what only it may know."""
+        return self._context.secrets.shuffling
+
     async def confirm_result(
-        self, transcript: bytes, labels: IntArray, kind: str, own_cost: float | None = None
-    ) -> float:
+        self, transcript: bytes, labels: IntArray, kind: str, totals: FloatArray | None = None
+    ) -> FloatArray:
         """Check that all parties received the same answers and have the same result, then record the result.
 
-        The receipts also carry each party's part of the final cost under masks that cancel in the sum over all parties.
-        Return that sum, or 0 if there is no cost.
+        The receipts also carry each party's part of some totals under masks that cancel in the sum over all parties.
+        Return these sums.
         """
         result = digest("receipt", transcript, labels.astype("<i8").tobytes())
         covered = np.zeros(0, dtype=np.uint64)
-        if own_cost is not None:
-            words = masks.encode(np.array([own_cost]), _MAX_COST, masks.FRACTION_BITS).view(np.uint64)
-            label = framed(str(RunStage(Step.RECEIPT)), "cost")
+        if totals is not None:
+            if not np.abs(totals).max() <= _MAX_TOTAL:
+                message = "the final cost of this party is too large for the protocol; use smaller features"
+                raise DataError(message, party=self.name).with_public_message("aborted")
+            words = np.rint(np.ldexp(totals, masks.FRACTION_BITS)).astype(np.int64).view(np.uint64)
+            label = framed(str(RunStage(Step.RECEIPT)), "totals")
             await CommitMask(framed(self.session.id, label), hashlib.sha256(words.data).digest())
             covered = masks.mask(words, self.session.pairs.values(), self.agreement.parties, label, result)
         receipt = Receipt(result, covered.astype("<u8", copy=False).tobytes())
@@ -217,14 +234,15 @@ class Party:
             message = f"sent different assignments to {self.name} and {', '.join(different)}"
             raise PeerError(message, peer=self.agreement.aggregator)
         for other, theirs in received.items():
-            if len(theirs.cost) != len(receipt.cost):
-                raise PeerError("sent a receipt whose cost has the wrong length", peer=other)
-            covered = covered + np.frombuffer(theirs.cost, dtype="<u8")
-        cost = 0.0
-        if own_cost is not None:
-            cost = int(masks.open_sum(covered, len(self.agreement.parties))[0]) / (1 << masks.FRACTION_BITS)
+            if len(theirs.totals) != len(receipt.totals):
+                raise PeerError("sent a receipt whose sums have the wrong length", peer=other)
+            covered = covered + np.frombuffer(theirs.totals, dtype="<u8")
+        found = np.zeros(0)
+        if totals is not None:
+            opened = masks.open_sum(covered, len(self.agreement.parties))
+            found = np.ldexp(opened.astype(np.float64), -masks.FRACTION_BITS)
         await self.channel.record(self.name, f"output/{kind}", RunStage(Step.OUTPUT), (len(labels),))
-        return cost
+        return found
 
 
 _COMPARED = {  # fields of a confirmation: what they compare, and a hint

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcagc.disclosure.texts import LABELLED_SUMS, LOCAL_MEANS
+from kcagc.disclosure.texts import ANONYMOUS_GEOMETRY, LABELLED_SUMS, LOCAL_MEANS
 from kcagc.errors import ParameterError
 from kcagc.protocol.agreement import Agreement
 from kcagc.secagg.masks import TWO_PARTY_SUM, Group
@@ -48,7 +48,7 @@ def layers(agreement: Agreement) -> list[list[Merge]]:
     """Return the merges layer by layer, from the leaves to the root."""
     parties, aggregator, parameters = agreement.parties, agreement.aggregator, agreement.parameters
     nodes: list[tuple[str, ...]] = [(party,) for party in parties]
-    if parameters.method == "basic" or parameters.task == "predict":
+    if not parameters.has_local_clusters or parameters.task == "predict":
         return [[Merge(Group(parties, aggregator), tuple(nodes), root=True)]]
     fan_in = parameters.fan_in if parameters.method == "tree" else len(parties)
     found: list[list[Merge]] = []
@@ -75,8 +75,10 @@ def risks(agreement: Agreement) -> list[str]:
         found.append(TWO_PARTY_SUM)
     if any(group.aggregator_is_member for group in groups):
         found.append(LABELLED_SUMS)
-        if parameters.task == "fit" and parameters.method != "basic" and parameters.virtual_nodes == "local":
+        if parameters.task == "fit" and parameters.has_local_clusters and parameters.virtual_nodes == "local":
             found.append(LOCAL_MEANS)
+    if parameters.task == "fit" and parameters.method == "joint" and parameters.joint_rows == "coordinator":
+        found.append(ANONYMOUS_GEOMETRY)
     return found
 
 
@@ -86,7 +88,7 @@ def outline(agreement: Agreement) -> RunOutline:
 
     parameters = agreement.parameters
     merges = [merge for layer in layers(agreement) for merge in layer]
-    with_labels = parameters.task == "fit" and parameters.method != "basic"
+    with_labels = parameters.task == "fit" and parameters.has_local_clusters
     routes = [
         (child, merge.routes()[child[0]]) for merge in merges for child in merge.children if with_labels
     ]  # the members of a child, and the parties that receive the labels of this child
@@ -109,7 +111,7 @@ def outline(agreement: Agreement) -> RunOutline:
 def check_enough_cells(agreement: Agreement) -> None:
     """Refuse more clusters than the root can have cells, whatever the data."""
     parameters = agreement.parameters
-    if parameters.task != "fit" or parameters.method == "basic":
+    if parameters.task != "fit" or not parameters.has_local_clusters:
         return
     ((root,),) = layers(agreement)[-1:]
     most = parameters.n_local_clusters ** len(root.children)

@@ -11,6 +11,7 @@ answers of the group. Parties that received different answers therefore have no 
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +20,11 @@ from kcagc._types import Flags, FloatArray, IntArray
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.agreement import Session
 from kcagc.protocol.effects import Channel, CommitMask
-from kcagc.protocol.messages import Answer, Finished, Masked, RunStage, Step, unpack
+from kcagc.protocol.messages import Answer, Finished, Masked, RunStage, Split, Step, unpack
 from kcagc.secagg.blinding import Blinding, draw_positions, draw_probes
 from kcagc.secagg.keys import digest, framed
 from kcagc.secagg.masks import Group, RingVector, encode, mask, with_check_words
+from kcagc.secagg.shares import RingMatrix
 from kcagc.text import printable
 
 MIN_PROBES = 64  # comparisons in each vector whose sign the parties know
@@ -72,25 +74,32 @@ class SecureSums:
         except DataError as error:  # the size of a value says something about data: other roles must not read it
             raise DataError(str(error), party=self.channel.me).with_public_message("aborted") from error
 
-    async def signs(self, step: Step, asked: Comparisons) -> Flags:
-        """Return which of the differences are positive."""
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """The two parties that hold shares of numbers that no party knows."""
+        return self.group.members[:2]
+
+    async def signs(self, step: Step, asked: Comparisons, senders: tuple[str, ...] = ()) -> Flags:
+        """Return which of the differences are positive; only the `senders` have parts of them (default: all)."""
         if not len(asked):
             return np.zeros(0, dtype=bool)
-        first = self.channel.me == self.group.members[0]
+        senders = senders or self.group.members
+        first = self.channel.me == senders[0]
         odd = 2 * asked.parts  # twice a difference is even; one party makes it odd, so that no sum is zero
         if first:
             odd += np.where(asked.ties, 1, -1)
         if self.group.aggregator_is_member:  # it knows what each comparison is: nothing can be hidden from it
-            await self._send(step, odd.view(np.uint64))
+            await self._send(step, odd.view(np.uint64), senders)
             return await self._receive(len(odd))
-        key, session, label = self.group_key, self.session.id, self._label()
+        key, session, label = self.group_key, self.session.id, self.label()
         copied = draw_positions(key, session, label, MAX_COPIES, len(odd))
         n_copies = len(copied)
         n_probes = padded_length(max(len(odd) + n_copies + MIN_PROBES, MIN_LENGTH)) - len(odd) - n_copies
         probes = draw_probes(key, session, label, n_probes) if first else np.zeros(n_probes, dtype=np.int64)
         parts = np.concatenate([odd, odd[copied], probes])
-        blinding = Blinding.from_key(key, session, label, len(parts), len(self.group.members))
-        await self._send(step, blinding.apply(parts, with_offsets=first))
+        blinding = Blinding.from_key(key, session, label, len(parts), len(senders))
+        if self.channel.me in senders:
+            await self._send(step, blinding.apply(parts, with_offsets=first), senders)
         positive = blinding.restore(await self._receive(len(parts)))
         found, of_copies, of_probes = np.split(positive, [len(odd), len(odd) + n_copies])
         wrong = n_probes - np.count_nonzero(of_probes) + np.count_nonzero(of_copies != found[copied])
@@ -98,6 +107,27 @@ class SecureSums:
             raise self.wrong_answer(f"{wrong} of {n_probes + n_copies} checks of the comparisons failed")
         self.checks += n_probes + n_copies
         return found
+
+    async def send_words(self, step: Step, words: RingVector, senders: tuple[str, ...], draw: int = 0) -> int:
+        """Send words of a sum that has no signs for an answer; return the number of the sum."""
+        number = self.number
+        await self._send(step, words, senders, draw)
+        self.number += 1
+        return number
+
+    def skip(self) -> None:
+        """Count a sum of other parties, whose answer does not go to this party."""
+        self.number += 1
+
+    async def receive_split(self, number: int, shape: tuple[int, ...]) -> RingMatrix:
+        """Receive the first holder's share of the numbers of a sum."""
+        found = await self.channel.receive(self.group.aggregator, Split)
+        wanted = 8 * math.prod(shape)
+        if (found.group, found.number, len(found.words)) != (self.group.name, number, wanted):
+            got = f"{len(found.words)} bytes of sum {found.number} of group {printable(found.group)}"
+            message = f"sent shares of {got} where {wanted} bytes of sum {number} were expected"
+            raise PeerError(message, peer=self.group.aggregator)
+        return np.frombuffer(found.words, dtype="<u8").astype(np.uint64).reshape(shape)
 
     async def finish(self) -> None:
         """Inform the aggregator that this group needs no further sums."""
@@ -110,16 +140,17 @@ class SecureSums:
         message = f"{how} (group {self.group.name}, sum {number}): {self.group.aggregator} answered wrongly, or a party"
         return PeerError(f"{message} sent numbers that are not its distances", peer=self.group.aggregator)
 
-    async def _send(self, step: Step, words: RingVector) -> None:
-        label, me, aggregator = self._label(), self.channel.me, self.group.aggregator
+    async def _send(self, step: Step, words: RingVector, senders: tuple[str, ...], draw: int = 0) -> None:
+        label, me, aggregator = self.label(), self.channel.me, self.group.aggregator
         # Commit before anything is sent under this label: two vectors under one mask would reveal both.
         await CommitMask(framed(self.session.id, label), hashlib.sha256(words.data).digest())
         if me == aggregator:  # Protocol 4, line 14: the aggregator adds its own vector without a mask
             covered = with_check_words(words)
         else:  # Protocol 4, lines 8 to 13
-            pairs = [self.session.pairs[other] for other in self.group.maskers if other != me]
-            covered = mask(words, pairs, self.group.maskers, label, self.transcript)
-        message = Masked(self.group.name, step, self.number, covered.astype("<u8", copy=False).tobytes())
+            maskers = tuple(other for other in senders if other != aggregator)
+            pairs = [self.session.pairs[other] for other in maskers if other != me]
+            covered = mask(words, pairs, maskers, label, self.transcript)
+        message = Masked(self.group.name, step, self.number, covered.astype("<u8", copy=False).tobytes(), draw)
         kind = "plain" if self.group.exposes_one_party else "masked"
         stage = RunStage.of_group(step, self.group, self.number)
         await self.channel.send(aggregator, message, stage, shape=(len(words),), kind=kind)
@@ -136,7 +167,8 @@ class SecureSums:
         self.number += 1
         return unpack(answer.signs, length, 2, self.group.aggregator, "signs").astype(bool)
 
-    def _label(self) -> bytes:
+    def label(self) -> bytes:
+        """Return the label of the next vector."""
         return framed(self.group.name, self.number)
 
 

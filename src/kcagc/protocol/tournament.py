@@ -28,6 +28,7 @@ async def nearest(
     *,
     margin: bool = False,
     group_size: int = GROUP_SIZE,
+    senders: tuple[str, ...] = (),
 ) -> tuple[IntArray, Flags, IntArray]:
     """Return each row's nearest candidate, whether it wins by the margin, and how many comparisons the row took.
 
@@ -45,6 +46,8 @@ async def nearest(
         Whether to test that the nearest is at most 1/9 of every other distance away.
     group_size : int
         Size of the groups in which all pairs are compared.
+    senders : tuple of str
+        Parties that have parts of the distances; empty for all.
     """
     rows = np.arange(len(candidates))
     opponents = np.full((len(rows), candidates.shape[1], 0), NONE)
@@ -62,7 +65,7 @@ async def nearest(
             rivals = np.concatenate([opponents, candidates[:, others]], axis=2)
         tested = (rivals != NONE) & (candidates != NONE)[:, :, None]
         margins = _margins(distances, candidates, rivals, tested)
-        signs = await sums.signs(step, Comparisons.joined([pairs, margins]))
+        signs = await sums.signs(step, Comparisons.joined([pairs, margins]), senders)
         asked += np.count_nonzero(real, axis=1) + np.count_nonzero(tested, axis=(1, 2))
         second_wins = np.zeros(real.shape, dtype=bool)
         second_wins[real] = signs[: len(pairs)]

@@ -59,6 +59,11 @@ class FactorRange:
         place = int(np.searchsorted(_POWERS, (room << _MANTISSA_BITS) >> octave, side="right")) - 1
         return cls((n_parties + 2).bit_length() * _STEPS, octave * _STEPS + place)
 
+    @classmethod
+    def of_octaves(cls, first: int, last: int) -> FactorRange:
+        """Return the range from 2^first to 2^last."""
+        return cls(first * _STEPS, last * _STEPS)
+
     @property
     def octaves(self) -> float:
         """Number of octaves."""
@@ -83,14 +88,14 @@ class Blinding:
     def from_key(cls, key: bytes, session: bytes, label: bytes, length: int, n_parties: int) -> Blinding:
         """Derive the secrets of the vector with this label."""
         words = _stream(key, session, "factors", label, length)
-        mantissas, octaves = _log_uniform(words, FactorRange.of_sum(n_parties))
+        mantissas, octaves = log_uniform(words, FactorRange.of_sum(n_parties))
         order = _order(_stream(key, session, "order", label, length))
         offsets = derive_key(key, session, "offsets", label, length)
         return cls(mantissas, octaves, (words & np.uint64(1)).astype(bool), order, n_parties, offsets)
 
     def apply(self, parts: IntArray, *, with_offsets: bool) -> RingVector:
         """Blind one party's parts of the comparisons; exactly one party adds the offsets."""
-        products = _scaled(parts * self.mantissas, self.octaves)
+        products = _product(parts, self.mantissas, self.octaves)
         if with_offsets:
             largest = _scaled(self.mantissas, self.octaves) - self.n_parties - 1  # of an offset
             drawn = keystream(self._offset_key, len(products)) % (2 * largest + 1).astype(np.uint64)
@@ -109,7 +114,7 @@ def draw_probes(key: bytes, session: bytes, label: bytes, count: int) -> IntArra
     """Return positive odd integers of the usual size of differences, which have nothing to do with data."""
     first, last = _PROBE_OCTAVES
     words = _stream(key, session, "probes", label, count)
-    return _scaled(*_log_uniform(words, FactorRange(first * _STEPS, last * _STEPS))) | 1
+    return _scaled(*log_uniform(words, FactorRange.of_octaves(first, last))) | 1
 
 
 def draw_positions(key: bytes, session: bytes, label: bytes, count: int, among: int) -> IntArray:
@@ -119,13 +124,30 @@ def draw_positions(key: bytes, session: bytes, label: bytes, count: int, among: 
     return np.unique(_stream(key, session, "positions", label, count) % np.uint64(among)).astype(np.int64)
 
 
-def _log_uniform(words: RingVector, among: FactorRange) -> tuple[IntArray, IntArray]:
+def secret_order(key: bytes, session: bytes, label: bytes, count: int) -> IntArray:
+    """Return a secret order of `count` rows."""
+    return _order(_stream(key, session, "rows", label, count))
+
+
+def log_uniform(words: RingVector, among: FactorRange) -> tuple[IntArray, IntArray]:
     """Return mantissa and octave of a log-uniform number for each random word; the lowest bit is not used."""
     high, low = (words >> np.uint64(32)).astype(np.int64), (words & np.uint64(0xFFFFFFFF)).astype(np.int64)
     steps = among.first + (high * (among.last - among.first) >> 32)
     octaves, places = steps // _STEPS, steps % _STEPS
     powers, further = _POWERS[places], _POWERS[places + 1]
     return powers + ((further - powers) * (low >> 1) >> 31), octaves  # between two powers of 2^(1/256)
+
+
+def _product(parts: IntArray, mantissas: IntArray, octaves: IntArray) -> IntArray:
+    """Return parts · mantissas · 2^(octaves - 30), rounded down, modulo 2^64; parts may have up to 63 bits.
+
+    The lower 32 bits of a part are multiplied separately: their product keeps all its bits.
+    """
+    bits = np.int64(_MANTISSA_BITS)
+    up, down = np.maximum(octaves, bits) - bits, bits - np.minimum(octaves, bits)
+    high, low = parts >> np.int64(32), parts & np.int64(0xFFFFFFFF)
+    found: IntArray = (high * mantissas << np.int64(32) - down) + (low * mantissas >> down)
+    return found << up
 
 
 def _scaled(values: IntArray, octaves: IntArray) -> IntArray:

@@ -1,0 +1,59 @@
+"""The result of a fit for one party: labels, its part of the model, and the effort."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kcagc._types import FloatArray, IntArray
+from kcagc.protocol.joint_kmeans import JointClusters, SumCounts
+from kcagc.protocol.local import PartyModel
+from kcagc.protocol.plan import Merge
+
+EXCHANGE = 2  # one-way delays: to the aggregator, and back from it
+
+
+@dataclass(frozen=True, eq=False)
+class MergeReport:
+    """Effort of one merge: its rows (cells, or nodes in the basic method), how many are a single node, its sums."""
+
+    group: str
+    layer: int
+    n_parties: int
+    n_rows: int
+    n_single: int
+    n_clusters: int
+    n_iter: int
+    converged: bool
+    rounds: int
+    sums: SumCounts
+    moved: list[int]  # nodes that changed their cluster in each iteration
+
+    @property
+    def distances(self) -> int:
+        """Sums of distances that Protocol 2 opens for the winning restart: rows times centres in each round."""
+        return (self.n_iter + 1) * self.n_rows * self.n_clusters if self.rounds else 0
+
+
+@dataclass(frozen=True, eq=False)
+class FitResult:
+    """A party's result: the joint clusters, its part of the model, and the effort of its merges.
+
+    `delays` counts the messages that had to travel one after another until the labels were known. The receipts that
+    confirm the labels take one `EXCHANGE` more.
+    """
+
+    labels: IntArray
+    cost: float  # mean squared distance of the nodes to their centres, summed over the parties
+    model: PartyModel
+    merges: list[MergeReport]
+    delays: int
+    rows: FloatArray | None = None  # the party's own points, for its report
+
+
+def merge_report(merge: Merge, sizes: IntArray, n_clusters: int, joint: JointClusters) -> MergeReport:
+    """Return the effort of one merge."""
+    group, n_single = merge.group, int(np.count_nonzero(sizes == 1))
+    effort = (joint.n_iter, joint.converged, joint.rounds, joint.sums, joint.moved)
+    return MergeReport(group.name, group.layer, len(group.members), len(sizes), n_single, n_clusters, *effort)

@@ -1,0 +1,228 @@
+"""A party's part in the joint method: cluster the rows of the joint subspace, as on pooled data.
+
+The parties find their joint subspace with the coordinator. Then either no role sees the rows of it (`joint_rows` =
+"shares"), or the coordinator sees them without names and clusters them (`joint_rows` = "coordinator"). On large graphs
+the clusters are found on a sample. All other nodes, and new nodes later, go to the cluster whose centre has the most
+similar direction; each party computes its own part of the scores, and comparisons find the winner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from kcagc._types import FloatArray, IntArray
+from kcagc.cluster.lloyd import weighted_means
+from kcagc.errors import DataError, PeerError
+from kcagc.protocol.effects import Progress
+from kcagc.protocol.fit_result import EXCHANGE, FitResult, merge_report
+from kcagc.protocol.joint_kmeans import JointClusters, SumCounts
+from kcagc.protocol.local import JointComponents, PartyData, PartyModel, joint_components
+from kcagc.protocol.messages import CenterShares, Clusters, Confirmation, RunStage, Step, restore, store, unpack
+from kcagc.protocol.party import Party
+from kcagc.protocol.secure_sum import SecureSums
+from kcagc.protocol.shared_kmeans import shared_kmeans
+from kcagc.protocol.shared_rows import SharedRows
+from kcagc.protocol.subspace import Embedding, check_orthonormal, draw_sample, find_subspace
+from kcagc.protocol.tournament import nearest
+from kcagc.secagg.blinding import secret_order
+from kcagc.secagg.keys import derive_key, digest
+from kcagc.secagg.masks import FRACTION_BITS, MAX_DISTANCE
+from kcagc.secagg.shares import ROW_BITS, rotation
+
+SAMPLE_VALUES, MIN_SAMPLE = 1 << 17, 5_000  # scores of one restart in a round, and the least number of nodes
+BATCH_VALUES = 1 << 20  # scores that are compared together
+_GEOMETRY_BITS = 40
+_WEIGHT_BITS = 24
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """Clusters of the sample, and the centres that the parties may know (k × d; NaN for the others)."""
+
+    nodes: IntArray
+    clusters: JointClusters
+    centers: FloatArray
+
+
+async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult:
+    """Run the joint method after the hellos."""
+    parameters = party.agreement.parameters
+    key = derive_key(party.secret, party.session.id, "turn components")
+    own = await joint_components(party.name, data, parameters, key)
+    n_components = own.embedder.basis.shape[1]
+    sent = await party.send_confirmations(data, seed=seed, scale=own.scale, n_components=n_components)
+    received = await party.receive_confirmations(sent)
+    common_seed = _joined_seed(party, received, seed)
+    scale = max(own.scale, *(theirs.scale for theirs in received.values()))
+    widths = {name: received[name].n_components if name != party.name else n_components for name in party.agreement.parties}
+    components = np.ldexp(restore(own.stored_rows), -scale)
+    (merge,) = party.merges
+    seeds = digest("joint", common_seed.to_bytes(8, "big"), scale, *widths.values())
+    sums = party.secure_sums(merge, seeds)
+    share_seed = derive_key(party.secret, party.session.id, "draw shares")
+    joint = await find_subspace(party, components, widths, sums.group_key, common_seed, share_seed)
+    if parameters.joint_rows == "coordinator":
+        found = await _cluster_openly(party, sums, joint)
+    else:
+        found = await _cluster_shares(party, sums, joint, common_seed, share_seed)
+    weights, scored = _weights(joint.directions, found.centers)
+    labels = await _assign_others(sums, components, weights, scored, found)
+    await sums.finish()
+    model = _model(party, own, scale, components, labels, weights, scored)
+    own_cost = model.mean_distance(components, labels)
+    totals = np.concatenate([[own_cost], joint.gram.ravel()])
+    summed = await party.confirm_result(sums.transcript, labels, "labels", totals)
+    check_orthonormal(summed[1:].reshape(joint.gram.shape), party.agreement.aggregator)
+    report = merge_report(merge, np.ones(len(found.nodes), dtype=np.int64), parameters.n_clusters, found.clusters)
+    delays = EXCHANGE * (3 + sums.number)
+    return FitResult(labels, float(summed[0]), model, [report], delays, components)
+
+
+def _joined_seed(party: Party, received: dict[str, Confirmation], own: int) -> int:
+    """Return a seed to which all parties have contributed."""
+    seeds = {other: theirs.seed for other, theirs in received.items()} | {party.name: own.to_bytes(8, "big")}
+    for name, one in seeds.items():
+        if len(one) != 8:
+            raise PeerError("did not send its seed of common choices", peer=name)
+    joined = digest("common seed", *(seeds[name] for name in party.agreement.parties))
+    return int.from_bytes(joined[:7], "big")
+
+
+async def _cluster_shares(
+    party: Party, sums: SecureSums, joint: Embedding, seed: int, share_seed: bytes
+) -> _Found:
+    """Cluster rows that no role sees."""
+    parameters = party.agreement.parameters
+    k, n_nodes = parameters.n_clusters, len(joint.rows)
+    nodes = draw_sample(n_nodes, max(MIN_SAMPLE, SAMPLE_VALUES // k), seed, 9)
+    await Progress("joint clustering: unit rows")
+    rows = await SharedRows.of(sums, joint.rows[nodes], share_seed)
+    found = await shared_kmeans(rows, k, seed, parameters.max_iter)
+    await sums.finish()
+    centers = await _open_centers(party, sums, found.centers, found.found.labels, parameters.min_local_size)
+    return _Found(nodes, found.found, centers)
+
+
+async def _open_centers(
+    party: Party, sums: SecureSums, share: IntArray, labels: IntArray, least: int
+) -> FloatArray:
+    """Open the centres of clusters with enough nodes to all parties."""
+    large = np.bincount(labels, minlength=len(share)) >= least
+    sent = np.where(large[:, None], share, 0)
+    stage, total = RunStage(Step.CENTERS), np.zeros(share.shape, dtype=np.int64)
+    if party.name in sums.holders:
+        content = CenterShares(sent.astype("<i8").tobytes())
+        await party.send_encrypted(stage, dict.fromkeys(party.others, content), "centers")
+        total += sent
+    senders = tuple(holder for holder in sums.holders if holder != party.name)
+    received = await party.receive_encrypted(stage, senders, CenterShares)
+    for sender, theirs in received.items():
+        if len(theirs.shares) != 8 * share.size:
+            raise PeerError(f"sent shares of centres of {len(theirs.shares)} bytes", peer=sender)
+        total += np.frombuffer(theirs.shares, dtype="<i8").reshape(share.shape)
+    centers = np.ldexp(total.astype(np.float64), -ROW_BITS)
+    if not (np.linalg.norm(centers, axis=1) <= 1.0 + 1e-3).all():
+        raise PeerError("the shares of the centres do not fit together", peer=senders[0])
+    return np.where(large[:, None], centers, np.nan)
+
+
+async def _cluster_openly(party: Party, sums: SecureSums, joint: Embedding) -> _Found:
+    """Let the coordinator cluster rows without names, after a secret rotation and in a secret order."""
+    key, session, label = sums.group_key, sums.session.id, sums.label()
+    n_nodes, size = joint.rows.shape
+    k = party.agreement.parameters.n_clusters
+    turn, order = rotation(key, session, "geometry", size=size), secret_order(key, session, label, n_nodes)
+    turned = np.zeros_like(joint.rows)
+    for place in range(size):  # in this order on every machine
+        turned += joint.rows[:, place, None] * turn[place]
+    words = np.rint(np.ldexp(turned, _GEOMETRY_BITS)).astype(np.int64)[order].view(np.uint64)
+    await Progress("joint clustering: waiting for the coordinator")
+    number = await sums.send_words(Step.GEOMETRY, words.ravel(), sums.group.members)
+    answer, payload = await party.channel.receive_with_bytes(sums.group.aggregator, Clusters)
+    if (answer.group, answer.number, len(answer.centers)) != (sums.group.name, number, 8 * k * size):
+        raise PeerError(f"sent clusters with centres of {len(answer.centers)} bytes", peer=sums.group.aggregator)
+    sums.transcript = digest(sums.transcript, payload)
+    labels = np.empty(n_nodes, dtype=np.int64)
+    labels[order] = unpack(answer.labels, n_nodes, k, sums.group.aggregator, "labels")
+    centers = np.frombuffer(answer.centers, dtype="<f8").reshape(k, size)
+    if not np.isfinite(centers).all():
+        raise PeerError("sent centres that are not finite", peer=sums.group.aggregator)
+    await sums.finish()
+    found = JointClusters(labels, 1, True, sums.number, SumCounts(), [n_nodes])
+    return _Found(np.arange(n_nodes), found, centers @ turn.T)
+
+
+def _weights(directions: FloatArray, centers: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the weights of the components for the score of each cluster that has a known centre, and these clusters."""
+    length = np.linalg.norm(centers, axis=1)
+    scored = np.flatnonzero(length > 0)
+    weights = directions @ (centers[scored] / length[scored, None]).T
+    return np.ldexp(np.rint(np.ldexp(weights, _WEIGHT_BITS)), -_WEIGHT_BITS), scored
+
+
+async def _assign_others(
+    sums: SecureSums, components: FloatArray, weights: FloatArray, scored: IntArray, found: _Found
+) -> IntArray:
+    """Return the labels of all nodes: nodes outside the sample go to the centre of the most similar direction."""
+    labels = np.full(len(components), -1, dtype=np.int64)
+    labels[found.nodes] = found.clusters.labels
+    others = np.flatnonzero(labels < 0)
+    if len(others):
+        if not len(scored):
+            raise DataError(f"n_clusters: no cluster has the {len(found.nodes)} nodes it needs; use fewer clusters")
+        labels[others] = scored[await assign(sums, Step.ASSIGNMENT, components[others], weights)]
+    return labels
+
+
+async def assign(sums: SecureSums, step: Step, components: FloatArray, weights: FloatArray) -> IntArray:
+    """Return the place of the highest score of each row."""
+    count = weights.shape[1]
+    batch, found = max(1, BATCH_VALUES // count), []
+    for start in range(0, len(components), batch):
+        await Progress("assigning nodes", start, len(components))
+        scores = joint_scores(components[start : start + batch], weights, sums.channel.me)
+        candidates = np.tile(np.arange(count), (len(scores), 1))
+        winners, _, _ = await nearest(sums, step, -scores, candidates)
+        found.append(winners)
+    return np.concatenate(found)
+
+
+def joint_scores(components: FloatArray, weights: FloatArray, name: str) -> IntArray:
+    """Return this party's part of the scores as integers; the products are exact, the same on every machine."""
+    rounded = np.rint(np.ldexp(components, ROW_BITS))
+    exact = np.ldexp(rounded @ np.ldexp(weights, _WEIGHT_BITS), -ROW_BITS - _WEIGHT_BITS)
+    if exact.size and not np.abs(exact).max() <= MAX_DISTANCE:
+        message = f"a new row is more than {MAX_DISTANCE:g} times as long as any row of the fit; check its values"
+        raise DataError(message, party=name).with_public_message("aborted")
+    return np.rint(np.ldexp(exact, FRACTION_BITS)).astype(np.int64)
+
+
+def _model(
+    party: Party,
+    own: JointComponents,
+    scale: int,
+    components: FloatArray,
+    labels: IntArray,
+    weights: FloatArray,
+    scored: IntArray,
+) -> PartyModel:
+    """Return this party's part of the model: the means of its own components, and its weights for the scores."""
+    used, among = np.unique(labels, return_inverse=True)
+    empty = np.zeros((len(used), components.shape[1]))
+    centers = weighted_means(components, np.ones(len(labels)), among, empty)
+    embedder = msgspec.structs.replace(own.embedder, divisor=2.0**scale)
+    return PartyModel(
+        session=party.session.id.hex(),
+        party=party.name,
+        parameters=party.agreement.parameters,
+        n_nodes=len(labels),
+        filter=own.filter,
+        embedder=embedder,
+        clusters=tuple(used.tolist()),
+        stored_centers=store(centers),
+        scored=tuple(scored.tolist()),
+        stored_weights=store(weights),
+    )

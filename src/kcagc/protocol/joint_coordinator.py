@@ -1,0 +1,112 @@
+"""The coordinator's computations for the joint method: directions, unit rows, padded scores, anonymous clusters."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from kcagc.cluster.kmeans import fit_kmeans
+from kcagc.errors import PeerError
+from kcagc.protocol.messages import Clusters, Directions, Padded, Split, Step, encode, pack
+from kcagc.protocol.parameters import Parameters
+from kcagc.protocol.shared_rows import SCORE_ROOM, padded_scores, unit_rows
+from kcagc.protocol.subspace import joint_covariance, read_components, top_directions
+from kcagc.secagg.keys import framed
+from kcagc.secagg.masks import Group, Sums
+from kcagc.secagg.shares import RingMatrix, drawn_share
+
+JOINT_STEPS = frozenset({Step.ROWS, Step.SHARES, Step.SCORES, Step.GEOMETRY})
+_RESTARTS = 10
+_GEOMETRY_SEED = 0  # the coordinator has no part in the common seed
+
+
+def steps_of(parameters: Parameters) -> frozenset[Step]:
+    """Return the steps of sums that a session may have."""
+    if parameters.task == "predict":
+        return frozenset({Step.PREDICTION})
+    if parameters.method != "joint":
+        return frozenset({Step.MARGIN, Step.LLOYD})
+    if parameters.joint_rows == "coordinator":
+        return frozenset({Step.GEOMETRY, Step.ASSIGNMENT})
+    return frozenset({Step.ROWS, Step.SHARES, Step.SCORES, Step.LLOYD, Step.ASSIGNMENT})
+
+
+def senders_of(group: Group, step: Step, parameters: Parameters) -> tuple[str, ...]:
+    """Return the parties that send vectors in a step: all, or the two holders of shared rows."""
+    of_shares = parameters.task == "fit" and parameters.method == "joint" and step is Step.LLOYD
+    return group.members[:2] if of_shares or step in (Step.SHARES, Step.SCORES) else group.members
+
+
+def answer_route(group: Group, step: Step) -> tuple[str, tuple[str, ...]]:
+    """Return the kind of the answer to a sum in this step, and its receivers."""
+    if step is Step.GEOMETRY:
+        return "clusters", group.members
+    if step in (Step.ROWS, Step.SCORES):
+        return "split", group.members[:1]
+    return "answer", () if step is Step.SHARES else group.members
+
+
+class JointCoordinator:
+    """What the coordinator keeps while it serves the joint method."""
+
+    def __init__(self, parameters: Parameters, session: bytes, secret: bytes, messages: dict[str, Padded]) -> None:
+        self._parameters, self._session, self._secret = parameters, session, secret
+        self._messages = messages
+        self._size = 0
+        self._seed = list(messages.values())[1].share_seed
+        if len(self._seed) != 32:
+            raise PeerError("sent a seed of shares that does not have 32 bytes", peer=list(messages)[1])
+        self._rows: RingMatrix = np.zeros((0, 0), dtype=np.uint64)
+
+    def compute_directions(self) -> bytes:
+        """Return the joint directions of all parties, to be stored: they may differ in the last bits."""
+        found = read_components(self._messages)
+        directions = top_directions(
+            joint_covariance(found), self._parameters.n_clusters, self._secret, self._session
+        )
+        ends = np.cumsum([one.shape[1] for one in found.padded])[:-1]
+        parts = [np.ascontiguousarray(part, dtype="<f8").tobytes() for part in np.split(directions, ends)]
+        return msgspec.msgpack.encode((directions.shape[1], parts))
+
+    def directions(self, stored: bytes) -> dict[str, Directions]:
+        """Return the message of each party."""
+        self._size, parts = msgspec.msgpack.decode(stored, type=tuple[int, list[bytes]])
+        names, self._messages = list(self._messages), {}
+        return {name: Directions(self._size, part) for name, part in zip(names, parts, strict=True)}
+
+    def take(self, step: Step, payload: bytes) -> None:
+        """Keep the padded rows, which have no answer."""
+        if step is Step.SHARES:
+            self._rows = np.frombuffer(payload, dtype="<u8").astype(np.uint64).reshape(-1, self._size)
+
+    def answer(self, group: Group, step: Step, number: int, sums: Sums, draw: int) -> bytes:
+        """Return the encoded answer to a sum, or the padded rows."""
+        words, size, k = sums.view(np.uint64), self._size, self._parameters.n_clusters
+        label = framed(group.name, number)
+        if step is Step.SCORES:
+            count = len(self._rows)
+            if not count or len(words) % (k * (size + count)):
+                raise PeerError(f"sent centres and corrections of {len(words)} values", peer=group.members[0])
+            found = padded_scores(self._rows, words, k)
+            found -= drawn_share(self._seed, self._session, label, 0, shape=found.shape, room=SCORE_ROOM)
+        elif len(words) % size:
+            raise PeerError(f"sent rows of {len(words)} values, {size} in a row", peer=group.members[0])
+        elif step is Step.SHARES:
+            return words.astype("<u8", copy=False).tobytes()
+        elif step is Step.GEOMETRY:
+            return self._clusters(group, number, sums.reshape(-1, size))
+        else:
+            found = unit_rows(sums.reshape(-1, size))
+            found -= drawn_share(self._seed, self._session, label, draw, shape=found.shape)
+        return encode(Split(group.name, number, found.astype("<u8", copy=False).tobytes()))
+
+    def _clusters(self, group: Group, number: int, opened: Sums) -> bytes:
+        """Cluster rows without names."""
+        rows = opened.astype(np.float64)
+        length = np.linalg.norm(rows, axis=1)
+        length[length == 0.0] = 1.0
+        rows /= length[:, None]
+        k = self._parameters.n_clusters
+        found = fit_kmeans(rows, k, n_init=_RESTARTS, margin=False, random_state=_GEOMETRY_SEED)
+        centers = np.ascontiguousarray(found.centers, dtype="<f8").tobytes()
+        return encode(Clusters(group.name, number, pack(found.labels, k), centers))

@@ -1,0 +1,165 @@
+"""Unit rows and scores that no role knows: two holders have shares of them, the coordinator computes on padded numbers.
+
+The first two parties are the holders. A row of the joint embedding is a sum over all parties. Every row is multiplied
+by a secret factor and turned by a secret rotation of its own, and the sum opens to the coordinator in a secret order:
+a vector of random direction and of blinded length. The coordinator scales it to length one and returns it in shares,
+which the holders turn back. From then on the coordinator has the unit rows under a pad, and the holders have shares.
+
+In each round, the holders compute their shares of the centres, which are means of unit rows, and send them under a pad.
+The coordinator multiplies padded rows and padded centres. With the holders' corrections it reads each score plus a
+fresh pad, and returns the scores in shares. The score of node i and centre r is 2·u_i·m_r - ‖m_r‖², the larger the
+nearer: ‖u_i - m_r‖² = 1 - score.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kcagc._types import FloatArray, IntArray
+from kcagc.protocol.messages import Step
+from kcagc.protocol.secure_sum import SecureSums
+from kcagc.secagg.blinding import secret_order
+from kcagc.secagg.shares import (
+    ROTATION_BITS,
+    ROW_BITS,
+    RingMatrix,
+    drawn_share,
+    may_wrap,
+    pad,
+    ring_product,
+    rounded_share,
+    row_factors,
+    row_rotations,
+    turn_back,
+)
+
+SCORE_BITS = 24  # fraction bits of the scores that are compared
+SCORE_ROOM = 2 * ROW_BITS + 3  # bits of a score: it lies between -3 and 1
+_MAX_DRAWS = 100
+
+
+@dataclass(eq=False)
+class SharedRows:
+    """Shares of the unit rows of some nodes, and what it takes to compute scores with the coordinator.
+
+    `share` has zeros for a party that is no holder; such a party takes part by listening.
+    """
+
+    sums: SecureSums
+    share: IntArray  # nodes × d
+    seed: bytes  # of the shares that this party draws, if it is the second holder
+
+    @property
+    def holds(self) -> bool:
+        """Whether this party is a holder."""
+        return self.sums.channel.me in self.sums.holders
+
+    @property
+    def draws(self) -> bool:
+        """Whether this party is the second holder, which draws its shares."""
+        return self.sums.channel.me == self.sums.holders[1]
+
+    @classmethod
+    async def of(cls, sums: SecureSums, rows: FloatArray, seed: bytes) -> SharedRows:
+        """Scale the rows (this party's part of them, nodes × d) to length one, in shares, and pad them."""
+        count, size = rows.shape
+        key, session, label = sums.group_key, sums.session.id, sums.label()
+        rotations = row_rotations(key, session, label, count=count, size=size)
+        factors = row_factors(key, session, label, count=count)
+        order = secret_order(key, session, label, count)
+        covered = np.zeros_like(rows)
+        scaled = rows * factors[:, None]
+        for place in range(size):
+            covered += rotations[:, :, place] * scaled[:, place, None]
+        words = np.rint(np.ldexp(covered, -ROTATION_BITS)).astype(np.int64)[order].view(np.uint64)
+        here = cls(sums, np.zeros((count, size), dtype=np.int64), seed)
+        drawn, draw = None, 0
+        if here.draws:
+            drawn, draw = here._draw(label, order, rotations)
+        number = await sums.send_words(Step.ROWS, words.ravel(), sums.group.members, draw=draw)
+        if here.holds:
+            if drawn is None:
+                turned = await sums.receive_split(number, (count, size))
+                back = np.empty_like(turned)
+                back[order] = turned
+                drawn = turn_back(rotations, back)
+            here.share = rounded_share(drawn, ROTATION_BITS)
+            padded = here.share.view(np.uint64)
+            if here.draws:
+                padded = padded + pad(key, session, "rows", shape=padded.shape)
+            await sums.send_words(Step.SHARES, padded.ravel(), sums.holders)
+        else:
+            sums.skip()
+        return here
+
+    def _draw(self, label: bytes, order: IntArray, rotations: IntArray) -> tuple[RingMatrix, int]:
+        """Draw a share that adds up with that of the other holder without a multiple of 2^64."""
+        shape = (len(order), rotations.shape[1])
+        for draw in range(_MAX_DRAWS):
+            turned = drawn_share(self.seed, self.sums.session.id, label, draw, shape=shape)
+            back = np.empty_like(turned)
+            back[order] = turned
+            found = turn_back(rotations, back)
+            if not may_wrap(found, ROW_BITS + ROTATION_BITS + 1):
+                return found, draw
+        raise AssertionError("unreachable: one draw in many thousands must be repeated")
+
+    async def scores(self, centers: list[IntArray]) -> IntArray:
+        """Return shares of the scores of all rows for several sets of centres (sets × nodes × k).
+
+        `centers` are this party's shares, k × d, with `ROW_BITS` fraction bits; scores have `SCORE_BITS`.
+        """
+        sums, (count, size), k = self.sums, self.share.shape, len(centers[0])
+        key, session, label = sums.group_key, sums.session.id, sums.label()
+        shape = (len(centers), count, k)
+        if not self.holds:
+            sums.skip()
+            return np.zeros(shape, dtype=np.int64)
+        row_pad = pad(key, session, "rows", shape=(count, size))
+        hidden = pad(key, session, "scores", label, shape=shape)
+        share = self.share.view(np.uint64)
+        padded_centers, corrections = [], []
+        for number, own in enumerate(centers):
+            words = own.view(np.uint64)
+            center_pad = pad(key, session, "centers", label, number, shape=(k, size))
+            # (x + r)(y + s) - x·s - r·y - r·s = x·y, and (y + s)² - 2·s·y - s² = y²
+            cross = ring_product(share, center_pad.T) + ring_product(row_pad, words.T)
+            square = np.uint64(2) * (center_pad * words).sum(axis=1)
+            if self.draws:
+                cross += ring_product(row_pad, center_pad.T)
+                square += (center_pad * center_pad).sum(axis=1)
+                words = words + center_pad
+            correction = square - np.uint64(2) * cross
+            corrections.append(correction + hidden[number] if self.draws else correction)
+            padded_centers.append(words)
+        sent = np.concatenate([np.concatenate([one.ravel() for one in part]) for part in (padded_centers, corrections)])
+        await_from = await sums.send_words(Step.SCORES, sent, sums.holders)
+        if self.draws:
+            found = drawn_share(self.seed, session, label, 0, shape=shape, room=SCORE_ROOM)
+        else:
+            found = await sums.receive_split(await_from, shape) - hidden
+        return rounded_share(found, 2 * ROW_BITS - SCORE_BITS)
+
+
+# The coordinator's side
+
+
+def unit_rows(opened: IntArray) -> RingMatrix:
+    """Scale rows of integers to length one, with `ROW_BITS` fraction bits; a row of zeros stays zero."""
+    rows = opened.astype(np.float64)
+    length = np.linalg.norm(rows, axis=1)
+    length[length == 0.0] = 1.0
+    return np.rint(np.ldexp(rows / length[:, None], ROW_BITS)).astype(np.int64).view(np.uint64)
+
+
+def padded_scores(rows: RingMatrix, words: RingMatrix, k: int) -> RingMatrix:
+    """Return scores plus their pads from padded rows, and from padded centres and corrections of several sets."""
+    count, size = rows.shape
+    n_sets = len(words) // (k * (size + count))
+    centers = words[: n_sets * k * size].reshape(n_sets, k, size)
+    found = words[n_sets * k * size :].reshape(n_sets, count, k).copy()
+    for one, own in zip(found, centers, strict=True):
+        one += np.uint64(2) * ring_product(rows, np.ascontiguousarray(own.T)) - (own * own).sum(axis=1)
+    return found

@@ -1,0 +1,194 @@
+"""The joint subspace: the directions in which the columns of all parties together vary most.
+
+Each party sends its components on a sample of nodes under pads that the coordinator does not know. The coordinator
+multiplies the padded components of all pairs of parties. Corrections, which are masked so that only their sum over a
+pair can be read, turn the products into covariances. The coordinator finds the top directions of the joint covariance
+and returns to each party only the part that belongs to its own components. It sees covariances of turned components:
+each party has turned its own by a secret rotation. No party sees a covariance with another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from kcagc._types import FloatArray, IntArray
+from kcagc.errors import DataError, PeerError
+from kcagc.protocol.cells import random_for
+from kcagc.protocol.effects import CommitMask, Progress
+from kcagc.protocol.messages import Directions, Padded, RunStage, Step
+from kcagc.protocol.party import Party
+from kcagc.secagg.keys import PairKeys, digest, framed
+from kcagc.secagg.masks import RingVector, keystream
+from kcagc.secagg.shares import ROW_BITS, RingMatrix, pad, ring_product, rotation
+
+MIN_SAMPLE, SAMPLE_OF_COMPONENT = 10_000, 50  # nodes of the covariance; more for many components
+_DIRECTION_BITS = 24  # 20 + 24 bits, and up to 2^8 components, leave a sum exact in float64
+_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """A party's part of the joint embedding: its rows (n × d), and the directions that gave them (q × d)."""
+
+    rows: FloatArray
+    directions: FloatArray
+
+    @property
+    def gram(self) -> FloatArray:
+        """Products of the directions; summed over the parties they are the identity, if the coordinator is right."""
+        return np.asarray(self.directions.T @ self.directions)
+
+
+def draw_sample(n_nodes: int, size: int, seed: int, purpose: int) -> IntArray:
+    """Return `size` different nodes in ascending order, the same for every party."""
+    if size >= n_nodes:
+        return np.arange(n_nodes)
+    return np.sort(random_for(seed, purpose).choice(n_nodes, size, replace=False)).astype(np.int64)
+
+
+def covariance_sample(n_nodes: int, widths: list[int], seed: int) -> IntArray:
+    """Return the nodes on which covariances are computed."""
+    return draw_sample(n_nodes, max(MIN_SAMPLE, SAMPLE_OF_COMPONENT * max(widths)), seed, 4)
+
+
+async def find_subspace(
+    party: Party, components: FloatArray, widths: dict[str, int], key: bytes, seed: int, share_seed: bytes
+) -> Embedding:
+    """Compute this party's part of the joint embedding; `widths` are the numbers of components of all parties.
+
+    `components` have rows of length one at most, and the party has turned them; `share_seed` is the seed of the shares
+    that this party draws.
+    """
+    await Progress("joint subspace: covariances")
+    session, parties = party.session, party.agreement.parties
+    nodes = covariance_sample(len(components), list(widths.values()), seed)
+    rounded = np.rint(np.ldexp(components, ROW_BITS))
+    own = rounded[nodes].astype(np.int64).view(np.uint64)
+    pads = {name: pad(key, session.id, "components", name, shape=(len(nodes), widths[name])) for name in parties}
+    padded = own + pads[party.name]
+    block = ring_product(np.ascontiguousarray(own.T), own)
+    position = parties.index(party.name)
+    corrections = []
+    for other_position, other in enumerate(parties):
+        if other == party.name:
+            continue
+        if position < other_position:
+            term = ring_product(np.ascontiguousarray(own.T), pads[other])
+        else:
+            term = ring_product(np.ascontiguousarray(pads[other].T), padded)
+        corrections.append(np.negative(term).ravel() + _pair_mask(session.pairs[other], term.size))
+    message = Padded(
+        sample=digest("sample", nodes.astype("<i8").tobytes()),
+        n_components=components.shape[1],
+        words=_bytes_of(padded),
+        covariance=_bytes_of(block),
+        corrections=tuple(_bytes_of(one) for one in corrections),
+        share_seed=share_seed,
+    )
+    content = hashlib.sha256(own.data).digest()  # one set of pads never hides two sets of components
+    await CommitMask(framed(session.id, "components"), content)
+    stage = RunStage(Step.SUBSPACE)
+    await party.channel.send(party.agreement.aggregator, message, stage, shape=padded.shape)
+    found = await party.channel.receive(party.agreement.aggregator, Directions)
+    directions = _checked(found, components.shape[1], party.agreement.parameters.n_clusters, party.agreement.aggregator)
+    # Products of integers below 2^53 are exact, whatever the order of the additions: the same on every machine.
+    rows = np.ldexp(rounded @ np.rint(np.ldexp(directions, _DIRECTION_BITS)), -ROW_BITS - _DIRECTION_BITS)
+    return Embedding(rows, directions)
+
+
+def _pair_mask(pair: PairKeys, length: int) -> RingVector:
+    """Return the mask of a correction; the other party of the pair adds its opposite."""
+    label = framed("corrections", length)
+    stream = keystream(pair.mask_key(tuple(sorted((pair.me, pair.other))), label, length, b""), length)
+    return stream if pair.sign > 0 else np.negative(stream)
+
+
+def _checked(found: Directions, n_components: int, n_clusters: int, sender: str) -> FloatArray:
+    """Return the directions as a matrix, or refuse what no honest coordinator sends."""
+    if not 1 <= found.size <= n_clusters or len(found.values) != 8 * n_components * found.size:
+        raise PeerError(f"sent directions of {len(found.values)} bytes for {n_components} components", peer=sender)
+    directions = np.frombuffer(found.values, dtype="<f8").reshape(n_components, found.size).astype(np.float64)
+    if not np.isfinite(directions).all():
+        raise PeerError("sent directions that are not finite", peer=sender)
+    if np.linalg.norm(directions, 2) > 1 + _TOLERANCE:
+        raise PeerError("sent directions that are longer than orthonormal directions can be", peer=sender)
+    return directions
+
+
+def check_orthonormal(total: FloatArray, sender: str) -> None:
+    """Refuse directions that are not orthonormal; `total` is the sum of the Gram matrices of all parties."""
+    if np.abs(total - np.eye(len(total))).max() > 1e-4:
+        message = f"sent directions that are not orthonormal, or a party reports others than it received from {sender}"
+        raise PeerError(message, peer=sender)
+
+
+# The coordinator's side
+
+
+@dataclass(frozen=True, eq=False)
+class PaddedComponents:
+    """The messages of all parties, checked, in the agreed order."""
+
+    padded: list[RingMatrix]
+    covariances: list[RingMatrix]
+    corrections: list[list[RingVector]]  # for each party, those with the others in the agreed order
+
+
+def read_components(messages: dict[str, Padded]) -> PaddedComponents:
+    """Check the shapes of the padded components of all parties, and that they have the same sample."""
+    first = next(iter(messages))
+    widths = {name: one.n_components for name, one in messages.items()}
+    rows = len(messages[first].words) // (8 * max(widths[first], 1))
+    padded, covariances, corrections = [], [], []
+    for name, one in messages.items():
+        width = widths[name]
+        if one.sample != messages[first].sample:
+            others = [two.sample for two in messages.values()]
+            common = max(set(others), key=others.count)
+            culprit = name if one.sample != common else first
+            raise PeerError("uses another sample of nodes than the others", peer=culprit)
+        sizes = [8 * width * widths[other] for other in messages if other != name]
+        if (len(one.words), len(one.covariance)) != (8 * rows * width, 8 * width * width) or not width or not rows:
+            raise PeerError(f"sent components of {len(one.words)} bytes for {rows} nodes", peer=name)
+        if [len(part) for part in one.corrections] != sizes:
+            raise PeerError("sent corrections of the wrong length", peer=name)
+        padded.append(_words(one.words).reshape(rows, width))
+        covariances.append(_words(one.covariance).reshape(width, width))
+        corrections.append([_words(part) for part in one.corrections])
+    return PaddedComponents(padded, covariances, corrections)
+
+
+def joint_covariance(found: PaddedComponents) -> FloatArray:
+    """Return the covariance of the turned components of all parties."""
+    count = len(found.padded)
+    blocks: list[list[RingMatrix]] = [[one] * count for one in found.covariances]
+    for i in range(count):
+        for j in range(i + 1, count):
+            product = ring_product(np.ascontiguousarray(found.padded[i].T), found.padded[j])
+            shape = product.shape
+            product += found.corrections[i][j - 1].reshape(shape)
+            product += found.corrections[j][i].reshape(shape)
+            blocks[i][j], blocks[j][i] = product, np.ascontiguousarray(product.T)
+    whole = np.block(blocks).view(np.int64).astype(np.float64)
+    return np.ldexp(whole, -2 * ROW_BITS)
+
+
+def top_directions(covariance: FloatArray, n_clusters: int, key: bytes, session: bytes) -> FloatArray:
+    """Return the eigenvectors of the largest eigenvalues, turned by a random rotation (all components × d)."""
+    values, vectors = np.linalg.eigh(covariance)
+    order = np.argsort(values)[::-1][:n_clusters]
+    used = order[values[order] > max(float(values.max()), 0.0) * 1e-9]
+    if not len(used):
+        raise DataError("joint subspace: the components of all parties are zero, so there is nothing to cluster")
+    return vectors[:, used] @ rotation(key, session, "directions", size=len(used))
+
+
+def _bytes_of(words: RingMatrix) -> bytes:
+    return np.ascontiguousarray(words).astype("<u8", copy=False).tobytes()
+
+
+def _words(data: bytes) -> RingVector:
+    return np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False)

@@ -1,0 +1,182 @@
+"""Numbers that no role knows: pads, shares of two holders, secret rotations, and products of padded numbers.
+
+All parties derive the same pads from their common key, which the coordinator does not have. A padded number is uniform
+noise to the coordinator. It can multiply two padded matrices, and it returns the product in two shares: one share is
+drawn by the second holder, and the first holder receives the rest. Each share alone is uniform noise to its holder.
+
+Everything here is exact in integers modulo 2^64, or uses only operations that every machine rounds in the same way:
+both holders must derive the same rotations to the last bit.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kcagc._types import FloatArray, IntArray
+from kcagc.secagg.blinding import FactorRange, log_uniform
+from kcagc.secagg.keys import Field, derive_key
+from kcagc.secagg.masks import RingVector, keystream
+
+RingMatrix = NDArray[np.uint64]
+
+ROW_BITS = 20  # fraction bits of unit rows, of centres, and of components in the covariance
+ROTATION_BITS = 20  # fraction bits of the entries of a secret rotation
+LENGTH_OCTAVES = 26  # of the secret factors of rows
+MAX_LENGTH = 4.0  # of a row, summed over the parties: each part is at most 1, there are at most 16 parties
+_LENGTH_TOP = 58  # the largest factor of a row, as a power of two: 4 · 2^58, and rounding, stay below 2^62
+_LIMB_BITS = 16
+_MAX_INNER = 1 << 20  # rows of a product of limbs: 16 + 16 + 20 bits are exact in float64
+_QUANTILES = 1 << 12
+
+
+def pad(key: bytes, session: bytes, *label: Field, shape: tuple[int, ...]) -> RingMatrix:
+    """Derive uniform integers that all holders of the key know; use a label for one shape and one content only."""
+    length = int(np.prod(shape))
+    return keystream(derive_key(key, session, "pad", *label, *shape), length).reshape(shape)
+
+
+def to_ring(values: FloatArray, fraction_bits: int) -> RingMatrix:
+    """Round numbers to integers with this many fraction bits, modulo 2^64."""
+    return np.rint(np.ldexp(values, fraction_bits)).astype(np.int64).view(np.uint64)
+
+
+def ring_product(a: RingMatrix, b: RingMatrix) -> RingMatrix:
+    """Return a·b modulo 2^64, by exact products of 16-bit parts in floating point.
+
+    Parts of a that are zero everywhere, as in small non-negative numbers, cost nothing.
+    """
+    found = np.zeros((a.shape[0], b.shape[1]), dtype=np.uint64)
+    for start in range(0, a.shape[1], _MAX_INNER):
+        some = slice(start, start + _MAX_INNER)
+        left, right = _limbs(a[:, some]), _limbs(b[some])
+        for i, one in left.items():
+            for j, other in right.items():
+                if _LIMB_BITS * (i + j) < 64:
+                    found += (one @ other).astype(np.uint64) << np.uint64(_LIMB_BITS * (i + j))
+    return found
+
+
+def _limbs(matrix: RingMatrix) -> dict[int, FloatArray]:
+    """Return the 16-bit parts of a matrix that are not zero, by position."""
+    parts = (
+        (place, (matrix >> np.uint64(_LIMB_BITS * place)) & np.uint64((1 << _LIMB_BITS) - 1)) for place in range(4)
+    )
+    return {place: part.astype(np.float64) for place, part in parts if part.any()}
+
+
+# Secret rotations and factors of rows
+
+
+def rotation(key: bytes, session: bytes, *label: Field, size: int) -> FloatArray:
+    """Return one random rotation (or reflection) of this size, uniform among all."""
+    return _rotations(key, session, label, 1, size)[0]
+
+
+def row_rotations(key: bytes, session: bytes, *label: Field, count: int, size: int) -> IntArray:
+    """Return one random rotation for each of `count` rows, as integers with `ROTATION_BITS` fraction bits."""
+    found = _rotations(key, session, label, count, size)
+    return np.rint(np.ldexp(found, ROTATION_BITS)).astype(np.int64)
+
+
+def row_factors(key: bytes, session: bytes, *label: Field, count: int) -> FloatArray:
+    """Return a random factor for each row, spread evenly over `LENGTH_OCTAVES` octaves; the largest is below 2^58."""
+    words = keystream(derive_key(key, session, "lengths", *label, count), count)
+    mantissas, octaves = log_uniform(words, FactorRange.of_octaves(_LENGTH_TOP - LENGTH_OCTAVES, _LENGTH_TOP))
+    return np.ldexp(mantissas.astype(np.float64), octaves - 30)
+
+
+def _rotations(key: bytes, session: bytes, label: tuple[Field, ...], count: int, size: int) -> FloatArray:
+    """Return count × size × size uniform rotations: products of reflections (G. W. Stewart, 1980).
+
+    The last axis in memory runs over the rows, and every sum is a loop: all machines round in the same way.
+    """
+    words = keystream(derive_key(key, session, "rotation", *label, count, size), count * size * (size + 1) // 2)
+    normal = _normal(words).reshape(-1, count)
+    found = np.zeros((size, size, count))
+    found[np.arange(size), np.arange(size)] = 1.0
+    used = 0
+    for dimension in range(size, 0, -1):
+        axis = normal[used : used + dimension].copy()
+        used += dimension
+        first = size - dimension
+        sign = np.where(axis[0] < 0, -1.0, 1.0)
+        if dimension > 1:
+            length = np.sqrt(_sum_of(axis * axis))
+            axis[0] += sign * length
+            half = _sum_of(axis * axis) / 2.0
+            block = found[first:]
+            along = _sum_of(axis[:, None] * block) / half
+            block -= axis[:, None] * along[None]
+        found[first] *= -sign
+    return np.ascontiguousarray(found.transpose(2, 0, 1))
+
+
+def _sum_of(terms: FloatArray) -> FloatArray:
+    total = terms[0].copy()
+    for term in terms[1:]:
+        total += term
+    return total
+
+
+def _normal(words: RingVector) -> FloatArray:
+    """Return a normal deviate for each random word, by interpolation between quantiles."""
+    place = (words >> np.uint64(52)).astype(np.int64)
+    inside = np.ldexp(((words >> np.uint64(12)) & np.uint64((1 << 40) - 1)).astype(np.float64), -40)
+    table = _quantiles()
+    return table[place] + (table[place + 1] - table[place]) * inside
+
+
+@cache
+def _quantiles() -> FloatArray:
+    """Return the quantiles of the normal distribution at multiples of 1/4096, rounded to 24 fraction bits.
+
+    The two outermost intervals end where their mean is that of the normal distribution beyond the last quantile.
+    """
+    normal = NormalDist()
+    inner = [normal.inv_cdf(place / _QUANTILES) for place in range(1, _QUANTILES)]
+    last = 2 * normal.pdf(inner[-1]) * _QUANTILES - inner[-1]
+    rounded: FloatArray = np.ldexp(np.rint(np.ldexp(np.array([-last, *inner, last]), 24)), -24)
+    return rounded
+
+
+# Shares of two holders
+
+
+def drawn_share(seed: bytes, session: bytes, *label: Field, shape: tuple[int, ...], room: int = 0) -> RingMatrix:
+    """Return the share that the second holder draws; only this holder and the coordinator know the seed.
+
+    With `room`, no share of a number below 2^room can wrap: about one share in 2^(63 - room) is halved for that.
+    """
+    words = keystream(derive_key(seed, session, "share", *label, *shape), int(np.prod(shape))).reshape(shape)
+    if room:
+        signed, limit = words.view(np.int64), (1 << 63) - (1 << room)
+        words = np.where((signed >= limit) | (signed < -limit), signed >> 1, signed).view(np.uint64)
+    return words
+
+
+def turn_back(rotations: IntArray, share: RingMatrix) -> RingMatrix:
+    """Return Qᵀ·share for each row (count × size), modulo 2^64."""
+    turned = rotations.view(np.uint64)
+    found = np.zeros_like(share)
+    for place in range(share.shape[1]):
+        found += turned[:, place, :] * share[:, place, None]
+    return found
+
+
+def may_wrap(share: RingMatrix, bound_bits: int) -> bool:
+    """Return whether this share and that of the other holder might not add up without a multiple of 2^64.
+
+    Two shares of a number below 2^bound_bits, read as signed integers, add up exactly unless one is near ±2^63.
+    """
+    limit = (1 << 63) - (1 << bound_bits)
+    signed = share.view(np.int64)
+    return bool(((signed >= limit) | (signed < -limit)).any())
+
+
+def rounded_share(share: RingMatrix, bits: int) -> IntArray:
+    """Drop the lowest bits of a share; both holders together are wrong by at most one unit."""
+    return share.view(np.int64) >> np.int64(bits)
