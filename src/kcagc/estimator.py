@@ -24,7 +24,7 @@ from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.persistence import load_estimator, save_estimator
 from kcagc.protocol.effects import Progress
-from kcagc.protocol.fit import MergeReport
+from kcagc.protocol.fit_result import MergeReport
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.parameters import PARAMETERS, AggregatorKind, JointRows, VirtualNodes, draw_seed, settings_of
 from kcagc.protocol.predict import predict_parameters
@@ -53,9 +53,9 @@ class KCAGC(ClusterMixin, BaseEstimator):
         Least number of nodes of a local cluster. Each party joins smaller ones with the nearest, before it sends its
         local labels.
     method : {"auto", "joint", "cells", "basic", "tree"}, default="auto"
-        "joint" clusters the rows of all parties in their joint subspace, as on pooled data, "cells" clusters the cells of all parties (Protocol 3), "tree" merges the cells of a few parties at a time,
-        "basic" clusters every node (Protocol 2, many more secure sums), "auto" takes "cells" for up to 3 parties and
-        "tree" for more.
+        "joint" clusters the rows of all parties in their joint subspace, as on pooled data, "cells" clusters the cells
+        of all parties (Protocol 3), "tree" merges the cells of a few parties at a time, "basic" clusters every node
+        (Protocol 2, many more secure sums), "auto" takes "cells" for up to 3 parties and "tree" for more.
     joint_rows : {"shares", "coordinator"}, default="shares"
         Who sees the rows of the joint subspace, for the method "joint". "shares": no role, because two parties hold
         shares of them; "coordinator": the coordinator sees them without names, which is faster.

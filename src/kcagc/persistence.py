@@ -18,7 +18,7 @@ from kcagc.disclosure import Disclosure, Ledger
 from kcagc.errors import DataError, KcagcError, ParameterError
 from kcagc.graph.filters import Filter, StoredFilter
 from kcagc.graph.ids import NodeIds
-from kcagc.protocol.fit import MergeReport
+from kcagc.protocol.fit_result import MergeReport
 from kcagc.protocol.local import PartyModel
 from kcagc.protocol.messages import Stored, restore, store
 

@@ -11,7 +11,8 @@ from kcagc.disclosure import Ledger, Policy
 from kcagc.protocol.aggregator import aggregator_of_party, coordinator
 from kcagc.protocol.agreement import Agreement, Participant
 from kcagc.protocol.effects import Role, combine_halves
-from kcagc.protocol.fit import FitResult, fit_party
+from kcagc.protocol.fit import fit_party
+from kcagc.protocol.fit_result import FitResult
 from kcagc.protocol.local import PartyData, PartyModel
 from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.party import PartyContext

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from collaborations import parameters, random_parties
 from kcagc.protocol import joint_kmeans
-from kcagc.protocol.fit import EXCHANGE
+from kcagc.protocol.fit_result import EXCHANGE
 from kcagc.protocol.messages import Masked
 from protocol.timed_runs import TimedRun
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from collaborations import EVERYTHING
 from kcagc.disclosure import Ledger
-from kcagc.protocol.fit import FitResult, fit_party
+from kcagc.protocol.fit import fit_party
+from kcagc.protocol.fit_result import FitResult
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import Answer, RelayedMessages, decode
 from kcagc.protocol.parameters import Parameters

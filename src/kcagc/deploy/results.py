@@ -21,7 +21,7 @@ from kcagc.errors import ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.protocol.agreement import Agreement
-from kcagc.protocol.fit import FitResult, MergeReport
+from kcagc.protocol.fit_result import FitResult, MergeReport
 from kcagc.protocol.local import PartyModel
 from kcagc.protocol.parameters import Parameters
 

@@ -10,14 +10,15 @@ from kcagc._types import IntArray
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.cells import initial_cells, intersect, random_for, virtual_nodes, without_duplicates
 from kcagc.protocol.effects import Flush, Progress
-from kcagc.protocol.joint_kmeans import JointClusters, SumCounts, affordable_restarts, joint_kmeans
-from kcagc.protocol.joint import fit_jointly
 from kcagc.protocol.fit_result import EXCHANGE, FitResult, MergeReport, merge_report
+from kcagc.protocol.joint import fit_jointly
+from kcagc.protocol.joint_kmeans import JointClusters, SumCounts, affordable_restarts, joint_kmeans
 from kcagc.protocol.local import LocalResult, PartyData, PartyModel, local_result
 from kcagc.protocol.messages import Confirmation, Message, PackedLabels, RunStage, Step, pack, unpack
 from kcagc.protocol.party import Party, PartyContext
 from kcagc.protocol.plan import Merge
 from kcagc.secagg.keys import digest
+
 
 @dataclass(frozen=True, eq=False)
 class _Clustering:

@@ -56,8 +56,9 @@ async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult:
     sent = await party.send_confirmations(data, seed=seed, scale=own.scale, n_components=n_components)
     received = await party.receive_confirmations(sent)
     common_seed = _joined_seed(party, received, seed)
-    scale = max(own.scale, *(theirs.scale for theirs in received.values()))
-    widths = {name: received[name].n_components if name != party.name else n_components for name in party.agreement.parties}
+    scale = max(own.scale, *(one.scale for one in received.values()))
+    theirs = {name: one.n_components for name, one in received.items()} | {party.name: n_components}
+    widths = {name: theirs[name] for name in party.agreement.parties}
     components = np.ldexp(restore(own.stored_rows), -scale)
     (merge,) = party.merges
     seeds = digest("joint", common_seed.to_bytes(8, "big"), scale, *widths.values())
@@ -91,9 +92,7 @@ def _joined_seed(party: Party, received: dict[str, Confirmation], own: int) -> i
     return int.from_bytes(joined[:7], "big")
 
 
-async def _cluster_shares(
-    party: Party, sums: SecureSums, joint: Embedding, seed: int, share_seed: bytes
-) -> _Found:
+async def _cluster_shares(party: Party, sums: SecureSums, joint: Embedding, seed: int, share_seed: bytes) -> _Found:
     """Cluster rows that no role sees."""
     parameters = party.agreement.parameters
     k, n_nodes = parameters.n_clusters, len(joint.rows)
@@ -106,9 +105,7 @@ async def _cluster_shares(
     return _Found(nodes, found.found, centers)
 
 
-async def _open_centers(
-    party: Party, sums: SecureSums, share: IntArray, labels: IntArray, least: int
-) -> FloatArray:
+async def _open_centers(party: Party, sums: SecureSums, share: IntArray, labels: IntArray, least: int) -> FloatArray:
     """Open the centres of clusters with enough nodes to all parties."""
     large = np.bincount(labels, minlength=len(share)) >= least
     sent = np.where(large[:, None], share, 0)
@@ -156,7 +153,7 @@ async def _cluster_openly(party: Party, sums: SecureSums, joint: Embedding) -> _
 
 
 def _weights(directions: FloatArray, centers: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the weights of the components for the score of each cluster that has a known centre, and these clusters."""
+    """Return the clusters whose centre is known, and the weights of the components for the scores of these clusters."""
     length = np.linalg.norm(centers, axis=1)
     scored = np.flatnonzero(length > 0)
     weights = directions @ (centers[scored] / length[scored, None]).T
@@ -197,7 +194,8 @@ def joint_scores(components: FloatArray, weights: FloatArray, name: str) -> IntA
     if exact.size and not np.abs(exact).max() <= MAX_DISTANCE:
         message = f"a new row is more than {MAX_DISTANCE:g} times as long as any row of the fit; check its values"
         raise DataError(message, party=name).with_public_message("aborted")
-    return np.rint(np.ldexp(exact, FRACTION_BITS)).astype(np.int64)
+    rounded: IntArray = np.rint(np.ldexp(exact, FRACTION_BITS)).astype(np.int64)
+    return rounded
 
 
 def _model(

@@ -61,9 +61,7 @@ class JointCoordinator:
     def compute_directions(self) -> bytes:
         """Return the joint directions of all parties, to be stored: they may differ in the last bits."""
         found = read_components(self._messages)
-        directions = top_directions(
-            joint_covariance(found), self._parameters.n_clusters, self._secret, self._session
-        )
+        directions = top_directions(joint_covariance(found), self._parameters.n_clusters, self._secret, self._session)
         ends = np.cumsum([one.shape[1] for one in found.padded])[:-1]
         parts = [np.ascontiguousarray(part, dtype="<f8").tobytes() for part in np.split(directions, ends)]
         return msgspec.msgpack.encode((directions.shape[1], parts))

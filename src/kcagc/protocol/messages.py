@@ -216,7 +216,7 @@ class CenterShares(Message, frozen=True, tag="centers"):
 
 
 class Receipt(Message, frozen=True, tag="receipt"):
-    """Encrypted: a digest of all answers and of the result, and masked parts of sums, such as the final cost of a fit."""
+    """Encrypted: a digest of all answers and of the result, and masked parts of sums such as the final cost."""
 
     digest: bytes
     totals: bytes = b""

@@ -74,7 +74,8 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     method: Annotated[
         Literal["auto", "joint", "cells", "basic", "tree"],
         _about(
-            '"joint" clusters the rows of all parties in their joint subspace, as on pooled data, "cells" clusters the cells of all parties (Protocol 3), "tree" merges the cells of a few parties at a '
+            '"joint" clusters the rows of all parties in their joint subspace, as on pooled data, '
+            '"cells" clusters the cells of all parties (Protocol 3), "tree" merges the cells of a few parties at a '
             'time, "basic" clusters every node (Protocol 2, many more secure sums), "auto" takes "cells" for up to 3 '
             'parties and "tree" for more.'
         ),

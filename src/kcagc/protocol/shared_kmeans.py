@@ -1,9 +1,8 @@
 """k-means on rows that no role knows: all parties learn the assignments, and nothing else.
 
 Several restarts run at the same time. A restart starts from sets of nodes that all parties draw alike. In each round,
-every node moves to a better centre if there is one: to any of them, which is as good as the best, because the cost falls
-with each move. After a few rounds, the restarts with the lowest costs continue, together with partitions in which many
-restarts agree. All parties know the labels, so each of them computes these partitions alone.
+every node moves to a better centre if there is one: to any of them, because the cost falls with each move. After a
+few rounds, the restarts with the lowest costs continue, together with partitions in which many restarts agree. All parties know the labels, so each of them computes these partitions alone.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class _Run:
         n_nodes = len(self.rows.share)
         random, size = random_for(self.seed, 5, restart), min(START_NODES, n_nodes)
         drawn = np.stack([random.choice(n_nodes, size, replace=False) for _ in range(self.k)])
-        return self.rows.share[drawn].sum(axis=1) // size
+        return np.asarray(self.rows.share[drawn].sum(axis=1) // size)
 
     def means(self, labels: IntArray) -> IntArray:
         """Return this party's shares of the mean unit row of each cluster."""
@@ -101,7 +100,7 @@ class _Run:
         ends = np.cumsum(sizes)
         total = np.zeros((len(labels) + 1, self.rows.share.shape[1]), dtype=np.int64)
         np.cumsum(self.rows.share[order], axis=0, out=total[1:])  # wraps like the ring; differences are right
-        return (total[ends] - total[ends - sizes]) // np.maximum(sizes, 1)[:, None]
+        return np.asarray((total[ends] - total[ends - sizes]) // np.maximum(sizes, 1)[:, None])
 
     async def round(self, restarts: list[_Restart]) -> None:
         """Move every node to a better centre, in all of these restarts; then move the centres."""
@@ -172,14 +171,11 @@ class _Run:
         return chosen
 
     async def order(self, restarts: list[_Restart]) -> list[_Restart]:
-        """Return the restarts from the lowest cost to the highest."""
+        """Return the restarts from the lowest cost to the highest, as of their last round."""
         if len(restarts) == 1:
             return restarts
         sums = self.rows.sums
-        scores = await self.rows.scores([one.centers for one in restarts])
-        labels = np.stack([_labels(one) for one in restarts])
-        own = -np.take_along_axis(scores, labels[:, :, None], axis=2)[:, :, 0]
-        costs = (own.sum(axis=1) // own.shape[1]).tolist()
+        costs = [one.cost or 0 for one in restarts]
         pairs = list(combinations(range(len(restarts)), 2))
         parts = np.array([costs[one] - costs[other] for one, other in pairs], dtype=np.int64)
         asked = Comparisons(parts, np.zeros(len(parts), dtype=bool))

@@ -151,7 +151,8 @@ def unit_rows(opened: IntArray) -> RingMatrix:
     rows = opened.astype(np.float64)
     length = np.linalg.norm(rows, axis=1)
     length[length == 0.0] = 1.0
-    return np.rint(np.ldexp(rows / length[:, None], ROW_BITS)).astype(np.int64).view(np.uint64)
+    rounded: IntArray = np.rint(np.ldexp(rows / length[:, None], ROW_BITS)).astype(np.int64)
+    return rounded.view(np.uint64)
 
 
 def padded_scores(rows: RingMatrix, words: RingMatrix, k: int) -> RingMatrix:
@@ -160,6 +161,6 @@ def padded_scores(rows: RingMatrix, words: RingMatrix, k: int) -> RingMatrix:
     n_sets = len(words) // (k * (size + count))
     centers = words[: n_sets * k * size].reshape(n_sets, k, size)
     found = words[n_sets * k * size :].reshape(n_sets, count, k).copy()
-    for one, own in zip(found, centers, strict=True):
-        one += np.uint64(2) * ring_product(rows, np.ascontiguousarray(own.T)) - (own * own).sum(axis=1)
+    for number, own in enumerate(centers):
+        found[number] += np.uint64(2) * ring_product(rows, own.T) - (own * own).sum(axis=1)
     return found

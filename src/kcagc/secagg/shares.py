@@ -29,6 +29,7 @@ LENGTH_OCTAVES = 26  # of the secret factors of rows
 MAX_LENGTH = 4.0  # of a row, summed over the parties: each part is at most 1, there are at most 16 parties
 _LENGTH_TOP = 58  # the largest factor of a row, as a power of two: 4 · 2^58, and rounding, stay below 2^62
 _LIMB_BITS = 16
+_FEW = 32
 _MAX_INNER = 1 << 20  # rows of a product of limbs: 16 + 16 + 20 bits are exact in float64
 _QUANTILES = 1 << 12
 
@@ -45,27 +46,28 @@ def to_ring(values: FloatArray, fraction_bits: int) -> RingMatrix:
 
 
 def ring_product(a: RingMatrix, b: RingMatrix) -> RingMatrix:
-    """Return a·b modulo 2^64, by exact products of 16-bit parts in floating point.
+    """Return a·b modulo 2^64.
 
-    Parts of a that are zero everywhere, as in small non-negative numbers, cost nothing.
+    With many columns of a, by products of 16-bit parts in floating point, which are exact.
     """
     found = np.zeros((a.shape[0], b.shape[1]), dtype=np.uint64)
+    if a.shape[1] <= _FEW:
+        for place in range(a.shape[1]):
+            found += a[:, place, None] * b[place]
+        return found
     for start in range(0, a.shape[1], _MAX_INNER):
         some = slice(start, start + _MAX_INNER)
         left, right = _limbs(a[:, some]), _limbs(b[some])
-        for i, one in left.items():
-            for j, other in right.items():
-                if _LIMB_BITS * (i + j) < 64:
-                    found += (one @ other).astype(np.uint64) << np.uint64(_LIMB_BITS * (i + j))
+        for i, one in enumerate(left):
+            for j, other in enumerate(right[: 4 - i]):  # higher parts leave the ring
+                found += (one @ other).astype(np.uint64) << np.uint64(_LIMB_BITS * (i + j))
     return found
 
 
-def _limbs(matrix: RingMatrix) -> dict[int, FloatArray]:
-    """Return the 16-bit parts of a matrix that are not zero, by position."""
-    parts = (
-        (place, (matrix >> np.uint64(_LIMB_BITS * place)) & np.uint64((1 << _LIMB_BITS) - 1)) for place in range(4)
-    )
-    return {place: part.astype(np.float64) for place, part in parts if part.any()}
+def _limbs(matrix: RingMatrix) -> list[FloatArray]:
+    """Return the four 16-bit parts of a matrix, the lowest first."""
+    lowest = np.uint64((1 << _LIMB_BITS) - 1)
+    return [((matrix >> np.uint64(_LIMB_BITS * place)) & lowest).astype(np.float64) for place in range(4)]
 
 
 # Secret rotations and factors of rows
@@ -73,7 +75,7 @@ def _limbs(matrix: RingMatrix) -> dict[int, FloatArray]:
 
 def rotation(key: bytes, session: bytes, *label: Field, size: int) -> FloatArray:
     """Return one random rotation (or reflection) of this size, uniform among all."""
-    return _rotations(key, session, label, 1, size)[0]
+    return np.asarray(_rotations(key, session, label, 1, size)[0])
 
 
 def row_rotations(key: bytes, session: bytes, *label: Field, count: int, size: int) -> IntArray:
@@ -86,7 +88,7 @@ def row_factors(key: bytes, session: bytes, *label: Field, count: int) -> FloatA
     """Return a random factor for each row, spread evenly over `LENGTH_OCTAVES` octaves; the largest is below 2^58."""
     words = keystream(derive_key(key, session, "lengths", *label, count), count)
     mantissas, octaves = log_uniform(words, FactorRange.of_octaves(_LENGTH_TOP - LENGTH_OCTAVES, _LENGTH_TOP))
-    return np.ldexp(mantissas.astype(np.float64), octaves - 30)
+    return np.asarray(np.ldexp(mantissas.astype(np.float64), octaves - 30))
 
 
 def _rotations(key: bytes, session: bytes, label: tuple[Field, ...], count: int, size: int) -> FloatArray:
@@ -116,7 +118,7 @@ def _rotations(key: bytes, session: bytes, label: tuple[Field, ...], count: int,
 
 
 def _sum_of(terms: FloatArray) -> FloatArray:
-    total = terms[0].copy()
+    total: FloatArray = terms[0].copy()
     for term in terms[1:]:
         total += term
     return total
@@ -127,7 +129,7 @@ def _normal(words: RingVector) -> FloatArray:
     place = (words >> np.uint64(52)).astype(np.int64)
     inside = np.ldexp(((words >> np.uint64(12)) & np.uint64((1 << 40) - 1)).astype(np.float64), -40)
     table = _quantiles()
-    return table[place] + (table[place + 1] - table[place]) * inside
+    return np.asarray(table[place] + (table[place + 1] - table[place]) * inside)
 
 
 @cache
