@@ -194,8 +194,8 @@ def joint_scores(components: FloatArray, weights: FloatArray, name: str) -> IntA
     if exact.size and not np.abs(exact).max() <= MAX_DISTANCE:
         message = f"a new row is more than {MAX_DISTANCE:g} times as long as any row of the fit; check its values"
         raise DataError(message, party=name).with_public_message("aborted")
-    rounded: IntArray = np.rint(np.ldexp(exact, FRACTION_BITS)).astype(np.int64)
-    return rounded
+    found: IntArray = np.rint(np.ldexp(exact, FRACTION_BITS)).astype(np.int64)
+    return found
 
 
 def _model(

@@ -1,8 +1,9 @@
 """k-means on rows that no role knows: all parties learn the assignments, and nothing else.
 
 Several restarts run at the same time. A restart starts from sets of nodes that all parties draw alike. In each round,
-every node moves to a better centre if there is one: to any of them, because the cost falls with each move. After a
-few rounds, the restarts with the lowest costs continue, together with partitions in which many restarts agree. All parties know the labels, so each of them computes these partitions alone.
+every node moves to a better centre if there is one: to any of them, because the cost falls with each move. After a few
+rounds, the restarts with the lowest costs continue, together with partitions in which many restarts agree. All parties
+know the labels, so each of them computes these partitions alone.
 """
 
 from __future__ import annotations
