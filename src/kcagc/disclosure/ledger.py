@@ -271,5 +271,5 @@ class Policy:
             names = ", ".join(f'"{risk.name}"' for risk in refused)
             raise PolicyError(
                 f"this run would disclose more than the default settings do. {listed} To run it, accept {names} in "
-                "your policy; otherwise use a coordinator as aggregator"
+                "your policy; otherwise use the default settings"
             )
