@@ -19,13 +19,13 @@ from kcagc.errors import DataError, PeerError
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit_result import EXCHANGE, FitResult, merge_report
 from kcagc.protocol.joint_kmeans import JointClusters, SumCounts
-from kcagc.protocol.local import JointComponents, PartyData, PartyModel, joint_components
+from kcagc.protocol.local import ComponentBasis, PartyData, PartyModel, find_components
 from kcagc.protocol.messages import CenterShares, Clusters, Confirmation, RunStage, Step, restore, store, unpack
 from kcagc.protocol.party import Party
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.protocol.shared_kmeans import shared_kmeans
 from kcagc.protocol.shared_rows import SharedRows
-from kcagc.protocol.subspace import Embedding, check_orthonormal, draw_sample, find_subspace
+from kcagc.protocol.subspace import JointRows, check_orthonormal, draw_sample, find_subspace
 from kcagc.protocol.tournament import nearest
 from kcagc.secagg.blinding import secret_order
 from kcagc.secagg.keys import derive_key, digest
@@ -35,7 +35,7 @@ from kcagc.secagg.shares import ROW_BITS, rotation
 SAMPLE_VALUES, MIN_SAMPLE = 1 << 17, 5_000  # scores of one restart in a round, and the least number of nodes
 BATCH_VALUES = 1 << 20  # scores that are compared together
 _GEOMETRY_BITS = 40
-_WEIGHT_BITS = 24
+_ROW_BITS, _WEIGHT_BITS = 22, 24  # up to 2 + 22 + 24 bits, and a sum over a few coordinates, are exact in float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,35 +51,33 @@ async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult:
     """Run the joint method after the hellos."""
     parameters = party.agreement.parameters
     key = derive_key(party.secret, party.session.id, "turn components")
-    own = await joint_components(party.name, data, parameters, key)
-    n_components = own.embedder.basis.shape[1]
-    sent = await party.send_confirmations(data, seed=seed, scale=own.scale, n_components=n_components)
+    own = await find_components(party.name, data, parameters, key)
+    basis, n_components = own.basis, own.basis.embedder.basis.shape[1]
+    sent = await party.send_confirmations(data, seed=seed, scale=basis.scale, n_components=n_components)
     received = await party.receive_confirmations(sent)
     common_seed = _joined_seed(party, received, seed)
-    scale = max(own.scale, *(one.scale for one in received.values()))
+    scale = max(basis.scale, *(one.scale for one in received.values()))
     theirs = {name: one.n_components for name, one in received.items()} | {party.name: n_components}
     widths = {name: theirs[name] for name in party.agreement.parties}
-    components = np.ldexp(restore(own.stored_rows), -scale)
     (merge,) = party.merges
-    seeds = digest("joint", common_seed.to_bytes(8, "big"), scale, *widths.values())
-    sums = party.secure_sums(merge, seeds)
+    sums = party.secure_sums(merge, digest("joint", common_seed.to_bytes(8, "big"), scale, *widths.values()))
     share_seed = derive_key(party.secret, party.session.id, "draw shares")
-    joint = await find_subspace(party, components, widths, sums.group_key, common_seed, share_seed)
+    joint = await find_subspace(party, own, scale, widths, sums.group_key, common_seed, share_seed)
+    del own  # the components, the largest array
     if parameters.joint_rows == "coordinator":
         found = await _cluster_openly(party, sums, joint)
     else:
         found = await _cluster_shares(party, sums, joint, common_seed, share_seed)
-    weights, scored = _weights(joint.directions, found.centers)
-    labels = await _assign_others(sums, components, weights, scored, found)
+    weights, scored = _weights(found.centers)
+    labels = await _assign_others(sums, joint.rows, weights, scored, found)
     await sums.finish()
-    model = _model(party, own, scale, components, labels, weights, scored)
-    own_cost = model.mean_distance(components, labels)
-    totals = np.concatenate([[own_cost], joint.gram.ravel()])
+    model = _model(party, basis, scale, joint, labels, weights, scored)
+    totals = np.concatenate([[model.mean_distance(joint.rows, labels)], joint.gram.ravel()])
     summed = await party.confirm_result(sums.transcript, labels, "labels", totals)
     check_orthonormal(summed[1:].reshape(joint.gram.shape), party.agreement.aggregator)
     report = merge_report(merge, np.ones(len(found.nodes), dtype=np.int64), parameters.n_clusters, found.clusters)
     delays = EXCHANGE * (3 + sums.number)
-    return FitResult(labels, float(summed[0]), model, [report], delays, components)
+    return FitResult(labels, float(summed[0]), model, [report], delays, joint.rows)
 
 
 def _joined_seed(party: Party, received: dict[str, Confirmation], own: int) -> int:
@@ -92,7 +90,7 @@ def _joined_seed(party: Party, received: dict[str, Confirmation], own: int) -> i
     return int.from_bytes(joined[:7], "big")
 
 
-async def _cluster_shares(party: Party, sums: SecureSums, joint: Embedding, seed: int, share_seed: bytes) -> _Found:
+async def _cluster_shares(party: Party, sums: SecureSums, joint: JointRows, seed: int, share_seed: bytes) -> _Found:
     """Cluster rows that no role sees."""
     parameters = party.agreement.parameters
     k, n_nodes = parameters.n_clusters, len(joint.rows)
@@ -126,7 +124,7 @@ async def _open_centers(party: Party, sums: SecureSums, share: IntArray, labels:
     return np.where(large[:, None], centers, np.nan)
 
 
-async def _cluster_openly(party: Party, sums: SecureSums, joint: Embedding) -> _Found:
+async def _cluster_openly(party: Party, sums: SecureSums, joint: JointRows) -> _Found:
     """Let the coordinator cluster rows without names, after a secret rotation and in a secret order."""
     key, session, label = sums.group_key, sums.session.id, sums.label()
     n_nodes, size = joint.rows.shape
@@ -152,73 +150,74 @@ async def _cluster_openly(party: Party, sums: SecureSums, joint: Embedding) -> _
     return _Found(np.arange(n_nodes), found, centers @ turn.T)
 
 
-def _weights(directions: FloatArray, centers: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the clusters whose centre is known, and the weights of the components for the scores of these clusters."""
+def _weights(centers: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the directions of the centres that are known (d × clusters), and their clusters."""
     length = np.linalg.norm(centers, axis=1)
     scored = np.flatnonzero(length > 0)
-    weights = directions @ (centers[scored] / length[scored, None]).T
-    return np.ldexp(np.rint(np.ldexp(weights, _WEIGHT_BITS)), -_WEIGHT_BITS), scored
+    return np.ascontiguousarray((centers[scored] / length[scored, None]).T), scored
 
 
 async def _assign_others(
-    sums: SecureSums, components: FloatArray, weights: FloatArray, scored: IntArray, found: _Found
+    sums: SecureSums, rows: FloatArray, weights: FloatArray, scored: IntArray, found: _Found
 ) -> IntArray:
     """Return the labels of all nodes: nodes outside the sample go to the centre of the most similar direction."""
-    labels = np.full(len(components), -1, dtype=np.int64)
+    labels = np.full(len(rows), -1, dtype=np.int64)
     labels[found.nodes] = found.clusters.labels
     others = np.flatnonzero(labels < 0)
     if len(others):
         if not len(scored):
             raise DataError(f"n_clusters: no cluster has the {len(found.nodes)} nodes it needs; use fewer clusters")
-        labels[others] = scored[await assign(sums, Step.ASSIGNMENT, components[others], weights)]
+        labels[others] = scored[await assign(sums, Step.ASSIGNMENT, rows[others], weights)]
     return labels
 
 
-async def assign(sums: SecureSums, step: Step, components: FloatArray, weights: FloatArray) -> IntArray:
+async def assign(sums: SecureSums, step: Step, rows: FloatArray, weights: FloatArray) -> IntArray:
     """Return the place of the highest score of each row."""
     count = weights.shape[1]
     batch, found = max(1, BATCH_VALUES // count), []
-    for start in range(0, len(components), batch):
-        await Progress("assigning nodes", start, len(components))
-        scores = joint_scores(components[start : start + batch], weights, sums.channel.me)
+    for start in range(0, len(rows), batch):
+        await Progress("assigning nodes", start, len(rows))
+        scores = joint_scores(rows[start : start + batch], weights, sums.channel.me)
         candidates = np.tile(np.arange(count), (len(scores), 1))
         winners, _, _ = await nearest(sums, step, -scores, candidates)
         found.append(winners)
     return np.concatenate(found)
 
 
-def joint_scores(components: FloatArray, weights: FloatArray, name: str) -> IntArray:
-    """Return this party's part of the scores as integers; the products are exact, the same on every machine."""
-    rounded = np.rint(np.ldexp(components, ROW_BITS))
-    exact = np.ldexp(rounded @ np.ldexp(weights, _WEIGHT_BITS), -ROW_BITS - _WEIGHT_BITS)
-    if exact.size and not np.abs(exact).max() <= MAX_DISTANCE:
+def joint_scores(rows: FloatArray, weights: FloatArray, name: str) -> IntArray:
+    """Return this party's part of the scores as integers.
+
+    Products of integers below 2^53 are exact whatever the order of the additions: the same when computed again.
+    """
+    if rows.size and not np.linalg.norm(rows, axis=1).max() <= MAX_DISTANCE:
         message = f"a new row is more than {MAX_DISTANCE:g} times as long as any row of the fit; check its values"
         raise DataError(message, party=name).with_public_message("aborted")
-    found: IntArray = np.rint(np.ldexp(exact, FRACTION_BITS)).astype(np.int64)
+    whole = np.rint(np.ldexp(rows, _ROW_BITS)) @ np.rint(np.ldexp(weights, _WEIGHT_BITS))
+    found: IntArray = np.rint(np.ldexp(whole, FRACTION_BITS - _ROW_BITS - _WEIGHT_BITS)).astype(np.int64)
     return found
 
 
 def _model(
     party: Party,
-    own: JointComponents,
+    basis: ComponentBasis,
     scale: int,
-    components: FloatArray,
+    joint: JointRows,
     labels: IntArray,
     weights: FloatArray,
     scored: IntArray,
 ) -> PartyModel:
-    """Return this party's part of the model: the means of its own components, and its weights for the scores."""
+    """Return this party's part of the model: how its columns become joint rows, their means, and the known centres."""
     used, among = np.unique(labels, return_inverse=True)
-    empty = np.zeros((len(used), components.shape[1]))
-    centers = weighted_means(components, np.ones(len(labels)), among, empty)
-    embedder = msgspec.structs.replace(own.embedder, divisor=2.0**scale)
+    empty = np.zeros((len(used), joint.rows.shape[1]))
+    centers = weighted_means(joint.rows, np.ones(len(labels)), among, empty)
+    to_joint = store(restore(basis.embedder.basis) @ joint.directions)
     return PartyModel(
         session=party.session.id.hex(),
         party=party.name,
         parameters=party.agreement.parameters,
         n_nodes=len(labels),
-        filter=own.filter,
-        embedder=embedder,
+        filter=basis.filter,
+        embedder=msgspec.structs.replace(basis.embedder, basis=to_joint, divisor=2.0**scale),
         clusters=tuple(used.tolist()),
         stored_centers=store(centers),
         scored=tuple(scored.tolist()),

@@ -283,44 +283,68 @@ def _proposal(rows: FloatArray, k: int, seed: int, restart: int) -> IntArray:
     return local_search(rows, weights, plus_plus(rows, weights, k, random), k, random)
 
 
-class JointComponents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A party's components for the joint method: its filtered columns, projected and turned; they do not leave it.
+class ComponentBasis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a party's table becomes components, for the joint method: filter, basis, and the size of the longest row.
 
-    `scale` is the power of two that exceeds the length of every row.
+    The party has turned the basis by a secret rotation: covariances then do not show which column is which. `scale` is
+    the power of two that exceeds the length of every row.
     """
 
     filter: StoredFilter
     embedder: Embedder
-    stored_rows: Stored
     scale: int
 
 
-async def joint_components(name: str, data: PartyData, parameters: Parameters, key: bytes) -> JointComponents:
+class Components:
+    """A party's components: they stay in memory and are computed again after a crash, which may change last bits.
+
+    Whatever leaves the party therefore comes from a stored result: the basis, the rows of the sample, the joint rows.
+    """
+
+    def __init__(self, data: PartyData, rows: FloatArray | None = None) -> None:
+        self._data, self._rows = data, rows
+        self.basis: ComponentBasis
+
+    @property
+    def rows(self) -> FloatArray:
+        """The components of all nodes, n × q."""
+        if self._rows is None:
+            smooth = self.basis.filter.restore(self._data.filter)
+            filtered = smooth.apply(self._data.graph, self._data.features)
+            self._rows = self.basis.embedder.rows(filtered)
+        return self._rows
+
+    def compute(self, parameters: Parameters, key: bytes) -> bytes:
+        """Filter, project, and turn by a secret rotation; return the encoded basis."""
+        data = self._data
+        stored = data.filter.fixed_on(data.graph).stored()
+        filtered = filter_for_projection(
+            stored.restore(data.filter), data.graph, data.features, parameters.n_components
+        )
+        fitted = fit_projection(filtered, parameters.n_components)
+        basis = fitted.basis @ rotation(key, b"", "components", size=fitted.n_components)
+        embedder = Embedder(store(basis), store(fitted.singular_values), fitted.noise_floor, "US", 1.0)
+        self._rows = embedder.rows(filtered)
+        longest = float(np.linalg.norm(self._rows, axis=1).max())
+        if not longest > 0.0:
+            raise DataError(_NO_VARIATION)
+        return msgspec.msgpack.encode(ComponentBasis(stored, embedder, int(np.frexp(longest)[1])))
+
+
+async def find_components(name: str, data: PartyData, parameters: Parameters, key: bytes) -> Components:
     """Return the components of this session; `key` is the secret of the rotation that turns them."""
+    found = Components(data)
 
     def compute() -> bytes:
         try:
-            return msgspec.msgpack.encode(compute_components(data, parameters, key))
+            return found.compute(parameters, key)
         except DataError as error:
             raise DataError(str(error), party=name) from error
 
     # The session counts as one more with these data, as one with local labels does.
     await StoreResult("joint session", lambda: b"1", keep=labels_key(data, parameters))
-    return msgspec.msgpack.decode(await StoreResult("components", compute), type=JointComponents)
-
-
-def compute_components(data: PartyData, parameters: Parameters, key: bytes) -> JointComponents:
-    """Filter, project, and turn by a secret rotation: covariances then do not show which column is which."""
-    stored = data.filter.fixed_on(data.graph).stored()
-    filtered = filter_for_projection(stored.restore(data.filter), data.graph, data.features, parameters.n_components)
-    fitted = fit_projection(filtered, parameters.n_components)
-    basis = fitted.basis @ rotation(key, b"", "components", size=fitted.n_components)
-    rows = Projection(basis, fitted.singular_values, fitted.noise_floor).transform(filtered, "US")
-    longest = float(np.linalg.norm(rows, axis=1).max())
-    if not longest > 0.0:
-        raise DataError(_NO_VARIATION)
-    embedder = Embedder(store(basis), store(fitted.singular_values), fitted.noise_floor, "US", 1.0)
-    return JointComponents(stored, embedder, store(rows), int(np.frexp(longest)[1]))
+    found.basis = msgspec.msgpack.decode(await StoreResult("components", compute), type=ComponentBasis)
+    return found
 
 
 class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -334,7 +358,7 @@ class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     embedder: Embedder
     clusters: tuple[int, ...]
     stored_centers: Stored
-    # Joint method: weights of the party's components for the score of each of these clusters (q × clusters).
+    # Joint method: the clusters whose centre is known, and the direction of these centres (d × clusters).
     scored: tuple[int, ...] = ()
     stored_weights: Stored | None = None
 

@@ -72,6 +72,7 @@ class Party:
         self.channel = Channel(self.name)
         self._context = context
         self._group_keys: dict[str, bytes] = {}
+        self.n_nodes = 0  # known once the confirmations are sent
         self._data_digest = b""  # nodes and graph: part of every encryption after the confirmations
 
     async def open(self) -> None:
@@ -96,6 +97,7 @@ class Party:
 
         `subject` is anything else that must be the same for all parties: the nodes to predict.
         """
+        self.n_nodes = data.graph.n_nodes
         groups = [merge.group for merge in self.merges if not merge.group.aggregator_is_member]
         led = [group for group in groups if group.members[0] == self.name]
         for group in led:

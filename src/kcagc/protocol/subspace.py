@@ -17,7 +17,8 @@ import numpy as np
 from kcagc._types import FloatArray, IntArray
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.cells import random_for
-from kcagc.protocol.effects import CommitMask, Progress
+from kcagc.protocol.effects import CommitMask, Progress, StoreResult
+from kcagc.protocol.local import Components
 from kcagc.protocol.messages import Directions, Padded, RunStage, Step
 from kcagc.protocol.party import Party
 from kcagc.secagg.keys import PairKeys, digest, framed
@@ -25,13 +26,12 @@ from kcagc.secagg.masks import RingVector, keystream
 from kcagc.secagg.shares import ROW_BITS, RingMatrix, pad, ring_product, rotation
 
 MIN_SAMPLE, SAMPLE_OF_COMPONENT = 10_000, 50  # nodes of the covariance; more for many components
-_DIRECTION_BITS = 24  # 20 + 24 bits, and up to 2^8 components, leave a sum exact in float64
 _TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Embedding:
-    """A party's part of the joint embedding: its rows (n × d), and the directions that gave them (q × d)."""
+class JointRows:
+    """A party's part of the joint rows (n × d), and the directions that gave them (q × d)."""
 
     rows: FloatArray
     directions: FloatArray
@@ -55,18 +55,24 @@ def covariance_sample(n_nodes: int, widths: list[int], seed: int) -> IntArray:
 
 
 async def find_subspace(
-    party: Party, components: FloatArray, widths: dict[str, int], key: bytes, seed: int, share_seed: bytes
-) -> Embedding:
-    """Compute this party's part of the joint embedding; `widths` are the numbers of components of all parties.
+    party: Party, found: Components, scale: int, widths: dict[str, int], key: bytes, seed: int, share_seed: bytes
+) -> JointRows:
+    """Compute this party's part of the joint rows; `widths` are the numbers of components of all parties.
 
-    `components` have rows of length one at most, and the party has turned them; `share_seed` is the seed of the shares
-    that this party draws.
+    Components are divided by 2^scale, so that no row of any party is longer than one. `share_seed` is the seed of the
+    shares that this party draws.
     """
     await Progress("joint subspace: covariances")
     session, parties = party.session, party.agreement.parties
-    nodes = covariance_sample(len(components), list(widths.values()), seed)
-    rounded = np.rint(np.ldexp(components, ROW_BITS))
-    own = rounded[nodes].astype(np.int64).view(np.uint64)
+    n_nodes, n_components = party.n_nodes, widths[party.name]
+    nodes = covariance_sample(n_nodes, list(widths.values()), seed)
+
+    def sample() -> bytes:
+        return np.rint(np.ldexp(found.rows[nodes], ROW_BITS - scale)).astype("<i8").tobytes()
+
+    # What the pads hide is stored first: computed again, it might differ, and one pad would hide two contents.
+    stored = np.frombuffer(await StoreResult("sample of components", sample), dtype="<u8")
+    own = stored.astype(np.uint64).reshape(len(nodes), n_components)
     pads = {name: pad(key, session.id, "components", name, shape=(len(nodes), widths[name])) for name in parties}
     padded = own + pads[party.name]
     block = ring_product(np.ascontiguousarray(own.T), own)
@@ -82,7 +88,7 @@ async def find_subspace(
         corrections.append(np.negative(term).ravel() + _pair_mask(session.pairs[other], term.size))
     message = Padded(
         sample=digest("sample", nodes.astype("<i8").tobytes()),
-        n_components=components.shape[1],
+        n_components=n_components,
         words=_bytes_of(padded),
         covariance=_bytes_of(block),
         corrections=tuple(_bytes_of(one) for one in corrections),
@@ -92,11 +98,14 @@ async def find_subspace(
     await CommitMask(framed(session.id, "components"), content)
     stage = RunStage(Step.SUBSPACE)
     await party.channel.send(party.agreement.aggregator, message, stage, shape=padded.shape)
-    found = await party.channel.receive(party.agreement.aggregator, Directions)
-    directions = _checked(found, components.shape[1], party.agreement.parameters.n_clusters, party.agreement.aggregator)
-    # Products of integers below 2^53 are exact, whatever the order of the additions: the same on every machine.
-    rows = np.ldexp(rounded @ np.rint(np.ldexp(directions, _DIRECTION_BITS)), -ROW_BITS - _DIRECTION_BITS)
-    return Embedding(rows, directions)
+    answer = await party.channel.receive(party.agreement.aggregator, Directions)
+    directions = _checked(answer, n_components, party.agreement.parameters.n_clusters, party.agreement.aggregator)
+
+    def project() -> bytes:
+        return np.ldexp(found.rows @ directions, -scale).astype("<f8").tobytes()
+
+    rows = np.frombuffer(await StoreResult("joint rows", project), dtype="<f8")
+    return JointRows(rows.reshape(n_nodes, -1), directions)
 
 
 def _pair_mask(pair: PairKeys, length: int) -> RingVector:
