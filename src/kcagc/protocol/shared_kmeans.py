@@ -20,11 +20,12 @@ from kcagc.protocol.joint_kmeans import JointClusters, SumCounts, refill_empty_c
 from kcagc.protocol.messages import Step
 from kcagc.protocol.secure_sum import Comparisons
 from kcagc.protocol.shared_rows import SharedRows
-from kcagc.protocol.tournament import nearest
+from kcagc.protocol.tournament import GROUP_SIZE, nearest
 
 START_NODES = 20  # a start is never a single node
 _EARLY_RESTARTS, _EARLY_ROUNDS, _CONSENSUS, _CONSENSUS_ROUNDS, _LATE_RESTARTS = 8, 4, 4, 3, 3
 _MODE_ROUNDS, _MODE_STARTS = 8, 16
+_FIRST_GROUP = 8  # up to so many centres, the first assignment compares all pairs in one sum
 _ROUNDING = 64  # units of 2^-24 that a cost may rise by rounding
 
 
@@ -52,25 +53,21 @@ async def shared_kmeans(rows: SharedRows, k: int, seed: int, max_iter: int) -> S
     """Cluster shared rows; `seed` is that of the common choices."""
     n_nodes = len(rows.share)
     run = _Run(rows, k, seed, max_iter)
-    restarts = [_Restart(number, run.first_centers(number)) for number in range(_EARLY_RESTARTS)]
+    early = [_Restart(number, run.first_centers(number)) for number in range(_EARLY_RESTARTS)]
     for _ in range(min(_EARLY_ROUNDS, max_iter)):
-        await run.round(restarts)
-    if run.rounds < max_iter:
-        codes = np.stack([_labels(one) for one in restarts], axis=1)
-        agreed = consensus(codes, k, _CONSENSUS, random_for(seed, 6))
-        for number, labels in enumerate(agreed, start=len(restarts)):
-            filled = refill_empty_clusters(labels, np.ones(n_nodes, dtype=np.int64), k, (seed, 7, number))
-            further = _Restart(number, run.means(filled), filled, n_iter=run.rounds)
-            restarts.append(further)
-        recent = restarts[-len(agreed) :]
-        for _ in range(min(_CONSENSUS_ROUNDS, max_iter - run.rounds)):
-            await run.round(recent)
-        best = await run.order(restarts)
-        restarts = best[:_LATE_RESTARTS]
-        while run.rounds < max_iter and (active := [one for one in restarts if not one.converged]):
-            await run.round(active)
-    best = await run.order(restarts)
-    winner = best[0]
+        await run.round(early)
+    codes = np.stack([_labels(one) for one in early], axis=1)
+    agreed = []
+    for number, labels in enumerate(consensus(codes, k, _CONSENSUS, random_for(seed, 6)), start=len(early)):
+        filled = refill_empty_clusters(labels, np.ones(n_nodes, dtype=np.int64), k, (seed, 7, number))
+        agreed.append(_Restart(number, run.means(filled), filled, n_iter=run.rounds))
+    best = early + agreed
+    for _ in range(min(_CONSENSUS_ROUNDS, max_iter - run.rounds)):
+        best = await run.round(agreed, early)
+    late = best[:_LATE_RESTARTS]
+    while run.rounds < max_iter and (active := [one for one in late if not one.converged]):
+        late = await run.round(active, [one for one in late if one.converged])
+    winner = late[0]
     others = run.comparisons - winner.comparisons
     counts = SumCounts(winner.comparisons, others, run.about_costs, rows.sums.checks)
     found = (winner.n_iter, winner.converged, rows.sums.number, counts, winner.moved)
@@ -103,42 +100,63 @@ class _Run:
         np.cumsum(self.rows.share[order], axis=0, out=total[1:])  # wraps like the ring; differences are right
         return np.asarray((total[ends] - total[ends - sizes]) // np.maximum(sizes, 1)[:, None])
 
-    async def round(self, restarts: list[_Restart]) -> None:
-        """Move every node to a better centre, in all of these restarts; then move the centres."""
+    async def round(self, active: list[_Restart], others: list[_Restart] | None = None) -> list[_Restart]:
+        """Move every node to a better centre in the active restarts, then move the centres.
+
+        With `others`, return all restarts from the lowest cost to the highest; their costs are those before the moves.
+        """
         sums = self.rows.sums
         self.rounds += 1
         await Progress(f"{sums.group.title}: iteration", self.rounds, self.max_iter, limit=True)
-        scores = await self.rows.scores([one.centers for one in restarts])
-        distances = -scores
-        if restarts[0].labels is None:
-            await self._first(restarts, distances)
-            return
-        labels = np.stack([_labels(one) for one in restarts])
+        distances = -await self.rows.scores([one.centers for one in active])
+        if active[0].labels is None:
+            await self._first(active, distances)
+            return active
+        labels = np.stack([_labels(one) for one in active])
         own = np.take_along_axis(distances, labels[:, :, None], axis=2)
-        costs = own[:, :, 0].sum(axis=1) // labels.shape[1]
-        others = np.ones(distances.shape, dtype=bool)
-        np.put_along_axis(others, labels[:, :, None], values=False, axis=2)
-        asked = Comparisons((distances - own)[others], np.ones(int(others.sum()), dtype=bool))
-        falls, before = self._falls(restarts, costs)
-        signs = await sums.signs(Step.LLOYD, Comparisons.joined([asked, falls]), sums.holders)
-        if not signs[len(asked) :].all():
+        before = [one.cost for one in active]
+        for one, cost in zip(active, (own[:, :, 0].sum(axis=1) // labels.shape[1]).tolist(), strict=True):
+            one.cost = cost
+        elsewhere = np.ones(distances.shape, dtype=bool)
+        np.put_along_axis(elsewhere, labels[:, :, None], values=False, axis=2)
+        asked = Comparisons((distances - own)[elsewhere], np.ones(int(elsewhere.sum()), dtype=bool))
+        falls = self._falls(active, before)
+        ranked = [one for one in (*active, *(others or ())) if others is not None and one.cost is not None]
+        pairs = list(combinations(ranked, 2))
+        order = np.array([one.cost - other.cost for one, other in pairs], dtype=np.int64)
+        about_costs = [falls, Comparisons(order, np.zeros(len(order), dtype=bool))]
+        signs = await sums.signs(Step.LLOYD, Comparisons.joined([asked, *about_costs]), sums.holders)
+        moves, fell, dearer = np.split(signs, [len(asked), len(asked) + len(falls)])
+        if not fell.all():
             raise sums.wrong_answer("the cost of a restart rose, which k-means cannot do")
-        nearer = np.zeros(distances.shape, dtype=bool)
-        nearer[others] = ~signs[: len(asked)]
         self.comparisons += len(asked)
-        self.about_costs += before
-        for one, better, cost, last in zip(restarts, nearer, costs.tolist(), labels, strict=True):
-            chosen = self._chosen(one, better, last)
-            one.comparisons += len(asked) // len(restarts)
-            one.cost, one.converged = cost, not better.any()
-            self._advance(one, chosen)
+        self.about_costs += len(falls) + len(pairs)
+        nearer = np.zeros(distances.shape, dtype=bool)
+        nearer[elsewhere] = ~moves
+        for one, better, last in zip(active, nearer, labels, strict=True):
+            one.comparisons += len(asked) // len(active)
+            one.converged = not better.any()
+            self._advance(one, self._chosen(one, better, last))
+        return self._ranked(ranked, pairs, dearer)
+
+    def _ranked(
+        self, restarts: list[_Restart], pairs: list[tuple[_Restart, _Restart]], dearer: Flags
+    ) -> list[_Restart]:
+        """Return the restarts from the lowest cost to the highest."""
+        lost = dict.fromkeys((one.number for one in restarts), 0)
+        for (one, other), more in zip(pairs, dearer.tolist(), strict=True):
+            lost[one.number if more else other.number] += 1
+        if sorted(lost.values()) != list(range(len(restarts))):
+            raise self.rows.sums.wrong_answer("answers about costs contradict each other")
+        return sorted(restarts, key=lambda one: lost[one.number])
 
     async def _first(self, restarts: list[_Restart], distances: IntArray) -> None:
         """Assign each node to the nearest of the first centres."""
         sums = self.rows.sums
         flat = distances.reshape(-1, self.k)
         candidates = np.tile(np.arange(self.k), (len(flat), 1))
-        found, _, asked = await nearest(sums, Step.LLOYD, flat, candidates, senders=sums.holders)
+        size = _FIRST_GROUP if self.k <= _FIRST_GROUP else GROUP_SIZE
+        found, _, asked = await nearest(sums, Step.LLOYD, flat, candidates, group_size=size, senders=sums.holders)
         self.comparisons += int(asked.sum())
         each = asked.reshape(len(restarts), -1).sum(axis=1).tolist()
         for one, labels, taken in zip(restarts, found.reshape(len(restarts), -1), each, strict=True):
@@ -153,12 +171,15 @@ class _Run:
         if not one.converged:
             one.centers = self.means(filled)
 
-    def _falls(self, restarts: list[_Restart], costs: IntArray) -> tuple[Comparisons, int]:
+    def _falls(self, active: list[_Restart], before: list[int | None]) -> Comparisons:
         """Return comparisons that show that no cost has risen."""
-        parts = [one.cost - cost for one, cost in zip(restarts, costs.tolist(), strict=True) if one.cost is not None]
-        if self.rows.draws:
-            parts = [part + _ROUNDING for part in parts]
-        return Comparisons(np.array(parts, dtype=np.int64), np.ones(len(parts), dtype=bool)), len(parts)
+        rounding = _ROUNDING if self.rows.draws else 0
+        parts = [
+            last - one.cost + rounding
+            for one, last in zip(active, before, strict=True)
+            if last is not None and one.cost is not None
+        ]
+        return Comparisons(np.array(parts, dtype=np.int64), np.ones(len(parts), dtype=bool))
 
     def _chosen(self, one: _Restart, better: Flags, labels: IntArray) -> IntArray:
         """Return the new label of each node: one of its better centres, chosen by the common seed."""
@@ -170,24 +191,6 @@ class _Run:
             rank = random.randint(1 << 30, size=len(several)) % count[several]
             chosen[several] = (np.cumsum(better[several], axis=1) > rank[:, None]).argmax(axis=1)
         return chosen
-
-    async def order(self, restarts: list[_Restart]) -> list[_Restart]:
-        """Return the restarts from the lowest cost to the highest, as of their last round."""
-        if len(restarts) == 1:
-            return restarts
-        sums = self.rows.sums
-        costs = [one.cost or 0 for one in restarts]
-        pairs = list(combinations(range(len(restarts)), 2))
-        parts = np.array([costs[one] - costs[other] for one, other in pairs], dtype=np.int64)
-        asked = Comparisons(parts, np.zeros(len(parts), dtype=bool))
-        dearer = await sums.signs(Step.LLOYD, asked, sums.holders)
-        self.about_costs += len(pairs)
-        lost = np.zeros(len(restarts), dtype=np.int64)
-        for (one, other), more in zip(pairs, dearer.tolist(), strict=True):
-            lost[one if more else other] += 1
-        if sorted(lost.tolist()) != list(range(len(restarts))):
-            raise sums.wrong_answer("answers about costs contradict each other")
-        return [restarts[place] for place in np.argsort(lost)]
 
 
 def _labels(one: _Restart) -> IntArray:
