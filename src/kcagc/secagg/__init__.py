@@ -6,5 +6,6 @@ for masks, ChaCha20-Poly1305 for encrypted messages. The operating system is the
 `Identity.generate`, `Secrets.fresh` and `random_token` use it.
 
 `keys` holds identities, session secrets, the keys of a pair of parties and encryption to a party; `masks` the encoding
-of numbers, masked sums and groups; `blinding` the secret orders, factors, signs and offsets.
+of numbers, masked sums and groups; `blinding` the secret orders, factors, signs and offsets; `shares` pads, secret
+rotations and the shares of two holders.
 """

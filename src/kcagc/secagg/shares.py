@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kcagc._types import FloatArray, IntArray
 from kcagc.secagg.blinding import FactorRange, log_uniform
-from kcagc.secagg.keys import Field, derive_key
+from kcagc.secagg.keys import Field, derive_key, framed
 from kcagc.secagg.masks import RingVector, keystream
 
 RingMatrix = NDArray[np.uint64]
@@ -37,7 +37,7 @@ _QUANTILES = 1 << 12
 def pad(key: bytes, session: bytes, *label: Field, shape: tuple[int, ...]) -> RingMatrix:
     """Derive uniform integers that all holders of the key know; use a label for one shape and one content only."""
     length = int(np.prod(shape))
-    return keystream(derive_key(key, session, "pad", *label, *shape), length).reshape(shape)
+    return keystream(derive_key(key, session, "pad", framed(*label), framed(*shape)), length).reshape(shape)
 
 
 def to_ring(values: FloatArray, fraction_bits: int) -> RingMatrix:
@@ -153,7 +153,8 @@ def drawn_share(seed: bytes, session: bytes, *label: Field, shape: tuple[int, ..
 
     With `room`, no share of a number below 2^room can wrap: about one share in 2^(63 - room) is halved for that.
     """
-    words = keystream(derive_key(seed, session, "share", *label, *shape), int(np.prod(shape))).reshape(shape)
+    drawn = derive_key(seed, session, "share", framed(*label), framed(*shape))
+    words = keystream(drawn, int(np.prod(shape))).reshape(shape)
     if room:
         signed, limit = words.view(np.int64), (1 << 63) - (1 << room)
         words = np.where((signed >= limit) | (signed < -limit), signed >> 1, signed).view(np.uint64)
