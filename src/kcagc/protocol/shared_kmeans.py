@@ -1,9 +1,9 @@
 """k-means on rows that no role knows: all parties learn the assignments, and nothing else.
 
-Several restarts run at the same time. A restart starts from sets of nodes that all parties draw alike. In each round,
-every node moves to a better centre if there is one: to any of them, because the cost falls with each move. After a few
-rounds, the restarts with the lowest costs continue, together with partitions in which many restarts agree. All parties
-know the labels, so each of them computes these partitions alone.
+Several restarts run at the same time. A restart starts from the means of sets of nodes that all parties draw alike. In
+each round, every node moves to a better centre if there is one: to any of them. In early rounds, a centre moves twice
+as far as the mean of its nodes did: that takes fewer rounds and ends in better clusters. After a few rounds, the
+restarts with the lowest costs continue. In the last rounds, centres are means, so that no cost can rise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 
 from kcagc._types import Flags, IntArray
-from kcagc.protocol.cells import RandomState, random_for
+from kcagc.protocol.cells import random_for
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.joint_kmeans import JointClusters, SumCounts, refill_empty_clusters
 from kcagc.protocol.messages import Step
@@ -23,8 +23,8 @@ from kcagc.protocol.shared_rows import SharedRows
 from kcagc.protocol.tournament import GROUP_SIZE, nearest
 
 START_NODES = 20  # a start is never a single node
-_EARLY_RESTARTS, _EARLY_ROUNDS, _CONSENSUS, _CONSENSUS_ROUNDS, _LATE_RESTARTS = 8, 4, 4, 3, 3
-_MODE_ROUNDS, _MODE_STARTS = 8, 16
+_RESTARTS, _FIRST_ROUNDS, _LATE_RESTARTS = 8, 5, 3  # all run a few rounds, then the best continue
+_BEYOND_UNTIL, _ROUNDS = 9, 14  # rounds with centres beyond the means, and rounds in all
 _FIRST_GROUP = 8  # up to so many centres, the first assignment compares all pairs in one sum
 _ROUNDING = 64  # units of 2^-24 that a cost may rise by rounding
 
@@ -33,8 +33,9 @@ _ROUNDING = 64  # units of 2^-24 that a cost may rise by rounding
 class _Restart:
     number: int
     centers: IntArray  # this party's shares, k × d
+    means: IntArray | None = None  # this party's shares of the means of the clusters, at or before the centres
     labels: IntArray | None = None
-    cost: int | None = None  # this party's share of the mean cost, of the last round
+    cost: int = 0  # this party's share of the mean cost, of the last round
     n_iter: int = 0
     converged: bool = False
     comparisons: int = 0
@@ -51,23 +52,13 @@ class SharedClusters:
 
 async def shared_kmeans(rows: SharedRows, k: int, seed: int, max_iter: int) -> SharedClusters:
     """Cluster shared rows; `seed` is that of the common choices."""
-    n_nodes = len(rows.share)
-    run = _Run(rows, k, seed, max_iter)
-    early = [_Restart(number, run.first_centers(number)) for number in range(_EARLY_RESTARTS)]
-    for _ in range(min(_EARLY_ROUNDS, max_iter)):
-        await run.round(early)
-    codes = np.stack([_labels(one) for one in early], axis=1)
-    agreed = []
-    for number, labels in enumerate(consensus(codes, k, _CONSENSUS, random_for(seed, 6)), start=len(early)):
-        filled = refill_empty_clusters(labels, np.ones(n_nodes, dtype=np.int64), k, (seed, 7, number))
-        agreed.append(_Restart(number, run.means(filled), filled, n_iter=run.rounds))
-    best = early + agreed
-    for _ in range(min(_CONSENSUS_ROUNDS, max_iter - run.rounds)):
-        best = await run.round(agreed, early)
-    late = best[:_LATE_RESTARTS]
-    while run.rounds < max_iter and (active := [one for one in late if not one.converged]):
-        late = await run.round(active, [one for one in late if one.converged])
-    winner = late[0]
+    run = _Run(rows, k, seed, min(max_iter, _ROUNDS))
+    restarts = [_Restart(number, run.first_centers(number)) for number in range(_RESTARTS)]
+    while run.rounds < run.max_iter and (active := [one for one in restarts if not one.converged]):
+        restarts = await run.round(active, [one for one in restarts if one.converged])
+        if run.rounds == _FIRST_ROUNDS:
+            restarts = restarts[:_LATE_RESTARTS]
+    winner = restarts[0]
     others = run.comparisons - winner.comparisons
     counts = SumCounts(winner.comparisons, others, run.about_costs, rows.sums.checks)
     found = (winner.n_iter, winner.converged, rows.sums.number, counts, winner.moved)
@@ -100,10 +91,10 @@ class _Run:
         np.cumsum(self.rows.share[order], axis=0, out=total[1:])  # wraps like the ring; differences are right
         return np.asarray((total[ends] - total[ends - sizes]) // np.maximum(sizes, 1)[:, None])
 
-    async def round(self, active: list[_Restart], others: list[_Restart] | None = None) -> list[_Restart]:
+    async def round(self, active: list[_Restart], others: list[_Restart]) -> list[_Restart]:
         """Move every node to a better centre in the active restarts, then move the centres.
 
-        With `others`, return all restarts from the lowest cost to the highest; their costs are those before the moves.
+        Return these and the other restarts from the lowest cost to the highest; the costs are those before the moves.
         """
         sums = self.rows.sums
         self.rounds += 1
@@ -114,15 +105,12 @@ class _Run:
             return active
         labels = np.stack([_labels(one) for one in active])
         own = np.take_along_axis(distances, labels[:, :, None], axis=2)
-        before = [one.cost for one in active]
-        for one, cost in zip(active, (own[:, :, 0].sum(axis=1) // labels.shape[1]).tolist(), strict=True):
-            one.cost = cost
+        falls = self._new_costs(active, own[:, :, 0].sum(axis=1) // labels.shape[1])
         elsewhere = np.ones(distances.shape, dtype=bool)
         np.put_along_axis(elsewhere, labels[:, :, None], values=False, axis=2)
         asked = Comparisons((distances - own)[elsewhere], np.ones(int(elsewhere.sum()), dtype=bool))
-        falls = self._falls(active, before)
-        ranked = [one for one in (*active, *(others or ())) if others is not None and one.cost is not None]
-        pairs = list(combinations(ranked, 2))
+        restarts = [*active, *others]
+        pairs = list(combinations(restarts, 2)) if self._plain(self.rounds) else []
         order = np.array([one.cost - other.cost for one, other in pairs], dtype=np.int64)
         about_costs = [falls, Comparisons(order, np.zeros(len(order), dtype=bool))]
         signs = await sums.signs(Step.LLOYD, Comparisons.joined([asked, *about_costs]), sums.holders)
@@ -135,9 +123,13 @@ class _Run:
         nearer[elsewhere] = ~moves
         for one, better, last in zip(active, nearer, labels, strict=True):
             one.comparisons += len(asked) // len(active)
-            one.converged = not better.any()
+            one.converged = self._plain(self.rounds) and not better.any()
             self._advance(one, self._chosen(one, better, last))
-        return self._ranked(ranked, pairs, dearer)
+        return self._ranked(restarts, pairs, dearer) if pairs else restarts
+
+    def _plain(self, number: int) -> bool:
+        """Return whether the centres of a round are means: when costs are compared, and in the last rounds."""
+        return number == _FIRST_ROUNDS or number > _BEYOND_UNTIL or number >= self.max_iter
 
     def _ranked(
         self, restarts: list[_Restart], pairs: list[tuple[_Restart, _Restart]], dearer: Flags
@@ -169,16 +161,18 @@ class _Run:
         one.moved.append(len(labels) if one.labels is None else int(np.count_nonzero(filled != one.labels)))
         one.labels, one.n_iter = filled, self.rounds
         if not one.converged:
-            one.centers = self.means(filled)
+            means = self.means(filled)
+            last = means if one.means is None or self._plain(self.rounds + 1) else one.means
+            one.centers, one.means = 2 * means - last, means
 
-    def _falls(self, active: list[_Restart], before: list[int | None]) -> Comparisons:
-        """Return comparisons that show that no cost has risen."""
+    def _new_costs(self, active: list[_Restart], costs: IntArray) -> Comparisons:
+        """Note the costs of this round; return comparisons that show that none has risen, while centres are means."""
+        before = [one.cost for one in active]
+        for one, cost in zip(active, costs.tolist(), strict=True):
+            one.cost = cost
+        comparable = self._plain(self.rounds) and self._plain(self.rounds - 1)
         rounding = _ROUNDING if self.rows.draws else 0
-        parts = [
-            last - one.cost + rounding
-            for one, last in zip(active, before, strict=True)
-            if last is not None and one.cost is not None
-        ]
+        parts = [last - cost + rounding for last, cost in zip(before, costs.tolist(), strict=True) if comparable]
         return Comparisons(np.array(parts, dtype=np.int64), np.ones(len(parts), dtype=bool))
 
     def _chosen(self, one: _Restart, better: Flags, labels: IntArray) -> IntArray:
@@ -197,32 +191,3 @@ def _labels(one: _Restart) -> IntArray:
     if one.labels is None:
         raise ValueError("a restart has no labels before its first round")
     return one.labels
-
-
-def consensus(codes: IntArray, k: int, count: int, random: RandomState) -> list[IntArray]:
-    """Return partitions in which several partitions (nodes × partitions) agree: k-modes from several starts."""
-    found = sorted((_k_modes(codes, k, random) for _ in range(_MODE_STARTS)), key=lambda one: one[0])
-    return [labels for _, labels in found[:count]]
-
-
-def _k_modes(codes: IntArray, k: int, random: RandomState) -> tuple[int, IntArray]:
-    """Return the number of differences to the modes, and the labels."""
-    modes = codes[[random.randint(len(codes))]]
-    nearest_mode = np.count_nonzero(codes != modes[0], axis=1)
-    while len(modes) < k:
-        mass = np.cumsum(np.square(nearest_mode, dtype=np.int64))
-        place = int(np.searchsorted(mass, random.randint(max(int(mass[-1]), 1)), side="right")) % len(codes)
-        modes = np.concatenate([modes, codes[[place]]])
-        nearest_mode = np.minimum(nearest_mode, np.count_nonzero(codes != codes[place], axis=1))
-    labels = np.zeros(len(codes), dtype=np.int64)
-    for _ in range(_MODE_ROUNDS):
-        labels = _to_modes(codes, modes).argmin(axis=1)
-        for column in range(codes.shape[1]):
-            votes = np.bincount(labels * k + codes[:, column], minlength=k * k).reshape(k, k)
-            modes[:, column] = np.where(votes.any(axis=1), votes.argmax(axis=1), modes[:, column])
-    away = _to_modes(codes, modes)
-    return int(away.min(axis=1).sum()), np.asarray(away.argmin(axis=1), dtype=np.int64)
-
-
-def _to_modes(codes: IntArray, modes: IntArray) -> IntArray:
-    return np.stack([np.count_nonzero(codes != mode, axis=1) for mode in modes], axis=1)

@@ -36,7 +36,7 @@ from kcagc.secagg.shares import (
 )
 
 SCORE_BITS = 24  # fraction bits of the scores that are compared
-SCORE_ROOM = 2 * ROW_BITS + 3  # bits of a score: it lies between -3 and 1
+SCORE_ROOM = 2 * ROW_BITS + 5  # bits of a score: it lies between -15 and 1, as a centre is not longer than 3
 _MAX_DRAWS = 100
 
 
