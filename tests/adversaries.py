@@ -48,7 +48,7 @@ def parameters(**changes: Any) -> Parameters:
     chosen: dict[str, Any] = {
         "method": "cells",
         "n_clusters": 3,
-        "n_local_clusters": 0 if changes.get("method") == "basic" else 3,
+        "n_local_clusters": 0 if changes.get("method") in ("basic", "joint") else 3,
         "filter": repr(FILTER),
         "n_components": 3,
         "min_local_size": 1,
@@ -62,18 +62,28 @@ def party_names(count: int) -> tuple[str, ...]:
     return tuple(f"party-{number}" for number in range(1, count + 1))
 
 
-@cache
 def tables(count: int, n: int = 36) -> tuple[Any, ...]:
-    made = generate(n, 3, degree=3, homophily=0.6, signal=1.5, features=(3,) * count, seed=count)
+    return tables_with((3,) * count, n)
+
+
+@cache
+def tables_with(widths: tuple[int, ...], n: int) -> tuple[Any, ...]:
+    """Return the adjacency matrix, and tables with these numbers of columns."""
+    made = generate(n, 3, degree=3, homophily=0.6, signal=1.5, features=widths, seed=len(widths))
     return (made.adjacency, *(np.asarray(table) for table in made.parties()))
 
 
 def data_of(count: int, n: int = 36) -> dict[str, PartyData]:
-    adjacency, *features = tables(count, n)
+    return data_with((3,) * count, n)
+
+
+def data_with(widths: tuple[int, ...], n: int = 36) -> dict[str, PartyData]:
+    """Return the data of parties with these numbers of columns."""
+    adjacency, *features = tables_with(widths, n)
     graph = Graph.from_matrix(adjacency)
     return {
         name: PartyData.build(name, graph, table, FILTER)
-        for name, table in zip(party_names(count), features, strict=True)
+        for name, table in zip(party_names(len(widths)), features, strict=True)
     }
 
 
@@ -101,6 +111,8 @@ def agreement_of(chosen: Parameters, count: int) -> Agreement:
 
 @cache
 def _local(chosen: Parameters, count: int, position: int, n: int) -> dict[str, bytes]:
+    if chosen.method == "joint":  # its components depend on the session
+        return {}
     data = data_of(count, n)[party_names(count)[position]]
     rows = compute_rows(data, chosen)
     labels = compute_labels(data, rows, chosen, SEED + position)
@@ -154,7 +166,7 @@ class Outcome:
             for sender, receiver, content in self.opened
             if isinstance(content, messages.PackedLabels) and but not in (sender, receiver)
         }
-        return labels | left & {"message/masked", "message/plain"}
+        return labels | left & {"message/masked", "message/plain", "message/padded"}
 
     def messages(self, kind: type) -> list[tuple[str, str, Any]]:
         read = [(sender, receiver, messages.decode(payload, sender)) for sender, receiver, payload in self.sent]

@@ -10,6 +10,8 @@ each party has turned its own by a secret rotation. No party sees a covariance w
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +26,7 @@ from kcagc.protocol.party import Party
 from kcagc.secagg.keys import PairKeys, digest, framed
 from kcagc.secagg.masks import RingVector, keystream
 from kcagc.secagg.shares import ROW_BITS, RingMatrix, pad, ring_product, rotation
+from kcagc.text import listed
 
 MIN_SAMPLE, SAMPLE_OF_COMPONENT = 10_000, 50  # nodes of the covariance; more for many components
 _TOLERANCE = 1e-6
@@ -148,26 +151,51 @@ class PaddedComponents:
 
 def read_components(messages: dict[str, Padded]) -> PaddedComponents:
     """Check the shapes of the padded components of all parties, and that they have the same sample."""
-    first = next(iter(messages))
     widths = {name: one.n_components for name, one in messages.items()}
-    rows = len(messages[first].words) // (8 * max(widths[first], 1))
-    padded, covariances, corrections = [], [], []
     for name, one in messages.items():
-        width = widths[name]
-        if one.sample != messages[first].sample:
-            others = [two.sample for two in messages.values()]
-            common = max(set(others), key=others.count)
-            culprit = name if one.sample != common else first
-            raise PeerError("uses another sample of nodes than the others", peer=culprit)
-        sizes = [8 * width * widths[other] for other in messages if other != name]
-        if (len(one.words), len(one.covariance)) != (8 * rows * width, 8 * width * width) or not width or not rows:
-            raise PeerError(f"sent components of {len(one.words)} bytes for {rows} nodes", peer=name)
-        if [len(part) for part in one.corrections] != sizes:
-            raise PeerError("sent corrections of the wrong length", peer=name)
-        padded.append(_words(one.words).reshape(rows, width))
-        covariances.append(_words(one.covariance).reshape(width, width))
-        corrections.append([_words(part) for part in one.corrections])
-    return PaddedComponents(padded, covariances, corrections)
+        row, own = 8 * widths[name], 8 * widths[name] ** 2
+        if not row or not one.words or len(one.words) % row or len(one.covariance) != own:
+            message = f"sent components of {len(one.words)} bytes and covariances of {len(one.covariance)} bytes"
+            raise PeerError(f"{message} for {widths[name]} components", peer=name)
+    _check_same("sample of nodes", {name: one.sample for name, one in messages.items()})
+    _check_same("number of nodes", {name: len(one.words) // widths[name] for name, one in messages.items()})
+    _check_corrections(messages)
+    return PaddedComponents(
+        [_words(one.words).reshape(-1, widths[name]) for name, one in messages.items()],
+        [_words(one.covariance).reshape(widths[name], -1) for name, one in messages.items()],
+        [[_words(part) for part in one.corrections] for one in messages.values()],
+    )
+
+
+def _check_corrections(messages: dict[str, Padded]) -> None:
+    """Check the lengths of all corrections: one for each other party, of the size of the covariance with it."""
+    lengths: dict[str, dict[str, int]] = {}  # in bytes, by sender and other party
+    for name, one in messages.items():
+        others = [other for other in messages if other != name]
+        if len(one.corrections) != len(others):
+            raise PeerError(f"sent {len(one.corrections)} corrections for {len(others)} parties", peer=name)
+        lengths[name] = {other: len(part) for other, part in zip(others, one.corrections, strict=True)}
+
+    def fits(sender: str, other: str) -> bool:
+        return lengths[sender][other] == 8 * messages[sender].n_components * messages[other].n_components
+
+    for name in messages:  # if the corrections of all others do not fit one party, that party is the cause
+        if len(messages) > 2 and not any(fits(other, name) for other in messages if other != name):
+            raise PeerError("told the others another number of components than the coordinator", peer=name)
+    for name in messages:
+        for other in lengths[name]:
+            if not fits(name, other):
+                raise PeerError(f"sent corrections of {lengths[name][other]} bytes for {other}", peer=name)
+
+
+def _check_same(what: str, values: Mapping[str, object]) -> None:
+    """Refuse different values; the culprit is a party that differs from more than half of all, if there is one."""
+    (common, count), *others = Counter(values.values()).most_common()
+    if others:
+        differing = [name for name, value in values.items() if value != common]
+        if 2 * count > len(values):
+            raise PeerError(f"uses another {what} than the others", peer=differing[0])
+        raise PeerError(f"{listed(list(values))} do not have the same {what}")
 
 
 def joint_covariance(found: PaddedComponents) -> FloatArray:
