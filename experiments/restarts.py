@@ -22,6 +22,7 @@ from kcagc._types import FloatArray, IntArray
 from kcagc.cluster.kmeans import fit_kmeans, local_search, plus_plus
 from kcagc.cluster.lloyd import weighted_means
 from kcagc.datasets import split_columns
+from kcagc.engines import LOCAL
 from kcagc.graph.filters import HalfFilter, filter_for_projection
 from kcagc.protocol.cells import initial_cells, intersect, random_for, virtual_nodes, without_duplicates
 from kcagc.protocol.joint_kmeans import affordable_restarts, refill_empty_clusters
@@ -143,7 +144,7 @@ class Cell:
         for table in split_columns(features, self.parties):
             one = PartyData.build("party", data.adjacency, table, filter_)
             filtered = filter_for_projection(filter_, one.graph, one.features, parameters.n_components)
-            self.rows.append(Embedder.fit(filtered, parameters).rows(filtered))
+            self.rows.append(Embedder.fit(LOCAL, filtered, parameters).rows(LOCAL, filtered))
 
     def starts_of_nodes(self, seed: int) -> IntArray:
         """Return the starting nodes that the parties propose in the basic method."""

@@ -20,6 +20,7 @@ from kcagc import KCAGC
 from kcagc.data import TablePreprocessor
 from kcagc.datasets import load, split_columns
 from kcagc.disclosure import RISKS
+from kcagc.engines import LOCAL
 from kcagc.errors import DataError, ParameterError, PolicyError
 from kcagc.graph import AttributedGraph, ChebyshevFilter, Graph, HalfFilter
 from kcagc.metrics import accuracy
@@ -90,7 +91,9 @@ def test_the_cost_is_the_mean_squared_distance_over_all_parties():
     model = fitted()
     cost = 0.0
     for (party, share), table in zip(model.models_.items(), PARTIES, strict=True):
-        rows = share.embedder.rows(model.filter_.apply(Graph.from_matrix(DEMO.adjacency), sparse.csr_array(table)))
+        rows = share.embedder.rows(
+            LOCAL, model.filter_.apply(Graph.from_matrix(DEMO.adjacency), sparse.csr_array(table))
+        )
         away = rows - share.centers[model.labels_]
         cost += float(np.mean(np.sum(away * away, axis=1)))
         assert party == share.party

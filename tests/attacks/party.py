@@ -27,6 +27,7 @@ from scipy.special import expit
 from attacks.results import Figure
 from attacks.transcripts import Case, Recording, Transcript, has_data, record_prediction, recorded
 from kcagc.cluster.lloyd import squared_distances
+from kcagc.engines import LOCAL
 from kcagc.graph.filters import filter_for_projection
 from kcagc.protocol import fit, joint_kmeans
 from kcagc.protocol.agreement import Agreement
@@ -270,7 +271,7 @@ def own_points(data: PartyData, parameters: Any) -> np.ndarray:
     """Return the party's own points, as its program computes them."""
     own = data.filter.fixed_on(data.graph)
     filtered = filter_for_projection(own, data.graph, data.features, parameters.n_components)
-    return Embedder.fit(filtered, parameters).rows(filtered)
+    return Embedder.fit(LOCAL, filtered, parameters).rows(LOCAL, filtered)
 
 
 def replay(transcript: Transcript) -> Learned:
@@ -504,7 +505,7 @@ def replay_prediction(transcript: Transcript, own: np.ndarray) -> Distances:
 def distances_of(data: PartyData, model: Any, nodes: np.ndarray) -> np.ndarray:
     """Return a party's distances of nodes to the centres of its model."""
     filtered = model.filter.restore(data.filter).apply(data.graph, data.features)
-    return squared_distances(model.embedder.rows(filtered[nodes]), model.centers)
+    return squared_distances(model.embedder.rows(LOCAL, filtered[nodes]), model.centers)
 
 
 def others_distances(fitted: Recording, nodes: np.ndarray) -> np.ndarray:

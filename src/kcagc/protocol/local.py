@@ -17,12 +17,13 @@ import msgspec
 import numpy as np
 from scipy import sparse
 
-from kcagc._types import AnyFloatArray, Features, Flags, FloatArray, IntArray, Sparse
+from kcagc._types import Features, Flags, FloatArray, IntArray, Sparse
 from kcagc.cluster.kmeans import fit_kmeans, local_search, plus_plus
 from kcagc.cluster.lloyd import weighted_means
-from kcagc.cluster.local import Projection, Scaling, fit_projection
+from kcagc.cluster.local import Projection, Scaling
+from kcagc.engines import LOCAL, Engine, Smoothed
 from kcagc.errors import DataError, ParameterError
-from kcagc.graph.filters import Filter, FilteredOperator, StoredFilter, filter_for_projection
+from kcagc.graph.filters import Filter, FilteredOperator, StoredFilter
 from kcagc.graph.graph import AttributedGraph, Graph
 from kcagc.protocol.agreement import graph_digest, ids_digest
 from kcagc.protocol.cells import random_for
@@ -49,6 +50,7 @@ class PartyData:
     features: Features
     filter: Filter
     columns: tuple[str, ...] = ()  # names for messages; empty if there are none
+    engine: Engine = LOCAL
 
     @classmethod
     def build(
@@ -101,26 +103,26 @@ class Embedder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     divisor: float
 
     @classmethod
-    def fit(cls, filtered: AnyFloatArray | FilteredOperator, parameters: Parameters) -> Embedder:
+    def fit(cls, engine: Engine, smoothed: Smoothed, parameters: Parameters) -> Embedder:
         """Fit the projection (Protocol 1, line 4), and choose the divisor of the rows."""
-        projection = fit_projection(filtered, parameters.n_components)
+        projection = engine.singular_vectors(smoothed, parameters.n_components)
         scaling, divisor = parameters.scaling, 1.0
         if scaling == "US":
             divisor = parameters.unit
         elif scaling == "unit" and projection.n_components == 1:
             # In one dimension, rows of unit length would keep only their sign: keep lengths up to 1 instead.
             scaling = "US"
-            divisor = float(np.abs(projection.transform(filtered, "US")).max()) or 1.0
+            divisor = float(np.abs(engine.project(smoothed, projection, "US")).max()) or 1.0
         return cls(store(projection.basis), store(projection.singular_values), projection.noise_floor, scaling, divisor)
 
     def without(self, columns: Flags) -> Embedder:
         """Return the same projection with these columns left out."""
         return msgspec.structs.replace(self, basis=store(np.where(columns[:, None], 0.0, restore(self.basis))))
 
-    def rows(self, filtered: AnyFloatArray | FilteredOperator) -> FloatArray:
+    def rows(self, engine: Engine, smoothed: Smoothed) -> FloatArray:
         """Project rows with the fitted basis."""
         projection = Projection(restore(self.basis), restore(self.singular_values), self.noise_floor)
-        return projection.transform(filtered, self.scaling) / self.divisor
+        return engine.project(smoothed, projection, self.scaling) / self.divisor
 
 
 class LocalRows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -203,9 +205,10 @@ def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalRe
 def compute_rows(data: PartyData, parameters: Parameters) -> LocalRows:
     """Filter and project."""
     stored = data.filter.fixed_on(data.graph).stored()
-    filtered = filter_for_projection(stored.restore(data.filter), data.graph, data.features, parameters.n_components)
-    embedder = Embedder.fit(filtered, parameters)
-    rows = embedder.rows(filtered)
+    chosen = stored.restore(data.filter)
+    smoothed = data.engine.smooth(chosen, data.graph, data.features, parameters.n_components)
+    embedder = Embedder.fit(data.engine, smoothed, parameters)
+    rows = embedder.rows(data.engine, smoothed)
     if (rows == rows[0]).all():
         raise DataError(_NO_VARIATION)
     return LocalRows(stored, embedder, store(rows))
@@ -221,7 +224,7 @@ def compute_labels(data: PartyData, own: LocalRows, parameters: Parameters, seed
     if parameters.method == "basic":
         starts = np.stack([_proposal(rows, parameters.n_clusters, seed, one) for one in range(parameters.n_init)])
         return LocalLabels(store(np.zeros(0, dtype=np.int64)), 0, False, None, store(starts))
-    found = fit_kmeans(rows, parameters.n_local_clusters, n_init=LOCAL_RESTARTS, random_state=seed, fewer=True)
+    found = data.engine.cluster(rows, parameters.n_local_clusters, n_init=LOCAL_RESTARTS, seed=seed)
     labels = join_small_clusters(rows, found.labels, parameters.min_local_size)
     n_clusters = int(labels.max()) + 1
     if n_clusters < min(2, len(found.centers)):
@@ -234,7 +237,7 @@ def compute_labels(data: PartyData, own: LocalRows, parameters: Parameters, seed
     filtered = FilteredOperator(data.features, data.features.T, smooth, np.dtype(np.float64))
 
     def relabel(left_out: Flags, nodes: IntArray) -> IntArray | None:
-        some = own.embedder.without(left_out).rows(filtered)[nodes]
+        some = own.embedder.without(left_out).rows(LOCAL, filtered)[nodes]
         if (some == some[0]).all():
             return None
         return fit_kmeans(some, n_clusters, n_init=1, random_state=seed, fewer=True).labels
@@ -309,22 +312,22 @@ class Components:
     def rows(self) -> FloatArray:
         """The components of all nodes, n × q."""
         if self._rows is None:
-            smooth = self.basis.filter.restore(self._data.filter)
-            filtered = smooth.apply(self._data.graph, self._data.features)
-            self._rows = self.basis.embedder.rows(filtered)
+            data, n_components = self._data, self.basis.embedder.basis.shape[1]
+            chosen = self.basis.filter.restore(data.filter)
+            smoothed = data.engine.smooth(chosen, data.graph, data.features, n_components)
+            self._rows = self.basis.embedder.rows(data.engine, smoothed)
         return self._rows
 
     def compute(self, parameters: Parameters, key: bytes) -> bytes:
         """Filter, project, and turn by a secret rotation; return the encoded basis."""
         data = self._data
         stored = data.filter.fixed_on(data.graph).stored()
-        filtered = filter_for_projection(
-            stored.restore(data.filter), data.graph, data.features, parameters.n_components
-        )
-        fitted = fit_projection(filtered, parameters.n_components)
+        chosen = stored.restore(data.filter)
+        smoothed = data.engine.smooth(chosen, data.graph, data.features, parameters.n_components)
+        fitted = data.engine.singular_vectors(smoothed, parameters.n_components)
         basis = fitted.basis @ rotation(key, b"", "components", size=fitted.n_components)
         embedder = Embedder(store(basis), store(fitted.singular_values), fitted.noise_floor, "US", 1.0)
-        self._rows = embedder.rows(filtered)
+        self._rows = embedder.rows(data.engine, smoothed)
         longest = float(np.linalg.norm(self._rows, axis=1).max())
         if not longest > 0.0:
             raise DataError(_NO_VARIATION)

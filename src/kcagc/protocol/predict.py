@@ -59,8 +59,8 @@ async def predict_party(context: PartyContext, data: PartyData, model: PartyMode
     await Progress("filtering and projecting own features")
 
     def compute() -> bytes:
-        filtered = model.filter.restore(data.filter).apply(data.graph, data.features)
-        return msgspec.msgpack.encode(store(model.embedder.rows(filtered[nodes])))
+        smoothed = data.engine.smooth(model.filter.restore(data.filter), data.graph, data.features)
+        return msgspec.msgpack.encode(store(model.embedder.rows(data.engine, smoothed[nodes])))
 
     rows = restore(msgspec.msgpack.decode(await StoreResult("rows to predict", compute), type=Stored))
     sent = await party.send_confirmations(data, subject=np.asarray(nodes, dtype="<i8").tobytes())

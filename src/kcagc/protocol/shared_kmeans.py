@@ -30,7 +30,7 @@ _ROUNDING = 64  # units of 2^-24 that a cost may rise by rounding
 
 
 @dataclass(eq=False)
-class _Restart:
+class _SharedRestart:
     number: int
     centers: IntArray  # this party's shares, k × d
     means: IntArray | None = None  # this party's shares of the means of the clusters, at or before the centres
@@ -53,7 +53,7 @@ class SharedClusters:
 async def shared_kmeans(rows: SharedRows, k: int, seed: int, max_iter: int) -> SharedClusters:
     """Cluster shared rows; `seed` is that of the common choices."""
     run = _Run(rows, k, seed, min(max_iter, _ROUNDS))
-    restarts = [_Restart(number, run.first_centers(number)) for number in range(_RESTARTS)]
+    restarts = [_SharedRestart(number, run.first_centers(number)) for number in range(_RESTARTS)]
     while run.rounds < run.max_iter and (active := [one for one in restarts if not one.converged]):
         restarts = await run.round(active, [one for one in restarts if one.converged])
         if run.rounds == _FIRST_ROUNDS:
@@ -91,7 +91,7 @@ class _Run:
         np.cumsum(self.rows.share[order], axis=0, out=total[1:])  # wraps like the ring; differences are right
         return np.asarray((total[ends] - total[ends - sizes]) // np.maximum(sizes, 1)[:, None])
 
-    async def round(self, active: list[_Restart], others: list[_Restart]) -> list[_Restart]:
+    async def round(self, active: list[_SharedRestart], others: list[_SharedRestart]) -> list[_SharedRestart]:
         """Move every node to a better centre in the active restarts, then move the centres.
 
         Return these and the other restarts from the lowest cost to the highest; the costs are those before the moves.
@@ -132,8 +132,8 @@ class _Run:
         return number == _FIRST_ROUNDS or number > _BEYOND_UNTIL or number >= self.max_iter
 
     def _ranked(
-        self, restarts: list[_Restart], pairs: list[tuple[_Restart, _Restart]], dearer: Flags
-    ) -> list[_Restart]:
+        self, restarts: list[_SharedRestart], pairs: list[tuple[_SharedRestart, _SharedRestart]], dearer: Flags
+    ) -> list[_SharedRestart]:
         """Return the restarts from the lowest cost to the highest."""
         lost = dict.fromkeys((one.number for one in restarts), 0)
         for (one, other), more in zip(pairs, dearer.tolist(), strict=True):
@@ -142,7 +142,7 @@ class _Run:
             raise self.rows.sums.wrong_answer("answers about costs contradict each other")
         return sorted(restarts, key=lambda one: lost[one.number])
 
-    async def _first(self, restarts: list[_Restart], distances: IntArray) -> None:
+    async def _first(self, restarts: list[_SharedRestart], distances: IntArray) -> None:
         """Assign each node to the nearest of the first centres."""
         sums = self.rows.sums
         flat = distances.reshape(-1, self.k)
@@ -155,7 +155,7 @@ class _Run:
             one.comparisons += taken
             self._advance(one, labels)
 
-    def _advance(self, one: _Restart, labels: IntArray) -> None:
+    def _advance(self, one: _SharedRestart, labels: IntArray) -> None:
         sizes = np.ones(len(labels), dtype=np.int64)
         filled = refill_empty_clusters(labels, sizes, self.k, (self.seed, 1, one.number, self.rounds))
         one.moved.append(len(labels) if one.labels is None else int(np.count_nonzero(filled != one.labels)))
@@ -165,7 +165,7 @@ class _Run:
             last = means if one.means is None or self._plain(self.rounds + 1) else one.means
             one.centers, one.means = 2 * means - last, means
 
-    def _new_costs(self, active: list[_Restart], costs: IntArray) -> Comparisons:
+    def _new_costs(self, active: list[_SharedRestart], costs: IntArray) -> Comparisons:
         """Note the costs of this round; return comparisons that show that none has risen, while centres are means."""
         before = [one.cost for one in active]
         for one, cost in zip(active, costs.tolist(), strict=True):
@@ -175,7 +175,7 @@ class _Run:
         parts = [last - cost + rounding for last, cost in zip(before, costs.tolist(), strict=True) if comparable]
         return Comparisons(np.array(parts, dtype=np.int64), np.ones(len(parts), dtype=bool))
 
-    def _chosen(self, one: _Restart, better: Flags, labels: IntArray) -> IntArray:
+    def _chosen(self, one: _SharedRestart, better: Flags, labels: IntArray) -> IntArray:
         """Return the new label of each node: one of its better centres, chosen by the common seed."""
         count = np.count_nonzero(better, axis=1)
         chosen = np.where(count > 0, better.argmax(axis=1), labels)
@@ -187,7 +187,7 @@ class _Run:
         return chosen
 
 
-def _labels(one: _Restart) -> IntArray:
+def _labels(one: _SharedRestart) -> IntArray:
     if one.labels is None:
         raise ValueError("a restart has no labels before its first round")
     return one.labels
