@@ -821,10 +821,10 @@ def test_a_different_receipt_ends_the_run_of_its_receiver():
     assert "party-1" not in outcome.labels
 
 
-@pytest.mark.parametrize("cost", [b"", bytes(16), bytes(23), bytes(32)], ids=len)
-def test_a_receipt_whose_cost_has_the_wrong_length_is_refused(cost):
-    outcome = lying("party-2", "receipt", lambda to, one: but(cost=cost)(one) if to == "party-1" else one)
-    assert str(outcome.errors["party-1"]) == "party-2: sent a receipt whose cost has the wrong length"
+@pytest.mark.parametrize("totals", [b"", bytes(16), bytes(23), bytes(32)], ids=len)
+def test_a_receipt_whose_sums_have_the_wrong_length_is_refused(totals):
+    outcome = lying("party-2", "receipt", lambda to, one: but(totals=totals)(one) if to == "party-1" else one)
+    assert str(outcome.errors["party-1"]) == "party-2: sent a receipt whose sums have the wrong length"
     assert "party-1" not in outcome.labels
 
 
@@ -833,9 +833,9 @@ def test_a_receipt_whose_masks_do_not_cancel_is_refused(byte):
     """The words behind the cost add up to zero, or the parties masked it with different results in mind."""
 
     def edit(to, one):
-        changed = bytearray(one.cost)
+        changed = bytearray(one.totals)
         changed[byte] ^= 1
-        return but(cost=bytes(changed))(one)
+        return but(totals=bytes(changed))(one)
 
     outcome = lying("party-2", "receipt", edit)
     for receiver in ("party-1", "party-3"):
@@ -848,8 +848,8 @@ def test_a_party_may_lie_about_its_part_of_the_cost_and_changes_no_labels():
     """What it adds to its own word cannot be told from data; the clusters are compared, and the cost is not."""
 
     def edit(to, one):
-        part = int.from_bytes(one.cost[:8], "little") + (1 << 24)
-        return but(cost=(part % 2**64).to_bytes(8, "little") + one.cost[8:])(one)
+        part = int.from_bytes(one.totals[:8], "little") + (1 << 24)
+        return but(totals=(part % 2**64).to_bytes(8, "little") + one.totals[8:])(one)
 
     honest, outcome = fit(), lying("party-2", "receipt", edit)
     assert outcome.raised is None
@@ -860,12 +860,12 @@ def test_a_party_may_lie_about_its_part_of_the_cost_and_changes_no_labels():
 
 def test_a_prediction_has_no_cost_and_refuses_one():
     scenario = prediction()
-    insider = Insider(scenario, "party-2", "receipt", lambda _, one: but(cost=bytes(24))(one))
+    insider = Insider(scenario, "party-2", "receipt", lambda _, one: but(totals=bytes(24))(one))
     subject = np.asarray(scenario.nodes["party-2"], dtype="<i8").tobytes()
     insider.about = about(data_of(3)["party-2"], subject=subject)
     outcome = scenario.run(insider)
     assert insider.done == 2
-    assert "party-2: sent a receipt whose cost has the wrong length" in str(outcome.raised)
+    assert "party-2: sent a receipt whose sums have the wrong length" in str(outcome.raised)
 
 
 def test_a_party_that_sends_different_labels_is_detected_before_the_end():
