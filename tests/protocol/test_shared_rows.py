@@ -182,7 +182,7 @@ def test_very_different_lengths_in_one_run():
 def test_the_coordinator_scales_rows_to_length_one():
     opened = np.array([[3, 4], [0, 0], [-(1 << 62), 0], [1, 0], [-5, -12]], dtype=np.int64)
     found = np.ldexp(unit_rows(opened).view(np.int64).astype(float), -ROW_BITS)
-    assert_allclose(found, [[0.6, 0.8], [0, 0], [-1, 0], [1, 0], [-5 / 13, -12 / 13]], atol=2.0**-20)
+    assert_allclose(found, [[0.6, 0.8], [0, 0], [-1, 0], [1, 0], [-5 / 13, -12 / 13]], atol=2.0**-18)
 
 
 def test_a_share_that_might_wrap_is_drawn_again(monkeypatch):
@@ -222,7 +222,7 @@ def test_shares_of_scores_add_up_to_the_scores(size, k, n_parties):
     for number, expected in enumerate(centers):
         total = sum(one[number] for one in found.scores)
         exact = np.stack([2 * units @ one.T - (one**2).sum(axis=1) for one in expected])
-        assert_allclose(np.ldexp(total.astype(float), -SCORE_BITS), exact, atol=2.0**-15 * np.sqrt(size))
+        assert_allclose(np.ldexp(total.astype(float), -SCORE_BITS), exact, atol=2.0**-13 * np.sqrt(size))
         for share in (one[number] for one in found.scores[2:]):
             assert not share.any()
 
@@ -286,7 +286,7 @@ def is_uniform(words):
     return (np.abs(bits.mean(axis=0) - 0.5) < 4.5 * 0.5 / np.sqrt(count)).all() and chi_squared < 15 + 5 * np.sqrt(30)
 
 
-def test_padded_rows_centres_and_scores_are_uniform_noise_to_the_coordinator():
+def test_padded_rows_and_centres_are_uniform_noise_to_the_coordinator():
     """Even where all rows and all centres are the same, and in every round anew."""
     n, k = 500, 4
     same = np.tile([0.25, 0.5], (n, 1))
@@ -299,9 +299,8 @@ def test_padded_rows_centres_and_scores_are_uniform_noise_to_the_coordinator():
         assert is_uniform(opened)
         assert len(np.unique(opened)) == opened.size
     assert is_uniform(first - second)  # no pad is used in two rounds
-    scores = shared_rows.padded_scores(rows.view(np.uint64).reshape(n, 2), first.view(np.uint64), k)
-    assert is_uniform(scores)
-    assert is_uniform(scores[0] - scores[1])  # nor for two sets
+    sets = first.reshape(-1, k, 2)
+    assert is_uniform(sets[:-1] - sets[1:])  # nor for two sets
 
 
 def test_what_the_holders_receive_and_send_is_uniform_noise():
@@ -356,17 +355,17 @@ def test_a_split_of_the_wrong_shape_is_refused(edit, at):
 
 
 @pytest.mark.parametrize("length", [1, 5, 8, 10])
-def test_centres_and_corrections_of_the_wrong_length_are_refused(length):
+def test_centres_of_the_wrong_length_are_refused(length):
     """The two holders agree on a false length: their masks cancel, and the coordinator still refuses."""
     chosen = parameters(method="joint", joint_rows="shares")
     seeds = {name: Padded(b"", 1, b"", b"", (), bytes(32)) for name in party_names(2)}
     joint = JointCoordinator(chosen, bytes(32), bytes(32), seeds)
     joint._size = 2
     group = Group(party_names(2), COORDINATOR)
-    with pytest.raises(PeerError, match="centres and corrections"):  # before there are rows
+    with pytest.raises(PeerError, match="sent centres of"):  # before there are rows
         joint.answer(group, Step.SCORES, 1, np.zeros(6, dtype=np.int64), 0)
     joint.take(Step.SHARES, bytes(8 * 2 * 9))
-    with pytest.raises(PeerError, match="centres and corrections"):
+    with pytest.raises(PeerError, match="sent centres of"):
         joint.answer(group, Step.SCORES, 1, np.zeros(length, dtype=np.int64), 0)
     if length % 2:
         with pytest.raises(PeerError, match="in a row"):

@@ -12,7 +12,7 @@ from kcagc.errors import AbortedError, PeerError
 from kcagc.protocol import subspace
 from kcagc.protocol.messages import Directions, Padded
 from kcagc.protocol.subspace import covariance_sample, draw_sample, joint_covariance, read_components, top_directions
-from kcagc.secagg.shares import ROW_BITS
+from kcagc.secagg.shares import COMPONENT_BITS
 from secagg.parties import SESSION, fixed
 
 OPEN = {"method": "joint", "joint_rows": "coordinator"}  # the form with the fewest messages after the subspace
@@ -59,7 +59,7 @@ def test_the_joint_covariance_is_exactly_that_of_the_turned_components(widths):
     assert [one.shape[1] for one in hidden.values()] == list(widths)
     found = joint_covariance(read_components(messages))
     together = np.concatenate(list(hidden.values()), axis=1)
-    assert_array_equal(np.ldexp(found, 2 * ROW_BITS), (together.T @ together).astype(float))
+    assert_array_equal(np.ldexp(found, 2 * COMPONENT_BITS), (together.T @ together).astype(float))
 
 
 @pytest.mark.parametrize("widths", CASES.values(), ids=list(CASES))
@@ -68,12 +68,12 @@ def test_the_components_hide_the_columns_behind_a_rotation_and_keep_their_covari
     _, hidden = opened(widths)
     _, again = opened(widths, 1)
     longest = max(np.linalg.norm(one.astype(float), axis=1).max() for one in hidden.values())
-    assert 2 ** (ROW_BITS - 1) <= longest <= 2**ROW_BITS * (1 + 1e-6)
+    assert 2 ** (COMPONENT_BITS - 1) <= longest <= 2**COMPONENT_BITS * (1 + 1e-6)
     for name, width in zip(hidden, widths, strict=True):
         one, other = (x[name].astype(float) for x in (hidden, again))
-        assert_allclose(one @ one.T, other @ other.T, atol=4 * width * 2.0**ROW_BITS)
+        assert_allclose(one @ one.T, other @ other.T, atol=4 * width * 2.0**COMPONENT_BITS)
         if width > 1:
-            assert np.abs(one - other).max() > 0.01 * 2**ROW_BITS
+            assert np.abs(one - other).max() > 0.01 * 2**COMPONENT_BITS
 
 
 @pytest.mark.parametrize("widths", CASES.values(), ids=list(CASES))

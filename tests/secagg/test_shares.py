@@ -266,25 +266,6 @@ def test_a_drawn_share_depends_on_everything_that_names_it():
     assert len(set(words.tolist())) == len(words)
 
 
-@given(room=st.integers(1, 61), value=st.integers(0, RING), seed=st.integers(0, 1000))
-def test_a_share_drawn_with_room_adds_up_with_the_rest_for_every_number(room, value, seed):
-    number = value % (2 << room) - (1 << room)  # from -2^room to 2^room - 1
-    drawn = drawn_share(fixed(seed), SESSION, shape=(20,), room=room)
-    rest = np.uint64(number % RING) - drawn
-    assert not may_wrap(drawn, room)
-    assert all(one + other == number for one, other in zip(signed(drawn), signed(rest), strict=True))
-
-
-def test_only_shares_near_the_ends_are_drawn_in_another_way():
-    plain, with_room = (drawn_share(KEY, SESSION, shape=(20_000,), room=room) for room in (0, 55))
-    changed = plain != with_room
-    limit = (1 << 63) - (1 << 55)
-    assert_array_equal(changed, [one >= limit or one < -limit for one in signed(plain)])
-    assert 0.5 < changed.sum() / (20_000 / 2**8) < 2
-    assert may_wrap(plain, 55)
-    assert not may_wrap(with_room, 55)
-
-
 @pytest.mark.parametrize("bits", [1, 20, 41, 62])
 def test_a_share_may_wrap_only_near_the_ends(bits):
     limit = (1 << 63) - (1 << bits)

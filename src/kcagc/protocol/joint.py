@@ -26,14 +26,15 @@ from kcagc.protocol.secure_sum import SecureSums
 from kcagc.protocol.shared_kmeans import shared_kmeans
 from kcagc.protocol.shared_rows import SharedRows
 from kcagc.protocol.subspace import JointRows, check_orthonormal, draw_sample, find_subspace
-from kcagc.protocol.tournament import nearest
+from kcagc.protocol.tournament import GROUP_SIZE, nearest
 from kcagc.secagg.blinding import secret_order
 from kcagc.secagg.keys import derive_key, digest
 from kcagc.secagg.masks import FRACTION_BITS, MAX_DISTANCE
 from kcagc.secagg.shares import ROW_BITS, rotation
 
-SAMPLE_VALUES, MIN_SAMPLE = 1 << 17, 5_000  # scores of one restart in a round, and the least number of nodes
+SAMPLE_VALUES, MIN_SAMPLE = 80_000, 5_000  # scores of one restart in a round, and the least number of nodes
 BATCH_VALUES = 1 << 20  # scores that are compared together
+_PROBES = 1 << 12  # room for probes, so that the padded length of a vector is not the next larger one
 _GEOMETRY_BITS = 40
 _ROW_BITS, _WEIGHT_BITS = 22, 24  # up to 2 + 22 + 24 bits, and a sum over a few coordinates, are exact in float64
 
@@ -174,12 +175,14 @@ async def _assign_others(
 async def assign(sums: SecureSums, step: Step, rows: FloatArray, weights: FloatArray) -> IntArray:
     """Return the place of the highest score of each row."""
     count = weights.shape[1]
-    batch, found = max(1, BATCH_VALUES // count), []
+    # A knockout needs the fewest comparisons, small groups the fewest sums.
+    group_size = GROUP_SIZE if len(rows) * count <= BATCH_VALUES else 2
+    batch, found = max(1, (BATCH_VALUES - _PROBES) // count), []
     for start in range(0, len(rows), batch):
         await Progress("assigning nodes", start, len(rows))
         scores = joint_scores(rows[start : start + batch], weights, sums.channel.me)
         candidates = np.tile(np.arange(count), (len(scores), 1))
-        winners, _, _ = await nearest(sums, step, -scores, candidates)
+        winners, _, _ = await nearest(sums, step, -scores, candidates, group_size=group_size)
         found.append(winners)
     return np.concatenate(found)
 

@@ -9,7 +9,7 @@ from kcagc.cluster.kmeans import fit_kmeans
 from kcagc.errors import PeerError
 from kcagc.protocol.messages import Clusters, Directions, Padded, Split, Step, encode, pack
 from kcagc.protocol.parameters import Parameters
-from kcagc.protocol.shared_rows import SCORE_ROOM, padded_scores, unit_rows
+from kcagc.protocol.shared_rows import padded_scores, unit_rows
 from kcagc.protocol.subspace import joint_covariance, read_components, top_directions
 from kcagc.secagg.keys import framed
 from kcagc.secagg.masks import Group, Sums
@@ -82,11 +82,12 @@ class JointCoordinator:
         words, size, k = sums.view(np.uint64), self._size, self._parameters.n_clusters
         label = framed(group.name, number)
         if step is Step.SCORES:
-            count = len(self._rows)
-            if not count or len(words) % (k * (size + count)):
-                raise PeerError(f"sent centres and corrections of {len(words)} values", peer=group.members[0])
-            found = padded_scores(self._rows, words, k)
-            found -= drawn_share(self._seed, self._session, label, 0, shape=found.shape, room=SCORE_ROOM)
+            if not len(self._rows) or not len(words) or len(words) % (k * size):
+                raise PeerError(
+                    f"sent centres of {len(words)} values, {k} times {size} in a set", peer=group.members[0]
+                )
+            found = padded_scores(self._rows, words.reshape(-1, k, size))
+            found -= drawn_share(self._seed, self._session, label, draw, shape=found.shape)
         elif len(words) % size:
             raise PeerError(f"sent rows of {len(words)} values, {size} in a row", peer=group.members[0])
         elif step is Step.SHARES:

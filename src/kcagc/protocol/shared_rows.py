@@ -6,18 +6,20 @@ a vector of random direction and of blinded length. The coordinator scales it to
 which the holders turn back. From then on the coordinator has the unit rows under a pad, and the holders have shares.
 
 In each round, the holders compute their shares of the centres, which are means of unit rows, and send them under a pad.
-The coordinator multiplies padded rows and padded centres. With the holders' corrections it reads each score plus a
-fresh pad, and returns the scores in shares. The score of node i and centre r is 2·u_i·m_r - ‖m_r‖², the larger the
-nearer: ‖u_i - m_r‖² = 1 - score.
+The coordinator multiplies padded rows and padded centres, and returns the products in shares. The holders remove what
+the pads have added. The score of node i and centre r is 2·u_i·m_r - ‖m_r‖², the larger the nearer:
+‖u_i - m_r‖² = 1 - score.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from kcagc._types import FloatArray, IntArray
+from kcagc.errors import KcagcError
 from kcagc.protocol.messages import Step
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.secagg.blinding import secret_order
@@ -36,7 +38,7 @@ from kcagc.secagg.shares import (
 )
 
 SCORE_BITS = 24  # fraction bits of the scores that are compared
-SCORE_ROOM = 2 * ROW_BITS + 5  # bits of a score: it lies between -15 and 1, as a centre is not longer than 3
+SHARE_ROOM = 2 * ROW_BITS + 5  # bits of a score: it lies between -15 and 1, as a centre is not longer than 3
 _MAX_DRAWS = 100
 
 
@@ -75,17 +77,20 @@ class SharedRows:
             covered += rotations[:, :, place] * scaled[:, place, None]
         words = np.rint(np.ldexp(covered, -ROTATION_BITS)).astype(np.int64)[order].view(np.uint64)
         here = cls(sums, np.zeros((count, size), dtype=np.int64), seed)
-        drawn, draw = None, 0
+
+        def turned_back(turned: RingMatrix) -> RingMatrix:
+            back = np.empty_like(turned)
+            back[order] = turned
+            return turn_back(rotations, back)
+
+        found, draw = None, 0
         if here.draws:
-            drawn, draw = here._draw(label, order, rotations)
+            found, draw = here._draw(label, (count, size), turned_back)
         number = await sums.send_words(Step.ROWS, words.ravel(), sums.group.members, draw=draw)
         if here.holds:
-            if drawn is None:
-                turned = await sums.receive_split(number, (count, size))
-                back = np.empty_like(turned)
-                back[order] = turned
-                drawn = turn_back(rotations, back)
-            here.share = rounded_share(drawn, ROTATION_BITS)
+            if found is None:
+                found = turned_back(await sums.receive_split(number, (count, size)))
+            here.share = rounded_share(found, ROTATION_BITS)
             padded = here.share.view(np.uint64)
             if here.draws:
                 padded = padded + pad(key, session, "rows", shape=padded.shape)
@@ -94,17 +99,15 @@ class SharedRows:
             sums.skip()
         return here
 
-    def _draw(self, label: bytes, order: IntArray, rotations: IntArray) -> tuple[RingMatrix, int]:
-        """Draw a share that adds up with that of the other holder without a multiple of 2^64."""
-        shape = (len(order), rotations.shape[1])
+    def _draw(
+        self, label: bytes, shape: tuple[int, ...], own: Callable[[RingMatrix], RingMatrix]
+    ) -> tuple[RingMatrix, int]:
+        """Draw a share; return what `own` makes of it, which must add up with the other share without wrapping."""
         for draw in range(_MAX_DRAWS):
-            turned = drawn_share(self.seed, self.sums.session.id, label, draw, shape=shape)
-            back = np.empty_like(turned)
-            back[order] = turned
-            found = turn_back(rotations, back)
-            if not may_wrap(found, ROW_BITS + ROTATION_BITS + 1):
+            found = own(drawn_share(self.seed, self.sums.session.id, label, draw, shape=shape))
+            if not may_wrap(found, SHARE_ROOM):
                 return found, draw
-        raise AssertionError("unreachable: one draw in many thousands must be repeated")
+        raise KcagcError(f"{self.sums.channel.me}: {_MAX_DRAWS} shares in a row were unusable")
 
     async def scores(self, centers: list[IntArray]) -> IntArray:
         """Return shares of the scores of all rows for several sets of centres (sets × nodes × k).
@@ -118,28 +121,23 @@ class SharedRows:
             sums.skip()
             return np.zeros(shape, dtype=np.int64)
         row_pad = pad(key, session, "rows", shape=(count, size))
-        hidden = pad(key, session, "scores", label, shape=shape)
-        share = self.share.view(np.uint64)
-        padded_centers, corrections = [], []
-        for number, own in enumerate(centers):
-            words = own.view(np.uint64)
-            center_pad = pad(key, session, "centers", label, number, shape=(k, size))
-            # (x + r)(y + s) - x·s - r·y - r·s = x·y, and (y + s)² - 2·s·y - s² = y²
-            cross = ring_product(share, center_pad.T) + ring_product(row_pad, words.T)
-            square = np.uint64(2) * (center_pad * words).sum(axis=1)
+        center_pads = pad(key, session, "centers", label, shape=(len(centers), k, size))
+        share, words = self.share.view(np.uint64), np.stack(centers).view(np.uint64)
+        without_pads = np.empty(shape, dtype=np.uint64)
+        for place, (own, hidden) in enumerate(zip(words, center_pads, strict=True)):
+            # 2(x + r)(y + s) - (y + s)² = 2xy - y² + 2(xs + ry + rs) - 2ys - s²
+            cross = ring_product(share, hidden.T) + ring_product(row_pad, own.T)
+            square = np.uint64(2) * (hidden * own).sum(axis=1)
             if self.draws:
-                cross += ring_product(row_pad, center_pad.T)
-                square += (center_pad * center_pad).sum(axis=1)
-                words = words + center_pad
-            correction = square - np.uint64(2) * cross
-            corrections.append(correction + hidden[number] if self.draws else correction)
-            padded_centers.append(words)
-        sent = np.concatenate([np.concatenate([one.ravel() for one in part]) for part in (padded_centers, corrections)])
-        await_from = await sums.send_words(Step.SCORES, sent, sums.holders)
+                cross += ring_product(row_pad, hidden.T)
+                square += (hidden * hidden).sum(axis=1)
+            without_pads[place] = square - np.uint64(2) * cross
         if self.draws:
-            found = drawn_share(self.seed, session, label, 0, shape=shape, room=SCORE_ROOM)
+            found, draw = self._draw(label, shape, lambda drawn: drawn + without_pads)
+            await sums.send_words(Step.SCORES, (words + center_pads).ravel(), sums.holders, draw=draw)
         else:
-            found = await sums.receive_split(await_from, shape) - hidden
+            number = await sums.send_words(Step.SCORES, words.ravel(), sums.holders)
+            found = await sums.receive_split(number, shape) + without_pads
         return rounded_share(found, 2 * ROW_BITS - SCORE_BITS)
 
 
@@ -155,12 +153,7 @@ def unit_rows(opened: IntArray) -> RingMatrix:
     return rounded.view(np.uint64)
 
 
-def padded_scores(rows: RingMatrix, words: RingMatrix, k: int) -> RingMatrix:
-    """Return scores plus their pads from padded rows, and from padded centres and corrections of several sets."""
-    count, size = rows.shape
-    n_sets = len(words) // (k * (size + count))
-    centers = words[: n_sets * k * size].reshape(n_sets, k, size)
-    found = words[n_sets * k * size :].reshape(n_sets, count, k).copy()
-    for number, own in enumerate(centers):
-        found[number] += np.uint64(2) * ring_product(rows, own.T) - (own * own).sum(axis=1)
-    return found
+def padded_scores(rows: RingMatrix, centers: RingMatrix) -> RingMatrix:
+    """Return the scores of padded rows (count × size) for several sets of padded centres (sets × k × size)."""
+    found = [np.uint64(2) * ring_product(rows, own.T) - (own * own).sum(axis=1) for own in centers]
+    return np.stack(found)

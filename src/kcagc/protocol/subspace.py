@@ -25,7 +25,7 @@ from kcagc.protocol.messages import Directions, Padded, RunStage, Step
 from kcagc.protocol.party import Party
 from kcagc.secagg.keys import PairKeys, digest, framed
 from kcagc.secagg.masks import RingVector, keystream
-from kcagc.secagg.shares import ROW_BITS, RingMatrix, pad, ring_product, rotation
+from kcagc.secagg.shares import COMPONENT_BITS, RingMatrix, pad, ring_product, rotation
 from kcagc.text import listed
 
 MIN_SAMPLE, SAMPLE_OF_COMPONENT = 10_000, 50  # nodes of the covariance; more for many components
@@ -71,7 +71,7 @@ async def find_subspace(
     nodes = covariance_sample(n_nodes, list(widths.values()), seed)
 
     def sample() -> bytes:
-        return np.rint(np.ldexp(found.rows[nodes], ROW_BITS - scale)).astype("<i8").tobytes()
+        return np.rint(np.ldexp(found.rows[nodes], COMPONENT_BITS - scale)).astype("<i8").tobytes()
 
     # What the pads hide is stored first: computed again, it might differ, and one pad would hide two contents.
     stored = np.frombuffer(await StoreResult("sample of components", sample), dtype="<u8")
@@ -210,7 +210,7 @@ def joint_covariance(found: PaddedComponents) -> FloatArray:
             product += found.corrections[j][i].reshape(shape)
             blocks[i][j], blocks[j][i] = product, np.ascontiguousarray(product.T)
     whole = np.block(blocks).view(np.int64).astype(np.float64)
-    return np.ldexp(whole, -2 * ROW_BITS)
+    return np.ldexp(whole, -2 * COMPONENT_BITS)
 
 
 def top_directions(covariance: FloatArray, n_clusters: int, key: bytes, session: bytes) -> FloatArray:

@@ -23,7 +23,8 @@ from kcagc.secagg.masks import RingVector, keystream
 
 RingMatrix = NDArray[np.uint64]
 
-ROW_BITS = 20  # fraction bits of unit rows, of centres, and of components in the covariance
+ROW_BITS = 18  # fraction bits of unit rows and of centres
+COMPONENT_BITS = 20  # fraction bits of components in the covariance
 ROTATION_BITS = 20  # fraction bits of the entries of a secret rotation
 LENGTH_OCTAVES = 26  # of the secret factors of rows
 MAX_LENGTH = 4.0  # of a row, summed over the parties: each part is at most 1, there are at most 16 parties
@@ -148,17 +149,11 @@ def _quantiles() -> FloatArray:
 # Shares of two holders
 
 
-def drawn_share(seed: bytes, session: bytes, *label: Field, shape: tuple[int, ...], room: int = 0) -> RingMatrix:
-    """Return the share that the second holder draws; only this holder and the coordinator know the seed.
-
-    With `room`, no share of a number below 2^room can wrap: about one share in 2^(63 - room) is halved for that.
-    """
-    drawn = derive_key(seed, session, "share", framed(*label), framed(*shape))
-    words = keystream(drawn, int(np.prod(shape))).reshape(shape)
-    if room:
-        signed, limit = words.view(np.int64), (1 << 63) - (1 << room)
-        words = np.where((signed >= limit) | (signed < -limit), signed >> 1, signed).view(np.uint64)
-    return words
+def drawn_share(seed: bytes, session: bytes, *label: Field, shape: tuple[int, ...]) -> RingMatrix:
+    """Return the share that the second holder draws; only this holder and the coordinator know the seed."""
+    return keystream(derive_key(seed, session, "share", framed(*label), framed(*shape)), int(np.prod(shape))).reshape(
+        shape
+    )
 
 
 def turn_back(rotations: IntArray, share: RingMatrix) -> RingMatrix:
