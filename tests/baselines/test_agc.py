@@ -16,7 +16,7 @@ from kcagc.errors import DataError, ParameterError
 from kcagc.graph import Graph
 
 
-@parametrize_with_checks([AGC(n_clusters=3, n_init=2), GCC(n_clusters=3, n_init=2)])
+@parametrize_with_checks([AGC(n_clusters=3, n_init=2), AGC(n_clusters=3, method="joint"), GCC(n_clusters=3, n_init=2)])
 def test_the_conventions_of_scikit_learn_hold(estimator, check):
     check(estimator)
 

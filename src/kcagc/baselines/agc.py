@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from scipy import sparse
 
 from kcagc._types import AnyFloatArray, Features, Labels, check_choice
 from kcagc.baselines.base import PooledEstimator, Progress
-from kcagc.cluster.local import LocalClusters, Scaling, cluster_filtered
+from kcagc.cluster.joint import fit_joint_kmeans
+from kcagc.cluster.local import LocalClusters, Scaling, cluster_filtered, fit_projection
 from kcagc.graph.adaptive import adaptive_order
 from kcagc.graph.filters import FilteredOperator, HalfFilter, filter_for_projection
 from kcagc.graph.graph import Graph
 
+Method = Literal["agc", "joint"]
+
 
 class AGC(PooledEstimator):
     """k-means on the top k left singular vectors of features filtered by (1 - λ/2)^ψ.
+
+    With ``method="joint"``, the steps are those of ``KCAGC(method="joint")`` on pooled data: what a collaboration loses
+    against it comes from the split of the columns, and not from another k-means.
 
     Parameters
     ----------
@@ -26,11 +32,15 @@ class AGC(PooledEstimator):
     max_psi : int, default=60
         The largest order that the adaptive choice tries.
     scaling : {"U", "US", "unit"}, default="U"
-        The scaling of the projected rows, see `kcagc.cluster.Projection`.
+        The scaling of the projected rows, see `kcagc.cluster.Projection`. Not used by the method "joint", which always
+        scales rows to unit length.
+    method : {"agc", "joint"}, default="agc"
+        The k-means: "agc" starts from nodes that are far apart (`kcagc.cluster.fit_kmeans`), "joint" from means of
+        random sets of nodes, with the schedule of the joint method (`kcagc.cluster.fit_joint_kmeans`).
     n_init : int, default=10
-        The number of restarts of k-means.
+        The number of restarts of k-means. Not used by the method "joint", which has 8.
     max_iter : int, default=300
-        The largest number of Lloyd iterations of a restart.
+        The largest number of Lloyd iterations of a restart. The method "joint" never takes more than 14.
     random_state : int, RandomState or None, default=None
         The seed. None draws a fresh one.
 
@@ -60,6 +70,14 @@ class AGC(PooledEstimator):
     >>> demo = load("demo")
     >>> AGC(n_clusters=5, psi=2, random_state=0).fit_predict(demo.features, adjacency=demo.adjacency).shape
     (600,)
+
+    Compare a collaboration with the same steps on pooled data:
+
+    >>> from kcagc import KCAGC, metrics
+    >>> joint = KCAGC(n_clusters=5, psi=2, method="joint", random_state=0).fit(demo.parties(), adjacency=demo.adjacency)
+    >>> pooled = AGC(n_clusters=5, psi=2, method="joint", random_state=0).fit(demo.features, adjacency=demo.adjacency)
+    >>> metrics.ari(pooled.labels_, joint.labels_) > 0.8
+    True
     """
 
     _order = "psi"
@@ -71,6 +89,7 @@ class AGC(PooledEstimator):
         psi: int | None = None,
         max_psi: int = 60,
         scaling: Scaling = "U",
+        method: Method = "agc",
         n_init: int = 10,
         max_iter: int = 300,
         random_state: Any = None,
@@ -79,14 +98,21 @@ class AGC(PooledEstimator):
         self.psi = psi
         self.max_psi = max_psi
         self.scaling = scaling
+        self.method = method
         self.n_init = n_init
         self.max_iter = max_iter
         self.random_state = random_state
 
     def _fit(self, features: Features, graph: Graph | None, seed: int, progress: Progress) -> None:
         check_choice("scaling", self.scaling, get_args(Scaling))
+        check_choice("method", self.method, get_args(Method))
 
         def cluster(filtered: AnyFloatArray | FilteredOperator) -> LocalClusters:
+            if self.method == "joint":
+                projection = fit_projection(filtered, self.n_clusters)
+                rows = projection.transform(filtered, "unit")
+                clusters = fit_joint_kmeans(rows, self.n_clusters, seed=seed, max_iter=self.max_iter)
+                return LocalClusters(projection, rows, clusters)
             options = {"margin": False, "n_init": self.n_init, "max_iter": self.max_iter, "random_state": seed}
             return cluster_filtered(filtered, self.n_clusters, scaling=self.scaling, **options)
 

@@ -1,5 +1,6 @@
 """The clustering of one party: projection, seeding, the step with margin 9 and weighted Lloyd (Protocol 1)."""
 
+from kcagc.cluster.joint import fit_joint_kmeans
 from kcagc.cluster.kmeans import fit_kmeans, local_search, plus_plus
 from kcagc.cluster.lloyd import KMeansResult, fill_empty, run_lloyd, weighted_means
 from kcagc.cluster.local import LocalClusters, Projection, Scaling, cluster_locally, fit_projection
@@ -11,6 +12,7 @@ __all__ = [
     "Scaling",
     "cluster_locally",
     "fill_empty",
+    "fit_joint_kmeans",
     "fit_kmeans",
     "fit_projection",
     "local_search",

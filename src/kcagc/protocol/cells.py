@@ -17,10 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from kcagc._types import FloatArray, IntArray
+from kcagc.cluster.joint import RandomState, draw, random_for
 from kcagc.cluster.lloyd import weighted_means
 from kcagc.protocol.parameters import VirtualNodes
-
-RandomState = np.random.RandomState  # its stream is the same in all versions of NumPy, which may differ among parties
 
 _MAX_CODE = 1 << 62
 _TABLE_SIZE = 4  # codes per node: below this, counting in a table is cheaper than sorting
@@ -85,17 +84,6 @@ def virtual_nodes(rows: FloatArray, cells: Cells, kind: VirtualNodes, own_labels
 
 def _means(rows: FloatArray, labels: IntArray, count: int) -> FloatArray:
     return weighted_means(rows, np.ones(len(rows)), labels, np.zeros((count, rows.shape[1])))
-
-
-def random_for(seed: int, *purpose: int) -> RandomState:
-    """Return a random generator for choices that every party makes alike."""
-    return RandomState(np.random.MT19937(np.random.SeedSequence([seed, *purpose])))
-
-
-def draw(mass: IntArray, random: RandomState) -> int:
-    """Draw a position with probability proportional to its mass, in integers."""
-    cumulative = np.cumsum(mass, dtype=np.int64)
-    return int(np.searchsorted(cumulative, random.randint(int(cumulative[-1]), dtype=np.int64), side="right"))
 
 
 def initial_cells(codes: IntArray, sizes: IntArray, k: int, n_restarts: int, seed: int) -> IntArray:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from kcagc._types import IntArray
+from kcagc.cluster.joint import random_for
 from kcagc.errors import DataError, PeerError
-from kcagc.protocol.cells import initial_cells, intersect, random_for, virtual_nodes, without_duplicates
+from kcagc.protocol.cells import initial_cells, intersect, virtual_nodes, without_duplicates
 from kcagc.protocol.effects import Flush, Progress
 from kcagc.protocol.fit_result import EXCHANGE, FitResult, MergeReport, merge_report
 from kcagc.protocol.joint import fit_jointly

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from kcagc._types import FloatArray, IntArray
+from kcagc.cluster.joint import clustered_sample
 from kcagc.cluster.lloyd import weighted_means
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.effects import Progress
@@ -25,14 +26,13 @@ from kcagc.protocol.party import Party
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.protocol.shared_kmeans import shared_kmeans
 from kcagc.protocol.shared_rows import SharedRows
-from kcagc.protocol.subspace import JointRows, check_orthonormal, draw_sample, find_subspace
+from kcagc.protocol.subspace import JointRows, check_orthonormal, find_subspace
 from kcagc.protocol.tournament import GROUP_SIZE, nearest
 from kcagc.secagg.blinding import secret_order
 from kcagc.secagg.keys import derive_key, digest
 from kcagc.secagg.masks import FRACTION_BITS, MAX_DISTANCE
 from kcagc.secagg.shares import ROW_BITS, rotation
 
-SAMPLE_VALUES, MIN_SAMPLE = 80_000, 5_000  # scores of one restart in a round, and the least number of nodes
 BATCH_VALUES = 1 << 20  # scores that are compared together
 _PROBES = 1 << 12  # room for probes, so that the padded length of a vector is not the next larger one
 _GEOMETRY_BITS = 40
@@ -87,15 +87,19 @@ def _joined_seed(party: Party, received: dict[str, Confirmation], own: int) -> i
     for name, one in seeds.items():
         if len(one) != 8:
             raise PeerError("did not send its seed of common choices", peer=name)
-    joined = digest("common seed", *(seeds[name] for name in party.agreement.parties))
-    return int.from_bytes(joined[:7], "big")
+    return join_seeds([seeds[name] for name in party.agreement.parties])
+
+
+def join_seeds(seeds: list[bytes]) -> int:
+    """Return the common seed that follows from the seeds of all parties, in the agreed order."""
+    return int.from_bytes(digest("common seed", *seeds)[:7], "big")
 
 
 async def _cluster_shares(party: Party, sums: SecureSums, joint: JointRows, seed: int, share_seed: bytes) -> _Found:
     """Cluster rows that no role sees."""
     parameters = party.agreement.parameters
     k, n_nodes = parameters.n_clusters, len(joint.rows)
-    nodes = draw_sample(n_nodes, max(MIN_SAMPLE, SAMPLE_VALUES // k), seed, 9)
+    nodes = clustered_sample(n_nodes, k, seed)
     await Progress("joint clustering: unit rows")
     rows = await SharedRows.of(sums, joint.rows[nodes], share_seed)
     found = await shared_kmeans(rows, k, seed, parameters.max_iter)

@@ -16,8 +16,8 @@ from itertools import combinations
 import numpy as np
 
 from kcagc._types import Flags, FloatArray, IntArray
+from kcagc.cluster.joint import refill_empty_clusters
 from kcagc.cluster.lloyd import weighted_means
-from kcagc.protocol.cells import draw, random_for
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.messages import Step
 from kcagc.protocol.parameters import Parameters
@@ -279,24 +279,6 @@ def _in_columns(chosen: Flags) -> IntArray:
     found = np.full((len(chosen), int(counts.max())), NONE)
     found[np.arange(found.shape[1]) < counts[:, None]] = np.nonzero(chosen)[1]
     return found
-
-
-def refill_empty_clusters(labels: IntArray, sizes: IntArray, k: int, seeds: tuple[int, ...]) -> IntArray:
-    """Move into each empty cluster a row drawn from the clusters with more than one row.
-
-    The centre of an empty cluster serves no row, so the cost can only fall.
-    """
-    counts = np.bincount(labels, minlength=k)
-    if counts.all():
-        return labels
-    filled, random = labels, random_for(*seeds)
-    for cluster in np.flatnonzero(counts == 0):
-        mass = np.where(np.bincount(filled, minlength=k)[filled] > 1, sizes, 0)
-        if not mass.any():
-            break
-        filled = filled.copy()
-        filled[draw(mass, random)] = cluster
-    return filled
 
 
 def _partition_digest(labels: IntArray) -> bytes:

@@ -18,6 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from kcagc._types import Features, Flags, FloatArray, IntArray, Sparse
+from kcagc.cluster.joint import random_for
 from kcagc.cluster.kmeans import fit_kmeans, local_search, plus_plus
 from kcagc.cluster.lloyd import weighted_means
 from kcagc.cluster.local import Projection, Scaling
@@ -26,7 +27,6 @@ from kcagc.errors import DataError, ParameterError
 from kcagc.graph.filters import Filter, FilteredOperator, StoredFilter
 from kcagc.graph.graph import AttributedGraph, Graph
 from kcagc.protocol.agreement import graph_digest, ids_digest
-from kcagc.protocol.cells import random_for
 from kcagc.protocol.effects import StoreResult
 from kcagc.protocol.label_policy import LabelMeasurement, measure_labels
 from kcagc.protocol.messages import Stored, restore, store

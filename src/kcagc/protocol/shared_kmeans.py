@@ -1,9 +1,7 @@
 """k-means on rows that no role knows: all parties learn the assignments, and nothing else.
 
-Several restarts run at the same time. A restart starts from the means of sets of nodes that all parties draw alike. In
-each round, every node moves to a better centre if there is one: to any of them. In early rounds, a centre moves twice
-as far as the mean of its nodes did: that takes fewer rounds and ends in better clusters. After a few rounds, the
-restarts with the lowest costs continue. In the last rounds, centres are means, so that no cost can rise.
+`cluster/joint.py` holds the schedule of the restarts, the choices that all parties make alike, and the same steps on
+rows that one process knows.
 """
 
 from __future__ import annotations
@@ -14,17 +12,23 @@ from itertools import combinations
 import numpy as np
 
 from kcagc._types import Flags, IntArray
-from kcagc.protocol.cells import random_for
+from kcagc.cluster.joint import (
+    FIRST_ROUNDS,
+    LATE_RESTARTS,
+    RESTARTS,
+    ROUNDS,
+    centers_are_means,
+    choose_centers,
+    refill_empty_clusters,
+    start_sets,
+)
 from kcagc.protocol.effects import Progress
-from kcagc.protocol.joint_kmeans import JointClusters, SumCounts, refill_empty_clusters
+from kcagc.protocol.joint_kmeans import JointClusters, SumCounts
 from kcagc.protocol.messages import Step
 from kcagc.protocol.secure_sum import Comparisons
 from kcagc.protocol.shared_rows import SharedRows
 from kcagc.protocol.tournament import GROUP_SIZE, nearest
 
-START_NODES = 20  # a start is never a single node
-_RESTARTS, _FIRST_ROUNDS, _LATE_RESTARTS = 8, 5, 3  # all run a few rounds, then the best continue
-_BEYOND_UNTIL, _ROUNDS = 9, 14  # rounds with centres beyond the means, and rounds in all
 _FIRST_GROUP = 8  # up to so many centres, the first assignment compares all pairs in one sum
 _ROUNDING = 64  # units of 2^-24 that a cost may rise by rounding
 
@@ -52,12 +56,12 @@ class SharedClusters:
 
 async def shared_kmeans(rows: SharedRows, k: int, seed: int, max_iter: int) -> SharedClusters:
     """Cluster shared rows; `seed` is that of the common choices."""
-    run = _Run(rows, k, seed, min(max_iter, _ROUNDS))
-    restarts = [_SharedRestart(number, run.first_centers(number)) for number in range(_RESTARTS)]
+    run = _Run(rows, k, seed, min(max_iter, ROUNDS))
+    restarts = [_SharedRestart(number, run.first_centers(number)) for number in range(RESTARTS)]
     while run.rounds < run.max_iter and (active := [one for one in restarts if not one.converged]):
         restarts = await run.round(active, [one for one in restarts if one.converged])
-        if run.rounds == _FIRST_ROUNDS:
-            restarts = restarts[:_LATE_RESTARTS]
+        if run.rounds == FIRST_ROUNDS:
+            restarts = restarts[:LATE_RESTARTS]
     winner = restarts[0]
     others = run.comparisons - winner.comparisons
     counts = SumCounts(winner.comparisons, others, run.about_costs, rows.sums.checks)
@@ -77,10 +81,8 @@ class _Run:
 
     def first_centers(self, restart: int) -> IntArray:
         """Return the means of sets of nodes that all parties draw alike."""
-        n_nodes = len(self.rows.share)
-        random, size = random_for(self.seed, 5, restart), min(START_NODES, n_nodes)
-        drawn = np.stack([random.choice(n_nodes, size, replace=False) for _ in range(self.k)])
-        return np.asarray(self.rows.share[drawn].sum(axis=1) // size)
+        drawn = start_sets(len(self.rows.share), self.k, self.seed, restart)
+        return np.asarray(self.rows.share[drawn].sum(axis=1) // drawn.shape[1])
 
     def means(self, labels: IntArray) -> IntArray:
         """Return this party's shares of the mean unit row of each cluster."""
@@ -124,12 +126,12 @@ class _Run:
         for one, better, last in zip(active, nearer, labels, strict=True):
             one.comparisons += len(asked) // len(active)
             one.converged = self._plain(self.rounds) and not better.any()
-            self._advance(one, self._chosen(one, better, last))
+            self._advance(one, choose_centers(better, last, self.seed, one.number, self.rounds))
         return self._ranked(restarts, pairs, dearer) if pairs else restarts
 
     def _plain(self, number: int) -> bool:
-        """Return whether the centres of a round are means: when costs are compared, and in the last rounds."""
-        return number == _FIRST_ROUNDS or number > _BEYOND_UNTIL or number >= self.max_iter
+        """Return whether the centres of a round are means."""
+        return centers_are_means(number, self.max_iter)
 
     def _ranked(
         self, restarts: list[_SharedRestart], pairs: list[tuple[_SharedRestart, _SharedRestart]], dearer: Flags
@@ -174,17 +176,6 @@ class _Run:
         rounding = _ROUNDING if self.rows.draws else 0
         parts = [last - cost + rounding for last, cost in zip(before, costs.tolist(), strict=True) if comparable]
         return Comparisons(np.array(parts, dtype=np.int64), np.ones(len(parts), dtype=bool))
-
-    def _chosen(self, one: _SharedRestart, better: Flags, labels: IntArray) -> IntArray:
-        """Return the new label of each node: one of its better centres, chosen by the common seed."""
-        count = np.count_nonzero(better, axis=1)
-        chosen = np.where(count > 0, better.argmax(axis=1), labels)
-        several = np.flatnonzero(count > 1)
-        if len(several):
-            random = random_for(self.seed, 8, one.number, self.rounds)
-            rank = random.randint(1 << 30, size=len(several)) % count[several]
-            chosen[several] = (np.cumsum(better[several], axis=1) > rank[:, None]).argmax(axis=1)
-        return chosen
 
 
 def _labels(one: _SharedRestart) -> IntArray:

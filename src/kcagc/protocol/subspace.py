@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kcagc._types import FloatArray, IntArray
+from kcagc.cluster.joint import draw_sample
 from kcagc.errors import DataError, PeerError
-from kcagc.protocol.cells import random_for
 from kcagc.protocol.effects import CommitMask, Progress, StoreResult
 from kcagc.protocol.local import Components
 from kcagc.protocol.messages import Directions, Padded, RunStage, Step
@@ -43,13 +43,6 @@ class JointRows:
     def gram(self) -> FloatArray:
         """Products of the directions; summed over the parties they are the identity, if the coordinator is right."""
         return np.asarray(self.directions.T @ self.directions)
-
-
-def draw_sample(n_nodes: int, size: int, seed: int, purpose: int) -> IntArray:
-    """Return `size` different nodes in ascending order, the same for every party."""
-    if size >= n_nodes:
-        return np.arange(n_nodes)
-    return np.sort(random_for(seed, purpose).choice(n_nodes, size, replace=False)).astype(np.int64)
 
 
 def covariance_sample(n_nodes: int, widths: list[int], seed: int) -> IntArray:
