@@ -24,7 +24,7 @@ EVERYTHING = Policy(RISKS)
 def parameters(**changes):
     chosen = {"method": "cells", "n_clusters": 3, "n_local_clusters": 3, "filter": "HalfFilter(psi=1)"}
     chosen |= {"n_components": 3, "n_init": 2, "max_iter": 30, "graph": "shared", "min_local_size": 1} | changes
-    if chosen["method"] == "basic":
+    if chosen["method"] in ("basic", "joint"):
         chosen["n_local_clusters"] = 0
     return msgspec.structs.replace(RunSettings(n_clusters=3, fan_in=2).resolve(3), **chosen)
 

@@ -109,13 +109,14 @@ class KCAGC(ClusterMixin, BaseEstimator):
     cost_ : float
         Mean squared distance of the nodes to their cluster centres, summed over the parties.
     n_iter_ : int
-        Lloyd iterations of the last merge.
+        Lloyd iterations of the last merge; 1 if the coordinator clusters rows without names.
     converged_ : bool
         Whether the last merge converged.
     cells_ : int
-        Number of rows that the last merge clustered: cells, or nodes for the basic method.
+        Number of rows that the last merge clustered: cells, or nodes for the methods "basic" and "joint" ("joint"
+        takes a sample of a large graph).
     single_node_cells_ : int
-        Number of cells with only one node.
+        Number of these rows that are only one node.
     rounds_ : int
         Number of secure sums that had to follow one another.
     secure_sums_ : int

@@ -26,7 +26,7 @@ def test_a_text_is_full_sentences_about_a_named_actor(kind):
     for sentence in re.split(r"(?<=\.) ", text.learns):
         assert sentence[0].isupper()
         assert len(sentence) < 260
-    actor = r"(the (aggregator|party|receiving party|receiver)|each party)"
+    actor = r"(the (aggregator|coordinator|(first |receiving )?party|receiver)|each party)"
     assert re.match(rf"{actor}|(for|in) (each|every) [^.]*{actor}", text.learns, flags=re.IGNORECASE)
     assert text.title[0].isupper()
     assert not text.title.endswith(".")

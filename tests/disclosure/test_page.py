@@ -37,12 +37,13 @@ def text_of(n_parties=3, *, reader="party-a", accepted=(), names=None, **changes
 
 @pytest.fixture(scope="module")
 def every_page():
-    modes = itertools.product(
-        ("fit", "predict"), ("cells", "basic", "tree"), ("coordinator", "party"), ("shared", "own"), (2, 3, 5)
-    )
+    methods = itertools.product(("cells", "basic", "tree"), ("coordinator", "party"), ("shares",))
+    joint = itertools.product(("joint",), ("coordinator",), ("shares", "coordinator"))
+    modes = itertools.product(("fit", "predict"), (*methods, *joint), ("shared", "own"), (2, 3, 5))
     found = []
-    for task, method, aggregator, graph, n_parties in modes:
-        run = outline(agreement(n_parties, task=task, method=method, aggregator=aggregator, graph=graph))
+    for task, (method, aggregator, rows), graph, n_parties in modes:
+        chosen = {"task": task, "method": method, "aggregator": aggregator, "joint_rows": rows, "graph": graph}
+        run = outline(agreement(n_parties, **chosen))
         readers = itertools.product((run.parties[0], run.aggregator), ((), tuple(RISKS)))
         found += [(run, describe_run(run, reader, accepted)) for reader, accepted in readers]
     return [(run, one, one.as_markdown()) for run, one in found]

@@ -20,7 +20,7 @@ from adversaries import (
     tables,
 )
 from kcagc.disclosure import RISKS, Disclosure, Ledger, Policy
-from kcagc.disclosure.texts import TEXTS
+from kcagc.disclosure.texts import ANONYMOUS_GEOMETRY, TEXTS
 from kcagc.errors import AbortedError, DataError, KcagcError, MaskReuseError, ParameterError, PeerError, PolicyError
 from kcagc.protocol.effects import CommitMask, Disclose, Send, Wait
 from kcagc.protocol.local import PartyData
@@ -33,6 +33,8 @@ TWO, LABELLED, LOCAL = "two-party-sum", "labelled-sums", "local-means"
 
 # Which names a run needs: (parties, parameters, names). Written by hand from the paper's protocols.
 NEEDS = [
+    *[(count, {"method": "joint"}, set()) for count in (2, 3, 5)],
+    *[(count, {"method": "joint", "joint_rows": "coordinator"}, {ANONYMOUS_GEOMETRY}) for count in (2, 3)],
     *[(count, {"method": method}, set()) for count in (2, 3, 4, 5) for method in ("cells", "tree", "basic")],
     (2, {"method": "cells", "aggregator": "party"}, {TWO, LABELLED}),
     (2, {"method": "tree", "aggregator": "party"}, {TWO, LABELLED}),

@@ -57,6 +57,7 @@ OTHERWISE = {
     "n_local_clusters": 5,
     "min_local_size": 2,
     "filter": repr(HalfFilter(3)),
+    "joint_rows": "coordinator",
     "n_components": 2,
     "scaling": "US",
     "unit": 2.0,
@@ -155,8 +156,8 @@ def test_roles_with_different_aggregators_do_not_open_a_session():
 @pytest.mark.parametrize("mode", MODES)
 def test_another_version_of_the_protocol_is_named(mode):
     scenario = Scenario(parameters(aggregator=mode))
-    scenario.agreements["party-2"] = msgspec.structs.replace(scenario.agreement, protocol="kcagc/3")
-    words = "uses protocol kcagc/4, party-2 uses kcagc/3: install the same version of kcagc"
+    scenario.agreements["party-2"] = msgspec.structs.replace(scenario.agreement, protocol="kcagc/4")
+    words = "uses protocol kcagc/5, party-2 uses kcagc/4: install the same version of kcagc"
     ended_by(scenario.run(), AgreementError, "party-2", words)
 
 
@@ -164,12 +165,13 @@ def test_another_version_of_the_protocol_is_named(mode):
 def test_a_hello_of_the_version_before_is_refused_with_the_remedy(mode):
     """Its inputs have a field that this version does not know; the version is compared before anything else."""
     before = msgspec.to_builtins(Scenario(parameters(aggregator=mode)).agreement, builtin_types=(bytes,))
-    before["protocol"] = "kcagc/3"
+    before["protocol"] = "kcagc/4"
+    del before["parameters"]["joint_rows"]
     before["parameters"]["seeding"] = "common"
     inputs = msgspec.msgpack.encode(before)
-    for protocol in ("kcagc/3", "kcagc/4"):  # by the hello, and by its inputs alone
+    for protocol in ("kcagc/4", "kcagc/5"):  # by the hello, and by its inputs alone
         adversary = Changing(Hello, but(inputs=inputs, protocol=protocol), sender="party-2")
-        ended_by(fit(adversary, aggregator=mode), AgreementError, "party-2 uses kcagc/3: install the same version")
+        ended_by(fit(adversary, aggregator=mode), AgreementError, "party-2 uses kcagc/4: install the same version")
 
 
 def test_inputs_without_a_version_cannot_be_read():

@@ -31,6 +31,9 @@ RUNS = {
     "flat, one start": lambda: fit(n_init=1),
     "basic": lambda: fit(method="basic"),
     "tree": lambda: fit(method="tree", count=5),
+    "joint": lambda: fit(method="joint"),
+    "joint, two parties": lambda: fit(method="joint", count=2),
+    "joint, rows without names": lambda: fit(method="joint", joint_rows="coordinator"),
     "a party aggregates": lambda: fit(aggregator="party"),
     "a party aggregates two": lambda: fit(aggregator="party", count=2),
     "a party aggregates a tree": lambda: fit(aggregator="party", method="tree", count=4),
@@ -148,11 +151,13 @@ def test_comparisons_opened_are_those_that_the_report_counts(name):
         merges |= {one.group: one for one in getattr(result, "merges", [])}
     counts = [one.sums for one in merges.values()]
     counted = sum(one.winning + one.other_restarts + one.costs + one.checks for one in counts)
-    assert counted == sum(prod(entry.shape) for entry in run.ledger.of("opened/"))
-    for entry in run.ledger.of("opened/"):
+    opened = run.ledger.of("opened/comparisons")
+    assert counted == sum(prod(entry.shape) for entry in opened)
+    rounds = Counter(entry.stage.split()[0] for entry in opened)
+    for entry in opened:
         merge = merges[entry.stage.split()[0]]
         if entry.kind == "opened/comparisons.blinded":
-            assert merge.sums.checks >= (MIN_PROBES + 1) * merge.rounds
+            assert merge.sums.checks >= (MIN_PROBES + 1) * rounds[merge.group]
             assert entry.shape == (padded_length(*entry.shape),)
         else:
             assert merge.sums.checks == 0
@@ -175,7 +180,7 @@ def test_every_line_is_used_by_some_run():
 def test_only_weaker_modes_open_more_than_the_default():
     for name in RUNS:
         weaker = {entry.kind for entry in outcome(name).ledger if entry.weaker}
-        more = ("a party aggregates", "as many local", "reveal a column")
+        more = ("a party aggregates", "as many local", "reveal a column", "rows without names")
         assert bool(weaker) == any(words in name for words in more), (name, weaker)
 
 

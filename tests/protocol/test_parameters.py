@@ -58,7 +58,7 @@ def test_the_estimator_takes_its_parameters_and_defaults_from_the_declaration():
 
 
 def test_choices_are_in_the_order_of_the_declaration():
-    assert PARAMETERS["method"].choices == ("auto", "cells", "basic", "tree")
+    assert PARAMETERS["method"].choices == ("auto", "joint", "cells", "basic", "tree")
     assert PARAMETERS["virtual_nodes"].choices == ("cell", "local")
     assert PARAMETERS["n_local_clusters"].type == "int, str or None"
 
@@ -118,7 +118,7 @@ def test_whole_numbers_of_numpy_are_whole_numbers(kind):
         ("unit", 0, "a positive number"),
         ("unit", float("nan"), "a positive number"),
         ("unit", float("inf"), "a positive number"),
-        ("method", "kcagc", "'auto', 'cells', 'basic' or 'tree'"),
+        ("method", "kcagc", "'auto', 'joint', 'cells', 'basic' or 'tree'"),
         ("scaling", None, "'unit', 'U' or 'US'"),
         ("filter", object, "'half' or 'norm'"),
     ],

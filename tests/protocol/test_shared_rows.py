@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -14,8 +15,8 @@ from kcagc.protocol import aggregator, shared_rows
 from kcagc.protocol.aggregator import Aggregator
 from kcagc.protocol.agreement import Session
 from kcagc.protocol.effects import Channel
-from kcagc.protocol.joint_coordinator import JointCoordinator
-from kcagc.protocol.messages import Masked, Padded, Split, Step
+from kcagc.protocol.joint_coordinator import FoundDirections, JointCoordinator
+from kcagc.protocol.messages import Masked, Split, Step
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.protocol.shared_rows import SCORE_BITS, SharedRows, unit_rows
 from kcagc.runtime.driver import Driver
@@ -65,9 +66,8 @@ def run_shared(parts, centers=(), session="session", adversary=None):
 
     async def coordinator():
         role = Aggregator(COORDINATOR, agreement_of(chosen, len(names)), fixed("coordinator"))
-        seeds = {name: Padded(b"", 1, b"", b"", (), fixed("seed", name, session)) for name in names}
-        role._joint = JointCoordinator(chosen, identifier, fixed("coordinator"), seeds)
-        role._joint._size = parts[0].shape[1]
+        found = FoundDirections(parts[0].shape[1], [], [], fixed("seed", names[1], session))
+        role._joint = JointCoordinator(chosen, identifier, msgspec.msgpack.encode(found))
         return await role._answer_sums(group)
 
     def _share(center, name, number):
@@ -358,9 +358,7 @@ def test_a_split_of_the_wrong_shape_is_refused(edit, at):
 def test_centres_of_the_wrong_length_are_refused(length):
     """The two holders agree on a false length: their masks cancel, and the coordinator still refuses."""
     chosen = parameters(method="joint", joint_rows="shares")
-    seeds = {name: Padded(b"", 1, b"", b"", (), bytes(32)) for name in party_names(2)}
-    joint = JointCoordinator(chosen, bytes(32), bytes(32), seeds)
-    joint._size = 2
+    joint = JointCoordinator(chosen, bytes(32), msgspec.msgpack.encode(FoundDirections(2, [], [], bytes(32))))
     group = Group(party_names(2), COORDINATOR)
     with pytest.raises(PeerError, match="sent centres of"):  # before there are rows
         joint.answer(group, Step.SCORES, 1, np.zeros(6, dtype=np.int64), 0)

@@ -231,7 +231,7 @@ def diagnose(
     DataError
         If a table, the graph or the labels are invalid.
     ParameterError
-        If a setting is invalid, or the method is "basic" and no local labels are given.
+        If a setting is invalid, or the method has no local clusters ("basic", "joint") and no local labels are given.
 
     Examples
     --------
@@ -316,7 +316,7 @@ def diagnose_party(
     DataError
         If the data or the labels are invalid.
     ParameterError
-        If the method is "basic", which has no local clusters, and no local labels are given.
+        If the method has no local clusters ("basic", "joint") and no local labels are given.
 
     Examples
     --------
@@ -352,8 +352,11 @@ def _own_rows(
     if given is not None:
         # With these parameters the basic method filters and projects as all methods do, and clusters nothing.
         parameters = msgspec.structs.replace(parameters, method="basic", n_local_clusters=0, n_init=1)
-    elif parameters.method == "basic":
-        raise ParameterError('method: "basic" has no local clusters, which Theorem 1 is about; use "cells" or "tree"')
+    elif not parameters.has_local_clusters:
+        method = parameters.method
+        raise ParameterError(
+            f'method: "{method}" has no local clusters, which Theorem 1 is about; use "cells" or "tree"'
+        )
     try:
         local = compute_local(data, parameters, 0 if given is not None else seed)
     except DataError as error:

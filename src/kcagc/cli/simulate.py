@@ -74,18 +74,20 @@ def _run(
     duration = time.perf_counter() - start
     truth = data.labels[known]
     parameters = model.models_["party-1"].parameters
+    has_cells = parameters.method != "joint"
     result: dict[str, Any] = {
         "dataset": data.name,
         "parties": len(tables),
         "method": parameters.method,
+        "joint_rows": None if has_cells else parameters.joint_rows,
         "local_clusters": parameters.n_local_clusters or None,
         "aggregator": model.aggregator,
         "seed": seed,
         "accuracy": round(100 * accuracy(truth, model.labels_), 2),
         "nmi": round(100 * nmi(truth, model.labels_), 2),
         "macro_f1": round(100 * macro_f1(truth, model.labels_), 2),
-        "cells": model.cells_,
-        "cells_of_one_node": model.single_node_cells_,
+        "cells": model.cells_ if has_cells else None,
+        "cells_of_one_node": model.single_node_cells_ if has_cells else None,
         "iterations": model.n_iter_,
         "converged": bool(model.converged_),
         "rounds": model.rounds_,
@@ -113,6 +115,7 @@ def _summary(results: list[dict[str, Any]]) -> dict[str, Any]:
     columns: dict[str, list[float]] = {
         key: [result[key] for result in results]
         for key in ("accuracy", "nmi", "macro_f1", "cells", "iterations", "rounds", "secure_sums", "bytes", "seconds")
+        if results[0][key] is not None
     }
     if "predicted" in results[0]:
         columns["predicted_accuracy"] = [result["predicted"]["accuracy"] for result in results]
@@ -127,6 +130,8 @@ def _show(results: list[dict[str, Any]], model: Any) -> None:
 
     console, last = terminal.out(), results[-1]
     local = f", {count(last['local_clusters'], 'local cluster')}" if last["local_clusters"] else ""
+    if last["joint_rows"]:
+        local = f", joint_rows {last['joint_rows']}"
     aggregator = "the coordinator" if last["aggregator"] == "coordinator" else "the last party"
     console.print(
         f"[bold]{last['dataset']}[/]: {last['parties']} parties, method {last['method']}{local}, "
@@ -140,7 +145,7 @@ def _show(results: list[dict[str, Any]], model: Any) -> None:
             str(row["seed"]),
             f"{row['accuracy']:.1f} %",
             f"{row['nmi']:.1f} %",
-            f"{row['cells']:,}",
+            "–" if row["cells"] is None else f"{row['cells']:,}",
             f"{row['iterations']}{'' if row['converged'] else '+'}",
             str(row["rounds"]),
             f"{row['secure_sums']:,}",
@@ -159,7 +164,7 @@ def _show(results: list[dict[str, Any]], model: Any) -> None:
     notes = [f"{value:,} for {what}" for what, value in last["further_sums"].items() if value]
     if notes:
         console.print(f"\nComparisons are those of the best restart; others: {listed(notes)}.", soft_wrap=False)
-    if last["cells_of_one_node"] and last["method"] != "basic":
+    if last["cells_of_one_node"] and last["method"] in ("cells", "tree"):
         console.print(f"{last['cells_of_one_node']:,} of {count(last['cells'], 'cell')} contain one node only.")
     console.print("\n[bold]Disclosures[/] (last run; --ledger FILE writes all of them)")
     parties = list(model.models_)

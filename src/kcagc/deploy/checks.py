@@ -64,7 +64,7 @@ def run_checks(
     ]
     if run.config.role == "party":
         checks += [("data", _data), ("sessions", _sessions)]
-        if run.agreement.parameters.task == "fit" and run.agreement.parameters.method != "basic":
+        if run.agreement.parameters.task == "fit" and run.agreement.parameters.has_local_clusters:
             checks.append(("labels", _labels))
     if connect:
         checks.append(("network", _listen if run.config.listens else _connect))
@@ -148,7 +148,7 @@ def _labels(run: RoleRun) -> _Result:
         compute_local(data, parameters, run.seed) if kept is None else msgspec.msgpack.decode(kept, type=LocalLabels)
     )
     if local.measurement is None:
-        return "the basic method has none", ()
+        return "this method has none", ()
     found, smallest = local.measurement, int(np.bincount(restore(local.stored_labels)).min())
     kind = check_labels(me, found, local.whole, data.columns, run.config.policy())
     clusters = f"{local.n_clusters} local clusters of {smallest:,} nodes or more"

@@ -16,7 +16,7 @@ from scipy import sparse
 from kcagc._types import Features
 from kcagc.data.files import PRIVATE, write_bytes, write_text
 from kcagc.datasets.dataset import Dataset
-from kcagc.disclosure.texts import RISKS
+from kcagc.disclosure.texts import ANONYMOUS_GEOMETRY, RISKS
 from kcagc.errors import ParameterError
 from kcagc.net.trial_authority import trial_authority
 from kcagc.protocol.agreement import Agreement, Participant
@@ -118,7 +118,13 @@ def configuration(plan: FolderPlan, name: str, public: dict[str, bytes]) -> str:
     """Return the configuration of one role, filled into the template `templates/role.toml`."""
     party = name in plan.parties
     seed = "# random_state = 0" if plan.random_state is None else f"random_state = {plan.random_state}"
-    blocks = {"party": party, "aggregator": name == plan.roles[-1], "party-aggregates": party and not plan.coordinator}
+    needed = _needed_risks(plan, public)
+    blocks = {
+        "party": party,
+        "aggregator": name == plan.roles[-1],
+        "party-aggregates": party and not plan.coordinator,
+        "anonymous-geometry": party and ANONYMOUS_GEOMETRY in needed,
+    }
     values = {
         "name": name,
         "description": "a data party" if party else "the coordinator, which holds no data",
@@ -130,7 +136,7 @@ def configuration(plan: FolderPlan, name: str, public: dict[str, bytes]) -> str:
         "listen": plan.listen,
         "address": plan.address,
         "risks": ", ".join(f'"{risk}"' for risk in RISKS),
-        "needed": ", ".join(f'"{risk}"' for risk in _needed_risks(plan, public)),
+        "needed": ", ".join(f'"{risk}"' for risk in needed),
     }
     template = resources.files("kcagc.deploy").joinpath("templates", "role.toml").read_text(encoding="utf-8")
     return Template(_keep_blocks(template, blocks)).substitute(values)
@@ -155,7 +161,8 @@ def _session(plan: FolderPlan) -> str:
     """Return a comment and a line for each declared parameter; a default is written as a comment."""
     settings = RunSettings.read(plan.settings)
     local = settings.local_clusters(len(plan.parties)) // settings.n_clusters
-    computed = {"n_local_clusters": f"{local}k".removeprefix("1"), "n_components": settings.n_clusters}
+    n_components = settings.resolve(len(plan.parties)).n_components
+    computed = {"n_local_clusters": f"{local}k".removeprefix("1"), "n_components": n_components}
     return "\n\n".join(
         _setting(one, plan.settings.get(one.name, computed.get(one.name, one.default)), one.name in plan.settings)
         for one in PARAMETERS.values()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FORMAT = "kcagc model 3"
 PACKAGES = ("kcagc", "numpy", "scipy", "scikit-learn", "cryptography", "msgspec")
-_SUMS = {"message/masked", "message/plain", "message/answer", "message/finished"}
+_SUMS = {f"message/{kind}" for kind in ("masked", "plain", "answer", "split", "clusters", "finished")}
 
 Disclosed = list[tuple[float, Disclosure]]  # disclosures, each with its time
 

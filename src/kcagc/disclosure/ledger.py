@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from kcagc.disclosure.texts import RISKS, TEXTS
+from kcagc.disclosure.texts import ANONYMOUS_GEOMETRY, RISKS, TEXTS
 from kcagc.errors import KcagcError, ParameterError, PolicyError
 
 
@@ -234,6 +234,10 @@ class Ledger:
         Path(path).write_text(self.as_lines(), encoding="utf-8")
 
 
+_USE_COORDINATOR = "use a coordinator as aggregator"
+_REMEDIES = {ANONYMOUS_GEOMETRY: 'set joint_rows = "shares" at all participants'}
+
+
 class Policy:
     """The risks that one operator accepts.
 
@@ -269,7 +273,8 @@ class Policy:
         if refused:
             listed = " ".join(f'"{risk.name}": {risk.discloses}' for risk in refused)
             names = ", ".join(f'"{risk.name}"' for risk in refused)
+            remedies = dict.fromkeys(_REMEDIES.get(risk.name, _USE_COORDINATOR) for risk in refused)
             raise PolicyError(
                 f"this run would disclose more than the default settings do. {listed} To run it, accept {names} in "
-                "your policy; otherwise use the default settings"
+                f"your policy; otherwise {', and '.join(remedies)}"
             )

@@ -64,6 +64,10 @@ class RunOutline:
         Parameters of the run.
     n_clusters, n_local_clusters, min_local_size, n_init : int
         Parameters of the run.
+    joint_rows : str
+        Parameter of the run if its method is "joint"; otherwise empty.
+    n_components : int
+        Number of components of a party with many columns, if the method is "joint"; otherwise 0.
     label_receivers : mapping of str to tuple of str
         For each party that sends local labels, the parties that receive them.
     groups : tuple of tuple of str
@@ -81,6 +85,8 @@ class RunOutline:
     n_local_clusters: int
     min_local_size: int
     n_init: int
+    joint_rows: str = ""
+    n_components: int = 0
     label_receivers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     groups: tuple[tuple[str, ...], ...] = ()
     needs: tuple[str, ...] = ()
@@ -202,7 +208,7 @@ class _Writer:
         self.facts = {
             outline.task,
             outline.graph,
-            "labels" if outline.label_receivers else "starts" if outline.task == "fit" else "",
+            *self._of_method(),
             "groups" if outline.groups else "",
             "coordinator" if outline.has_coordinator else "party-aggregates",
             "two" if n_parties == 2 else "not-two",
@@ -221,11 +227,29 @@ class _Writer:
             "min_size": outline.min_local_size,
             "attempts": outline.n_init,
             "n_starts": outline.n_init * outline.n_clusters,
+            "n_components": outline.n_components,
+            "first": _plain(outline.parties[0]),
+            "second": _plain(outline.parties[1]),
             "groups": " ".join(f"{_names(group)} are one group." for group in outline.groups),
             "label_route": self._label_route(),
-            "nodes": phrases["exact_nodes" if outline.label_receivers else "rough_nodes"],
+            "nodes": phrases["exact_nodes" if outline.label_receivers or "joint" in self.facts else "rough_nodes"],
         }
         self.values["least_size"] = self.fill(phrases["least_size"]) if outline.min_local_size > 1 else ""
+
+    def _of_method(self) -> set[str]:
+        """Return the facts that follow from the method.
+
+        "comparisons": the aggregator answers questions; "attempts": the parties cluster in several attempts.
+        """
+        outline = self.outline
+        if outline.task != "fit":
+            return {"comparisons", "unopened"}
+        if outline.method != "joint":
+            kind = "labels" if outline.label_receivers else "starts"
+            return {"local", kind, "comparisons", "attempts", "unopened"}
+        if outline.joint_rows == "coordinator":
+            return {"joint", "opened"}
+        return {"joint", "in-shares", "attempts", "unopened"}
 
     def section(self, found: dict[str, Any]) -> PageSection:
         """Return one section with the items that the configuration needs."""

@@ -145,7 +145,7 @@ class Assembly:
             if part.length > self._max_bytes:
                 raise self._error(
                     f"announced a message of {part.length:,} bytes; at most {self._max_bytes:,} are allowed "
-                    "(limits.max_message_bytes)"
+                    "(limits.max_message_bytes of the receiver)"
                 )
             self._number, self._length, self._data = part.number, part.length, bytearray()
         if (part.number, part.length, part.offset) != (self._number, self._length, len(self._data)):

@@ -18,7 +18,14 @@ import numpy as np
 from kcagc.errors import PeerError
 from kcagc.protocol.agreement import Agreement, check_hello, id_of, own_hello
 from kcagc.protocol.effects import Channel, LoadResult, Progress, Role, StoreResult, run_concurrently
-from kcagc.protocol.joint_coordinator import JOINT_STEPS, JointCoordinator, answer_route, senders_of, steps_of
+from kcagc.protocol.joint_coordinator import (
+    JOINT_STEPS,
+    JointCoordinator,
+    answer_route,
+    find_directions,
+    senders_of,
+    steps_of,
+)
 from kcagc.protocol.messages import (
     Answer,
     EncryptedMessages,
@@ -136,7 +143,7 @@ class Aggregator:
     async def _serve(self, merge: Merge) -> None:
         """Answer the sums of one group until its members are finished."""
         group, parameters = merge.group, self.agreement.parameters
-        if parameters.task == "fit" and parameters.method != "basic":
+        if parameters.task == "fit" and parameters.has_local_clusters:
             await self._relay(RunStage.of_group(Step.LABELS, group), merge.routes())
         await self._answer_sums(group)
 
@@ -156,12 +163,15 @@ class Aggregator:
 
     async def _serve_joint(self, group: Group, session: bytes, to_all_others: dict[str, tuple[str, ...]]) -> None:
         """Find the joint subspace, answer the sums of the joint method, and relay the centres."""
-        messages = {party: await self.channel.receive(party, Padded) for party in self.parties}
-        self._joint = JointCoordinator(self.agreement.parameters, session, self._secret, messages)
-        await Progress("joint subspace: directions")
-        found = await StoreResult("directions", self._joint.compute_directions)
-        for party, directions in self._joint.directions(found).items():
-            shape = (messages[party].n_components, directions.size)
+        parameters, name = self.agreement.parameters, "directions"
+        stored = await LoadResult(name)
+        if stored is None:
+            messages = {party: await self.channel.receive(party, Padded) for party in self.parties}
+            await Progress("joint subspace: directions")
+            stored = await StoreResult(name, lambda: find_directions(parameters, session, self._secret, messages))
+            del messages
+        self._joint = JointCoordinator(parameters, session, stored)
+        for party, (directions, shape) in zip(self.parties, self._joint.directions(), strict=True):
             await self.channel.send(party, directions, RunStage(Step.SUBSPACE), shape=shape)
         number = await self._answer_sums(group)
         if self.agreement.parameters.joint_rows == "shares":

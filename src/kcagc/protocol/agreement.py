@@ -23,7 +23,7 @@ from kcagc.secagg import keys
 from kcagc.secagg.masks import MAX_PARTIES
 from kcagc.text import printable
 
-PROTOCOL = "kcagc/4"
+PROTOCOL = "kcagc/5"
 
 RoleName = Literal["party", "coordinator"]
 

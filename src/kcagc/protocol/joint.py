@@ -21,7 +21,16 @@ from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit_result import EXCHANGE, FitResult, merge_report
 from kcagc.protocol.joint_kmeans import JointClusters, SumCounts
 from kcagc.protocol.local import ComponentBasis, PartyData, PartyModel, find_components
-from kcagc.protocol.messages import CenterShares, Clusters, Confirmation, RunStage, Step, restore, store, unpack
+from kcagc.protocol.messages import (
+    AnonymousClusters,
+    CenterShares,
+    Confirmation,
+    RunStage,
+    Step,
+    restore,
+    store,
+    unpack,
+)
 from kcagc.protocol.party import Party
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.protocol.shared_kmeans import shared_kmeans
@@ -141,7 +150,7 @@ async def _cluster_openly(party: Party, sums: SecureSums, joint: JointRows) -> _
     words = np.rint(np.ldexp(turned, _GEOMETRY_BITS)).astype(np.int64)[order].view(np.uint64)
     await Progress("joint clustering: waiting for the coordinator")
     number = await sums.send_words(Step.GEOMETRY, words.ravel(), sums.group.members)
-    answer, payload = await party.channel.receive_with_bytes(sums.group.aggregator, Clusters)
+    answer, payload = await party.channel.receive_with_bytes(sums.group.aggregator, AnonymousClusters)
     if (answer.group, answer.number, len(answer.centers)) != (sums.group.name, number, 8 * k * size):
         raise PeerError(f"sent clusters with centres of {len(answer.centers)} bytes", peer=sums.group.aggregator)
     sums.transcript = digest(sums.transcript, payload)
@@ -151,7 +160,7 @@ async def _cluster_openly(party: Party, sums: SecureSums, joint: JointRows) -> _
     if not np.isfinite(centers).all():
         raise PeerError("sent centres that are not finite", peer=sums.group.aggregator)
     await sums.finish()
-    found = JointClusters(labels, 1, True, sums.number, SumCounts(), [n_nodes])
+    found = JointClusters(labels, 1, True, sums.number, SumCounts(), [])
     return _Found(np.arange(n_nodes), found, centers @ turn.T)
 
 

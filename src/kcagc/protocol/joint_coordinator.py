@@ -7,7 +7,7 @@ import numpy as np
 
 from kcagc.cluster.kmeans import fit_kmeans
 from kcagc.errors import PeerError
-from kcagc.protocol.messages import Clusters, Directions, Padded, Split, Step, encode, pack
+from kcagc.protocol.messages import AnonymousClusters, Directions, Padded, Split, Step, encode, pack
 from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.shared_rows import padded_scores, unit_rows
 from kcagc.protocol.subspace import joint_covariance, read_components, top_directions
@@ -46,31 +46,44 @@ def answer_route(group: Group, step: Step) -> tuple[str, tuple[str, ...]]:
     return "answer", () if step is Step.SHARES else group.members
 
 
-class JointCoordinator:
-    """What the coordinator keeps while it serves the joint method."""
+class FoundDirections(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The stored form of the joint directions: a part for each party, and the seed of the second holder's shares."""
 
-    def __init__(self, parameters: Parameters, session: bytes, secret: bytes, messages: dict[str, Padded]) -> None:
-        self._parameters, self._session, self._secret = parameters, session, secret
-        self._messages = messages
-        self._size = 0
-        self._seed = list(messages.values())[1].share_seed
-        if len(self._seed) != 32:
-            raise PeerError("sent a seed of shares that does not have 32 bytes", peer=list(messages)[1])
+    size: int
+    n_components: list[int]
+    parts: list[bytes]
+    share_seed: bytes
+
+
+def find_directions(parameters: Parameters, session: bytes, secret: bytes, messages: dict[str, Padded]) -> bytes:
+    """Compute the joint directions of all parties, to be stored: they may differ in the last bits another time.
+
+    The coordinator keeps no padded components: only the directions and a seed are needed later.
+    """
+    second, own = list(messages.items())[1]
+    if len(own.share_seed) != 32:
+        raise PeerError("sent a seed of shares that does not have 32 bytes", peer=second)
+    found = read_components(messages)
+    directions = top_directions(joint_covariance(found), parameters.n_clusters, secret, session)
+    widths = [one.shape[1] for one in found.padded]
+    split = np.split(directions, np.cumsum(widths)[:-1])
+    parts = [np.ascontiguousarray(part, dtype="<f8").tobytes() for part in split]
+    return msgspec.msgpack.encode(FoundDirections(directions.shape[1], widths, parts, own.share_seed))
+
+
+class JointCoordinator:
+    """What the coordinator keeps while it serves the joint method; `stored` are the joint directions."""
+
+    def __init__(self, parameters: Parameters, session: bytes, stored: bytes) -> None:
+        self._parameters, self._session = parameters, session
+        self._found = msgspec.msgpack.decode(stored, type=FoundDirections)
+        self._size, self._seed = self._found.size, self._found.share_seed
         self._rows: RingMatrix = np.zeros((0, 0), dtype=np.uint64)
 
-    def compute_directions(self) -> bytes:
-        """Return the joint directions of all parties, to be stored: they may differ in the last bits."""
-        found = read_components(self._messages)
-        directions = top_directions(joint_covariance(found), self._parameters.n_clusters, self._secret, self._session)
-        ends = np.cumsum([one.shape[1] for one in found.padded])[:-1]
-        parts = [np.ascontiguousarray(part, dtype="<f8").tobytes() for part in np.split(directions, ends)]
-        return msgspec.msgpack.encode((directions.shape[1], parts))
-
-    def directions(self, stored: bytes) -> dict[str, Directions]:
-        """Return the message of each party."""
-        self._size, parts = msgspec.msgpack.decode(stored, type=tuple[int, list[bytes]])
-        names, self._messages = list(self._messages), {}
-        return {name: Directions(self._size, part) for name, part in zip(names, parts, strict=True)}
+    def directions(self) -> list[tuple[Directions, tuple[int, int]]]:
+        """Return the message of each party, in the agreed order, and the shape of its directions."""
+        parts = zip(self._found.parts, self._found.n_components, strict=True)
+        return [(Directions(self._size, part), (width, self._size)) for part, width in parts]
 
     def take(self, step: Step, payload: bytes) -> None:
         """Keep the padded rows, which have no answer."""
@@ -108,4 +121,4 @@ class JointCoordinator:
         k = self._parameters.n_clusters
         found = fit_kmeans(rows, k, n_init=_RESTARTS, margin=False, random_state=_GEOMETRY_SEED)
         centers = np.ascontiguousarray(found.centers, dtype="<f8").tobytes()
-        return encode(Clusters(group.name, number, pack(found.labels, k), centers))
+        return encode(AnonymousClusters(group.name, number, pack(found.labels, k), centers))

@@ -163,7 +163,7 @@ class Split(Message, frozen=True, tag="split"):
     words: bytes
 
 
-class Clusters(Message, frozen=True, tag="clusters"):
+class AnonymousClusters(Message, frozen=True, tag="clusters"):
     """The clusters that the coordinator has found in rows without names, and their centres (k × size, float64)."""
 
     group: ShortText
@@ -232,7 +232,7 @@ AnyMessage = (
     | Padded
     | Directions
     | Split
-    | Clusters
+    | AnonymousClusters
     | Finished
     | Abort
 )

@@ -185,7 +185,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     task: Annotated[Task, _about('"fit" finds clusters, "predict" assigns new nodes to them.')] = "fit"
     method: Method
     n_clusters: _Count
-    joint_rows: JointRows
+    joint_rows: JointRows = "shares"
     n_local_clusters: Annotated[int, Meta(ge=0)]  # 0 for methods without local clusters
     min_local_size: _Count
     filter: str

@@ -102,6 +102,8 @@ def outline(agreement: Agreement) -> RunOutline:
         n_local_clusters=parameters.n_local_clusters,
         min_local_size=parameters.min_local_size,
         n_init=parameters.n_init,
+        joint_rows=parameters.joint_rows if parameters.method == "joint" else "",
+        n_components=parameters.n_components if parameters.method == "joint" else 0,
         label_receivers={child[0]: receivers for child, receivers in routes if len(child) == 1},
         groups=tuple(child for child, _ in routes if len(child) > 1),
         needs=tuple(risks(agreement)),

@@ -100,6 +100,8 @@ class SecureSums:
         blinding = Blinding.from_key(key, session, label, len(parts), len(senders))
         if self.channel.me in senders:
             await self._send(step, blinding.apply(parts, with_offsets=first), senders)
+        else:  # the shares of the senders come from the data of all parties
+            await self.channel.record_sum(self.group, step, self.number, len(parts))
         positive = blinding.restore(await self._receive(len(parts)))
         found, of_copies, of_probes = np.split(positive, [len(odd), len(odd) + n_copies])
         wrong = n_probes - np.count_nonzero(of_probes) + np.count_nonzero(of_copies != found[copied])
@@ -115,8 +117,9 @@ class SecureSums:
         self.number += 1
         return number
 
-    def skip(self) -> None:
-        """Count a sum of other parties, whose answer does not go to this party."""
+    async def skip(self, step: Step, length: int) -> None:
+        """Count and record a sum that only the holders send, and whose answer does not go to this party."""
+        await self.channel.record_sum(self.group, step, self.number, length)
         self.number += 1
 
     async def receive_split(self, number: int, shape: tuple[int, ...]) -> RingMatrix:

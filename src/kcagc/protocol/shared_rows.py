@@ -96,7 +96,7 @@ class SharedRows:
                 padded = padded + pad(key, session, "rows", shape=padded.shape)
             await sums.send_words(Step.SHARES, padded.ravel(), sums.holders)
         else:
-            sums.skip()
+            await sums.skip(Step.SHARES, count * size)
         return here
 
     def _draw(
@@ -118,7 +118,7 @@ class SharedRows:
         key, session, label = sums.group_key, sums.session.id, sums.label()
         shape = (len(centers), count, k)
         if not self.holds:
-            sums.skip()
+            await sums.skip(Step.SCORES, len(centers) * k * size)
             return np.zeros(shape, dtype=np.int64)
         row_pad = pad(key, session, "rows", shape=(count, size))
         center_pads = pad(key, session, "centers", label, shape=(len(centers), k, size))

@@ -12,14 +12,18 @@ FAMILIES = {
     "setup": ("Setup and end", "f0"),
     "encrypted": ("Encrypted messages", "f1"),
     "vectors": ("Vectors for secure sums", "f2"),
-    "answers": ("Answers to secure sums", "f3"),
+    "answers": ("Answers of the aggregator", "f3"),
 }
 FAMILY_OF_KIND = {
     "message/encrypted": "encrypted",
     "message/relayed": "encrypted",
     "message/masked": "vectors",
     "message/plain": "vectors",
+    "message/padded": "vectors",
     "message/answer": "answers",
+    "message/directions": "answers",
+    "message/split": "answers",
+    "message/clusters": "answers",
 }
 
 

@@ -25,23 +25,36 @@ def rounds_section(run: RunFolder, ids: ElementIds) -> Html | None:
         return None if rounds is None else section("rounds", "Rounds", _sums(run, rounds))
     charts = [_merge_chart(one, ids, len(merges) > 1) for one in merges if one.get("history")]
     drawn = [tag("div", charts, class_="pair")] if charts else []
-    cells = "Rows" if run.parameters.get("method") == "basic" else "Cells"
-    header = ["Merge", "Parties", cells, f"{cells} of one node", "Clusters", "Iterations", "Converged", "Rounds"]
-    rows = [
-        [
-            str(one["group"]),
-            str(one["parties"]),
-            count(one["rows"]),
-            count(one["rows_of_one_node"]),
-            str(one["clusters"]),
-            str(one["iterations"]),
-            "yes" if one["converged"] else "no, iteration limit reached",
-            str(one["rounds"]),
-        ]
-        for one in merges
-    ]
-    merged = panel(table("Merges", header, rows, numeric=(1, 2, 3, 4, 5, 7), hidden_caption=True))
+    columns: dict[str, Callable[[dict[str, Any]], str]] = {
+        "Merge": lambda one: str(one["group"]),
+        "Parties": lambda one: str(one["parties"]),
+        **_clustered(run),
+        "Clusters": lambda one: str(one["clusters"]),
+        "Iterations": lambda one: str(one["iterations"]),
+        "Converged": lambda one: "yes" if one["converged"] else "no, iteration limit reached",
+        "Rounds": lambda one: str(one["rounds"]),
+    }
+    if _opens_rows(run):
+        del columns["Iterations"], columns["Converged"]
+    rows = [[text(one) for text in columns.values()] for one in merges]
+    numeric = [place for place, name in enumerate(columns) if name not in ("Merge", "Converged")]
+    merged = panel(table("Merges", list(columns), rows, numeric=numeric, hidden_caption=True))
     return section("rounds", "Convergence", _convergence(run, merges), *drawn, merged)
+
+
+def _opens_rows(run: RunFolder) -> bool:
+    """Return whether the coordinator saw the rows and clustered them itself."""
+    return run.parameters.get("method") == "joint" and run.parameters.get("joint_rows") == "coordinator"
+
+
+def _clustered(run: RunFolder) -> dict[str, Callable[[dict[str, Any]], str]]:
+    """Return the columns that count what a merge clustered: nodes, or cells."""
+    method = run.parameters.get("method")
+    name = {"basic": "Rows", "joint": "Nodes in the sample"}.get(str(method), "Cells")
+    counted: dict[str, Callable[[dict[str, Any]], str]] = {name: lambda one: count(one["rows"])}
+    if method != "joint":
+        counted[f"{name} of one node"] = lambda one: count(one["rows_of_one_node"])
+    return counted
 
 
 def _sums(run: RunFolder, rounds: int) -> str:
@@ -54,21 +67,28 @@ def _sums(run: RunFolder, rounds: int) -> str:
 
 
 def _convergence(run: RunFolder, merges: list[dict[str, Any]]) -> str:
-    last = merges[-1]
+    last, method = merges[-1], run.parameters.get("method")
+    opened = _opens_rows(run)
     text = f"The run needed {count(run.summary.get('rounds', 0), 'secure sum')}"
     text += f" in {len(merges)} merges from this party to the root of the tree. " if len(merges) > 1 else ". "
-    if last["converged"]:
+    if opened:
+        text += "The coordinator found the clusters in points without names, so the parties cannot count iterations."
+    elif last["converged"]:
         text += f"The best attempt of k-means (restart) converged after {count(last['iterations'], 'iteration')}."
     else:
         limit = count(last["iterations"], "iteration")
         text += f"The best attempt of k-means (restart) reached the limit of {limit} and did not converge."
-    text += " Before the first iteration, a few secure sums assign the nodes to the initial centres."
+    if not opened:
+        text += " Before the first iteration, a few secure sums assign the nodes to the initial centres."
     delays = run.summary.get("delays")
     if isinstance(delays, int):
         text += " The longest chain of messages between participants, in which each message waited for the one before, "
         text += f"has {count(delays)} messages."
     text += " A merge is one joint clustering by a group of parties."
-    if run.parameters.get("method") != "basic":
+    if method == "joint":
+        text += " On large graphs, the clusters are found on a sample of the nodes. Then every other node goes to the "
+        text += "cluster whose centre has the most similar direction."
+    elif method != "basic":
         text += " A cell is a set of nodes with the same labels at all parties of the merge."
     return text
 
@@ -76,7 +96,8 @@ def _convergence(run: RunFolder, merges: list[dict[str, Any]]) -> str:
 def _merge_chart(merge: dict[str, Any], ids: ElementIds, several: bool) -> Html:
     of = f" (merge {merge['group']})" if several else ""
     moved = [(float(one["round"]), float(one["moved"])) for one in merge["history"]]
-    if len(moved) > 1 and moved[0][1] == 0:  # the first iteration only confirms the first assignment
+    # The first iteration only confirms the first assignment, or is the first assignment itself.
+    if len(moved) > 1 and moved[0][1] in (0, merge["rows"]):
         del moved[0]
     most = max(value for _, value in moved)
     busiest = next(one for one, value in moved if value == most)

@@ -25,6 +25,8 @@ from kcagc.runtime.journal import Journal
 from kcagc.text import printable
 
 MAX_WAITING = 32  # messages of one peer that the role has not asked for yet
+_VECTORS = ("masked", "padded")  # an aggregator keeps these in memory until it has stored what it computes from them
+_RECOMPUTED = (*_VECTORS, "split")  # messages of many megabytes that a replay computes again
 
 
 @dataclass(frozen=True)
@@ -243,7 +245,7 @@ class DurableRole:
 
     def _deliver(self, sender: str) -> None:
         message = self.queues[sender].next_message()
-        if self._is_aggregator and tag_of(message.payload, sender) == "masked":
+        if self._is_aggregator and tag_of(message.payload, sender) in _VECTORS:
             self._unstored[sender].append(message)
             self._finish_step(self.driver.deliver(sender, message.payload))
             return
@@ -295,8 +297,7 @@ class DurableRole:
             self._numbers[peer] += 1
             if not is_early(payload, peer):
                 self._past_local_labels.add(self.driver.name)
-            # A masked vector may have many megabytes in every round, and a replay computes it again.
-            whole = self._is_aggregator or tag_of(payload, peer) != "masked"
+            whole = tag_of(payload, peer) not in _RECOMPUTED
             self._journal.store_outgoing(peer, self._numbers[peer], payload, whole=whole)
             staged.append((peer, self._numbers[peer], payload))
         return staged

@@ -183,7 +183,8 @@ class Journal:
         if len(payload) > MAX_STORED_BYTES:
             raise SessionError(
                 f"{self.path}: a message of {len(payload):,} bytes is too long to send. Reduce its size: "
-                'method = "cells" instead of "basic", fewer restarts or fewer local clusters'
+                'method = "cells" instead of "basic", joint_rows = "shares" instead of "coordinator", '
+                "fewer components, fewer restarts or fewer local clusters"
             )
         digest = hashlib.sha256(payload).digest()
         found = self._value("SELECT digest FROM outgoing WHERE peer = ? AND number = ?", (peer, number))
