@@ -8,7 +8,7 @@ similar direction; each party computes its own part of the scores, and compariso
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -41,6 +41,7 @@ from kcagc.secagg.blinding import secret_order
 from kcagc.secagg.keys import derive_key, digest
 from kcagc.secagg.masks import FRACTION_BITS, MAX_DISTANCE
 from kcagc.secagg.shares import ROW_BITS, rotation
+from kcagc.text import listed
 
 BATCH_VALUES = 1 << 20  # scores that are compared together
 _PROBES = 1 << 12  # room for probes, so that the padded length of a vector is not the next larger one
@@ -55,6 +56,13 @@ class _Found:
     nodes: IntArray
     clusters: JointClusters
     centers: FloatArray
+
+    def in_order(self) -> _Found:
+        """Return the clusters numbered by their first node: a partition then has the same labels in every session."""
+        used, first = np.unique(self.clusters.labels, return_index=True)
+        order = np.concatenate([used[np.argsort(first)], np.setdiff1d(np.arange(len(self.centers)), used)])
+        labels = np.argsort(order)[self.clusters.labels]
+        return _Found(self.nodes, replace(self.clusters, labels=labels), self.centers[order])
 
 
 async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult:
@@ -78,6 +86,7 @@ async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult:
         found = await _cluster_openly(party, sums, joint)
     else:
         found = await _cluster_shares(party, sums, joint, common_seed, share_seed)
+    found = found.in_order()
     weights, scored = _weights(found.centers)
     labels = await _assign_others(sums, joint.rows, weights, scored, found)
     await sums.finish()
@@ -132,10 +141,18 @@ async def _open_centers(party: Party, sums: SecureSums, share: IntArray, labels:
         if len(theirs.shares) != 8 * share.size:
             raise PeerError(f"sent shares of centres of {len(theirs.shares)} bytes", peer=sender)
         total += np.frombuffer(theirs.shares, dtype="<i8").reshape(share.shape)
+    # Parties that received other shares than the others open nothing with them from here on.
+    sums.transcript = digest(sums.transcript, total.astype("<i8").tobytes())
     centers = np.ldexp(total.astype(np.float64), -ROW_BITS)
-    if not (np.linalg.norm(centers, axis=1) <= 1.0 + 1e-3).all():
-        raise PeerError("the shares of the centres do not fit together", peer=senders[0])
+    if not _are_means(centers):
+        roles = listed([*sums.holders, sums.group.aggregator], last="or")
+        raise PeerError(f"the shares of the centres do not add up to means of unit rows: {roles} computed wrongly")
     return np.where(large[:, None], centers, np.nan)
+
+
+def _are_means(centers: FloatArray) -> bool:
+    """Return whether centres can be means of rows of length one."""
+    return bool((np.abs(centers) <= 2.0).all() and (np.linalg.norm(centers, axis=1) <= 1.0 + 1e-3).all())
 
 
 async def _cluster_openly(party: Party, sums: SecureSums, joint: JointRows) -> _Found:
@@ -157,8 +174,8 @@ async def _cluster_openly(party: Party, sums: SecureSums, joint: JointRows) -> _
     labels = np.empty(n_nodes, dtype=np.int64)
     labels[order] = unpack(answer.labels, n_nodes, k, sums.group.aggregator, "labels")
     centers = np.frombuffer(answer.centers, dtype="<f8").reshape(k, size)
-    if not np.isfinite(centers).all():
-        raise PeerError("sent centres that are not finite", peer=sums.group.aggregator)
+    if not _are_means(centers):
+        raise PeerError("sent centres that are not means of unit rows", peer=sums.group.aggregator)
     await sums.finish()
     found = JointClusters(labels, 1, True, sums.number, SumCounts(), [])
     return _Found(np.arange(n_nodes), found, centers @ turn.T)
@@ -180,7 +197,10 @@ async def _assign_others(
     others = np.flatnonzero(labels < 0)
     if len(others):
         if not len(scored):
-            raise DataError(f"n_clusters: no cluster has the {len(found.nodes)} nodes it needs; use fewer clusters")
+            raise DataError(
+                f"min_local_size: no cluster has so many of the {len(found.nodes)} nodes in the sample; use fewer "
+                "clusters, or a smaller min_local_size"
+            )
         labels[others] = scored[await assign(sums, Step.ASSIGNMENT, rows[others], weights)]
     return labels
 

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from kcagc.cluster.kmeans import fit_kmeans
-from kcagc.errors import PeerError
+from kcagc.errors import DataError, PeerError
 from kcagc.protocol.messages import AnonymousClusters, Directions, Padded, Split, Step, encode, pack
 from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.shared_rows import padded_scores, unit_rows
@@ -119,6 +119,10 @@ class JointCoordinator:
         length[length == 0.0] = 1.0
         rows /= length[:, None]
         k = self._parameters.n_clusters
-        found = fit_kmeans(rows, k, n_init=_RESTARTS, margin=False, random_state=_GEOMETRY_SEED)
+        try:
+            found = fit_kmeans(rows, k, n_init=_RESTARTS, margin=False, random_state=_GEOMETRY_SEED)
+        except DataError as error:  # fewer different rows than clusters
+            message = "n_clusters: the joint rows have fewer different directions than clusters; use fewer clusters"
+            raise DataError(message).with_public_message(message) from error
         centers = np.ascontiguousarray(found.centers, dtype="<f8").tobytes()
         return encode(AnonymousClusters(group.name, number, pack(found.labels, k), centers))

@@ -328,10 +328,11 @@ class Components:
         basis = fitted.basis @ rotation(key, b"", "components", size=fitted.n_components)
         embedder = Embedder(store(basis), store(fitted.singular_values), fitted.noise_floor, "US", 1.0)
         self._rows = embedder.rows(data.engine, smoothed)
-        longest = float(np.linalg.norm(self._rows, axis=1).max())
+        exponent = int(np.frexp(np.abs(self._rows).max())[1])  # squares of very large or small values leave float64
+        longest = float(np.linalg.norm(np.ldexp(self._rows, -exponent), axis=1).max())
         if not longest > 0.0:
             raise DataError(_NO_VARIATION)
-        return msgspec.msgpack.encode(ComponentBasis(stored, embedder, int(np.frexp(longest)[1])))
+        return msgspec.msgpack.encode(ComponentBasis(stored, embedder, exponent + int(np.frexp(longest)[1])))
 
 
 async def find_components(name: str, data: PartyData, parameters: Parameters, key: bytes) -> Components:
