@@ -164,6 +164,73 @@ def prediction() -> str:
     return c.svg()
 
 
+def joint() -> str:
+    """Draw the steps of the joint method: what the parties hold, what travels, what the coordinator computes."""
+    c = Canvas(
+        "joint",
+        760,
+        612,
+        "The joint method: the parties send components, rows and centres that are hidden by pads and secret rotations; "
+        "the coordinator computes with them and returns directions, shares and signs",
+    )
+    c.text(144, 22, "parties", "strong")
+    c.text(616, 22, "coordinator", "strong")
+    steps = [  # parties that act, their box, what goes up, what the coordinator does, what comes back
+        (3, ["1  components", "filter and project own columns"], "", [], ""),
+        (
+            3,
+            ["2  joint subspace", "components of a sample of nodes"],
+            "plus pads",
+            ["covariances", "top directions of all columns"],
+            "directions, each party its part",
+        ),
+        (
+            3,
+            ["3  unit rows", "each turned by its own rotation"],
+            "masked, in secret order",
+            ["rows of random direction", "scaled to length 1"],
+            "in two shares",
+        ),
+        (
+            2,
+            ["4a  scores", "shares of rows and centres"],
+            "plus pads",
+            ["score + pad", "for each row and centre"],
+            "in two shares",
+        ),
+        (
+            2,
+            ["4b  comparisons", "is another centre nearer?"],
+            "blinded differences",
+            ["sign of each number", "a coin flip for the coordinator"],
+            "signs, to all parties",
+        ),
+        (3, ["5  result", "labels of all nodes, final centres"], "", [], ""),
+    ]
+    for number, (acting, lines, up, there, back) in enumerate(steps):
+        y = 38 + 93 * number
+        c.box(24, y, 240, 62, lines, "plain")
+        for party in range(acting):
+            c.dot(38 + 12 * party, y + 12, 3.4, NAMES[party])
+        if there:
+            c.box(506, y, 240, 62, there, "coordinator")
+            c.arrow(268, y + 20, 502, y + 20)
+            c.text(385, y + 13, up, "dim")
+            c.arrow(502, y + 44, 268, y + 44)
+            c.text(385, y + 60, back, "dim")
+        if number:
+            c.arrow(144, y - 29, 144, y - 2)
+    c.path("M24 441 L8 441 L8 348 L21 348", dashed=True, arrow=True)
+    c.text(156, 400, "one round of k-means, repeated", "dim", "start")
+    c.text(282, 74, "nothing is sent in this step", "dim", "start")
+    c.text(282, 539, "known to the parties only", "dim", "start")
+    for x, name in zip((38, 100, 178), NAMES, strict=True):
+        c.dot(x, 593, 3.4, name)
+        c.text(x + 9, 597, name, "dim", "start")
+    c.text(282, 597, "In step 4, two parties hold shares of everything: the holders.", "dim", "start")
+    return c.svg()
+
+
 DIAGRAMS: dict[str, Callable[[], str]] = {
     "whole": whole,
     "protocol-1": protocol_1,
@@ -171,5 +238,6 @@ DIAGRAMS: dict[str, Callable[[], str]] = {
     "protocol-3": protocol_3,
     "protocol-4": protocol_4,
     "tree": tree,
+    "joint": joint,
     "prediction": prediction,
 }

@@ -1,4 +1,4 @@
-"""What the code says of itself, in Markdown: ledger, risks, messages, frames, settings, commands, public names."""
+"""What the code says of itself, in Markdown: ledger, risks, messages, settings, constants, commands, public names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from kcagc.cli.main import cli
 from kcagc.deploy.config import Document
 from kcagc.disclosure.texts import RISKS, TEXTS
 from kcagc.net import frames
-from kcagc.protocol import messages
+from kcagc.protocol import joint, messages, parameters, shared_kmeans, shared_rows, subspace
+from kcagc.secagg import masks, shares
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -217,6 +218,41 @@ def _modules() -> tuple[str, ...]:
     return ("kcagc", *kcagc.PUBLIC_MODULES)
 
 
+def joint_numbers() -> str:
+    """List the constants of the joint method."""
+    in_round = (
+        f"{shared_kmeans._RESTARTS}; from round {shared_kmeans._FIRST_ROUNDS + 1} on {shared_kmeans._LATE_RESTARTS}"
+    )
+    values = f"{joint.SAMPLE_VALUES:,} / k"
+    rows = [
+        (
+            "components of a party (q)",
+            f"{parameters.JOINT_COMPONENTS}k, or the number of its columns if that is smaller",
+        ),
+        (
+            "sample for covariances (S)",
+            f"{subspace.MIN_SAMPLE:,} nodes or {subspace.SAMPLE_OF_COMPONENT}q, whichever is more; "
+            "all nodes if n is smaller",
+        ),
+        (
+            "sample for k-means (T)",
+            f"{joint.MIN_SAMPLE:,} nodes or {values}, whichever is more; all nodes if n is smaller",
+        ),
+        ("nodes in the mean that is a starting centre", str(shared_kmeans.START_NODES)),
+        ("restarts in a round (a)", in_round),
+        ("largest number of rounds (R)", str(shared_kmeans._ROUNDS)),
+        ("fraction bits of components, unit rows and centres", str(shares.ROW_BITS)),
+        ("fraction bits of secret rotations", str(shares.ROTATION_BITS)),
+        ("fraction bits of scores that are compared", str(shared_rows.SCORE_BITS)),
+        (
+            "secret factors of row lengths",
+            f"{shares.LENGTH_OCTAVES} octaves: the largest is 2^{shares.LENGTH_OCTAVES} times the smallest",
+        ),
+        ("largest number of parties", str(masks.MAX_PARTIES)),
+    ]
+    return table(("constant", "value"), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "claims": claims,
     "ledger-lines": ledger_lines,
@@ -225,6 +261,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "box-contents": box_contents,
     "frames": frame_fields,
     "settings": settings,
+    "joint-numbers": joint_numbers,
     "commands": commands,
     "public-api": public_api,
 }
