@@ -16,7 +16,7 @@ from kcagc.protocol.aggregator import Aggregator
 from kcagc.protocol.agreement import Session
 from kcagc.protocol.effects import Channel
 from kcagc.protocol.joint_coordinator import FoundDirections, JointCoordinator
-from kcagc.protocol.messages import Masked, Split, Step
+from kcagc.protocol.messages import Masked, Split, Step, decode
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.protocol.shared_rows import SCORE_BITS, SharedRows, unit_rows
 from kcagc.runtime.driver import Driver
@@ -368,6 +368,16 @@ def test_centres_of_the_wrong_length_are_refused(length):
     if length % 2:
         with pytest.raises(PeerError, match="in a row"):
             joint.answer(group, Step.ROWS, 1, np.zeros(length, dtype=np.int64), 0)
+
+
+def test_the_coordinator_returns_no_centre_of_a_cluster_with_few_nodes():
+    """The centre of one node is the row of this node."""
+    chosen = parameters(method="joint", joint_rows="coordinator", n_clusters=2, min_local_size=3)
+    joint = JointCoordinator(chosen, bytes(32), msgspec.msgpack.encode(FoundDirections(2, [], [], bytes(32))))
+    rows = np.array([[1, 0]] * 5 + [[0, 1]] * 2) * 1000
+    answer = joint.answer(Group(party_names(2), COORDINATOR), Step.GEOMETRY, 0, rows.ravel(), 0)
+    centers = np.frombuffer(decode(answer, COORDINATOR).centers, dtype="<f8").reshape(2, 2)
+    assert sorted(centers.tolist()) == [[0.0, 0.0], [1.0, 0.0]]
 
 
 def test_the_words_of_a_run_depend_on_the_keys_alone():

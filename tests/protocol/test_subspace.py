@@ -331,7 +331,7 @@ def test_a_party_that_claims_another_number_of_components_than_it_told_the_other
         return but(n_components=2, words=rows, covariance=one.covariance[:32], corrections=corrections)(one)
 
     outcome = scenario_of().run(Changing(Padded, narrower, sender=liar))
-    assert "told the others another number of components" in refused(outcome, liar, {COORDINATOR})
+    assert "sent the others another number of components" in refused(outcome, liar, {COORDINATOR})
 
 
 @pytest.mark.parametrize("seed", [b"", b"short", bytes(33)])

@@ -156,7 +156,7 @@ def _are_means(centers: FloatArray) -> bool:
 
 
 async def _cluster_openly(party: Party, sums: SecureSums, joint: JointRows) -> _Found:
-    """Let the coordinator cluster rows without names, after a secret rotation and in a secret order."""
+    """Send rows without names, after a secret rotation and in a secret order; the coordinator clusters them."""
     key, session, label = sums.group_key, sums.session.id, sums.label()
     n_nodes, size = joint.rows.shape
     k = party.agreement.parameters.n_clusters

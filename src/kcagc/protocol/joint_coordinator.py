@@ -113,7 +113,7 @@ class JointCoordinator:
         return encode(Split(group.name, number, found.astype("<u8", copy=False).tobytes()))
 
     def _clusters(self, group: Group, number: int, opened: Sums) -> bytes:
-        """Cluster rows without names."""
+        """Cluster rows without names; the centre of a cluster with few nodes is zero, so that it says nothing."""
         rows = opened.astype(np.float64)
         length = np.linalg.norm(rows, axis=1)
         length[length == 0.0] = 1.0
@@ -124,5 +124,6 @@ class JointCoordinator:
         except DataError as error:  # fewer different rows than clusters
             message = "n_clusters: the joint rows have fewer different directions than clusters; use fewer clusters"
             raise DataError(message).with_public_message(message) from error
-        centers = np.ascontiguousarray(found.centers, dtype="<f8").tobytes()
+        large = np.bincount(found.labels, minlength=k) >= self._parameters.min_local_size
+        centers = np.where(large[:, None], found.centers, 0.0).astype("<f8").tobytes()
         return encode(AnonymousClusters(group.name, number, pack(found.labels, k), centers))

@@ -174,7 +174,7 @@ def _check_corrections(messages: dict[str, Padded]) -> None:
 
     for name in messages:  # if the corrections of all others do not fit one party, that party is the cause
         if len(messages) > 2 and not any(fits(other, name) for other in messages if other != name):
-            raise PeerError("told the others another number of components than the coordinator", peer=name)
+            raise PeerError("sent the others another number of components than the coordinator", peer=name)
     for name in messages:
         for other in lengths[name]:
             if not fits(name, other):
