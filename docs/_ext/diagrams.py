@@ -195,7 +195,7 @@ def joint() -> str:
             2,
             ["4a  scores", "shares of rows and centres"],
             "plus pads",
-            ["score + pad", "for each row and centre"],
+            ["products", "of padded rows and centres"],
             "in two shares",
         ),
         (

@@ -15,10 +15,11 @@ from claims import claims
 
 import kcagc
 from kcagc.cli.main import cli
+from kcagc.cluster import joint
 from kcagc.deploy.config import Document
 from kcagc.disclosure.texts import RISKS, TEXTS
 from kcagc.net import frames
-from kcagc.protocol import joint, messages, parameters, shared_kmeans, shared_rows, subspace
+from kcagc.protocol import messages, parameters, shared_rows, subspace
 from kcagc.secagg import masks, shares
 
 
@@ -220,9 +221,7 @@ def _modules() -> tuple[str, ...]:
 
 def joint_numbers() -> str:
     """List the constants of the joint method."""
-    in_round = (
-        f"{shared_kmeans._RESTARTS}; from round {shared_kmeans._FIRST_ROUNDS + 1} on {shared_kmeans._LATE_RESTARTS}"
-    )
+    in_round = f"{joint.RESTARTS}; from round {joint.FIRST_ROUNDS + 1} on {joint.LATE_RESTARTS}"
     values = f"{joint.SAMPLE_VALUES:,} / k"
     rows = [
         (
@@ -238,10 +237,11 @@ def joint_numbers() -> str:
             "sample for k-means (T)",
             f"{joint.MIN_SAMPLE:,} nodes or {values}, whichever is more; all nodes if n is smaller",
         ),
-        ("nodes in the mean that is a starting centre", str(shared_kmeans.START_NODES)),
+        ("nodes in the mean that is a starting centre", str(joint.START_NODES)),
         ("restarts in a round (a)", in_round),
-        ("largest number of rounds (R)", str(shared_kmeans._ROUNDS)),
-        ("fraction bits of components, unit rows and centres", str(shares.ROW_BITS)),
+        ("largest number of rounds (R)", str(joint.ROUNDS)),
+        ("fraction bits of components in covariances", str(shares.COMPONENT_BITS)),
+        ("fraction bits of unit rows and centres", str(shares.ROW_BITS)),
         ("fraction bits of secret rotations", str(shares.ROTATION_BITS)),
         ("fraction bits of scores that are compared", str(shared_rows.SCORE_BITS)),
         (
