@@ -3,6 +3,7 @@
 import random
 from functools import partial
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -239,6 +240,20 @@ def test_an_aggregator_stores_no_masked_vector(runs):
     assert not [one for one in kept if isinstance(decode(one, "x"), Masked)]
     digests = [one for one in run.journals[run.aggregator].incoming() if one.payload is None]
     assert len(digests) == len(run.received)
+
+
+def test_a_coordinator_stores_neither_padded_components_nor_scores(runs):
+    run = runs({"method": "joint", "max_iter": 6})
+    run.play()
+    journal = run.journals[run.aggregator]
+    kept = [one for one in journal.incoming() if one.payload is not None]
+    assert kept
+    assert not [one for one in kept if isinstance(decode(one.payload, one.peer), Masked | Padded)]
+    rows = journal._rows("SELECT value FROM results WHERE name LIKE 'answer %'")
+    stored = [msgspec.msgpack.decode(value) for (value,) in rows]
+    centers = [one for one in stored if one["step"] == Step.SCORES]
+    assert centers
+    assert all(len(one["payload"]) == 8 * one["length"] for one in centers)
 
 
 def test_a_crash_does_not_change_the_ledger(runs):

@@ -50,12 +50,14 @@ from kcagc.text import printable
 class StoredAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The stored form of one answered secure sum: its step, its length, and the bytes of the answer.
 
-    Padded rows have no answer; their bytes are the rows themselves, which later sums need.
+    Of padded rows and centres, the bytes are the sum itself: rows have no answer, and the answer to centres is computed
+    from it, with the second holder's `draw`.
     """
 
     step: Step
     length: int
     payload: bytes
+    draw: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,11 +155,13 @@ class Aggregator:
             await self.channel.record_sum(group, stored.step, number, stored.length)
             self._sums += 1
             stage = RunStage.of_group(stored.step, group, number)
+            payload = stored.payload
             if self._joint is not None:
-                self._joint.take(stored.step, stored.payload)
+                self._joint.take(stored.step, payload)
+                payload = self._joint.reply(group, stored.step, number, payload, stored.draw)
             kind, receivers = answer_route(group, stored.step)
             for member in receivers:
-                await self.channel.send_bytes(member, stored.payload, kind, stage)
+                await self.channel.send_bytes(member, payload, kind, stage)
             number += 1
         return number
 
@@ -206,7 +210,7 @@ class Aggregator:
                 payload = self._joint.answer(group, first.step, number, sums, draw)
             else:
                 payload = encode(Answer(group.name, number, pack((sums > 0).astype(np.int64), 2)))
-            return msgspec.msgpack.encode(StoredAnswer(first.step, len(sums), payload))
+            return msgspec.msgpack.encode(StoredAnswer(first.step, len(sums), payload, draw))
 
         return msgspec.msgpack.decode(await StoreResult(name, compute), type=StoredAnswer)
 

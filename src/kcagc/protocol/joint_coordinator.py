@@ -90,8 +90,20 @@ class JointCoordinator:
         if step is Step.SHARES:
             self._rows = np.frombuffer(payload, dtype="<u8").astype(np.uint64).reshape(-1, self._size)
 
+    def reply(self, group: Group, step: Step, number: int, payload: bytes, draw: int) -> bytes:
+        """Return the message that answers a sum: the stored one, or the scores for the stored padded centres."""
+        if step is not Step.SCORES:
+            return payload
+        centers = np.frombuffer(payload, dtype="<u8").astype(np.uint64)
+        found = padded_scores(self._rows, centers.reshape(-1, self._parameters.n_clusters, self._size))
+        found -= drawn_share(self._seed, self._session, framed(group.name, number), draw, shape=found.shape)
+        return encode(Split(group.name, number, found.astype("<u8", copy=False).tobytes()))
+
     def answer(self, group: Group, step: Step, number: int, sums: Sums, draw: int) -> bytes:
-        """Return the encoded answer to a sum, or the padded rows."""
+        """Return what is stored of a sum: the encoded answer, or padded rows or centres.
+
+        Scores are much larger than centres, and products of integers are the same when they are computed again.
+        """
         words, size, k = sums.view(np.uint64), self._size, self._parameters.n_clusters
         label = framed(group.name, number)
         if step is Step.SCORES:
@@ -99,17 +111,14 @@ class JointCoordinator:
                 raise PeerError(
                     f"sent centres of {len(words)} values, {k} times {size} in a set", peer=group.members[0]
                 )
-            found = padded_scores(self._rows, words.reshape(-1, k, size))
-            found -= drawn_share(self._seed, self._session, label, draw, shape=found.shape)
         elif len(words) % size:
             raise PeerError(f"sent rows of {len(words)} values, {size} in a row", peer=group.members[0])
-        elif step is Step.SHARES:
-            return words.astype("<u8", copy=False).tobytes()
-        elif step is Step.GEOMETRY:
+        if step is Step.GEOMETRY:
             return self._clusters(group, number, sums.reshape(-1, size))
-        else:
-            found = unit_rows(sums.reshape(-1, size))
-            found -= drawn_share(self._seed, self._session, label, draw, shape=found.shape)
+        if step is not Step.ROWS:
+            return words.astype("<u8", copy=False).tobytes()
+        found = unit_rows(sums.reshape(-1, size))
+        found -= drawn_share(self._seed, self._session, label, draw, shape=found.shape)
         return encode(Split(group.name, number, found.astype("<u8", copy=False).tobytes()))
 
     def _clusters(self, group: Group, number: int, opened: Sums) -> bytes:
