@@ -10,6 +10,7 @@ from kcagc.datasets import generate
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph import Graph, HalfFilter
 from kcagc.protocol.joint import join_seeds
+from kcagc.protocol.messages import restore
 from kcagc.protocol.parameters import draw_seed
 
 STRONG = {"homophily": 0.8, "signal": 3.0, "features": (20, 20, 20)}
@@ -20,8 +21,8 @@ WORDS = {"homophily": 0.6, "signal": 3.0, "features": (60, 60, 60), "sparsity": 
 def joint_rows(model, data):
     """Return the rows of the joint subspace, which no role of a run knows."""
     graph = Graph.from_matrix(data.adjacency)
-    parts = zip(model.models_.values(), data.parties(), strict=True)
-    total = sum(one.embedder.rows(model.filter_.apply(graph, table)) for one, table in parts)
+    how = zip([one.embedder for one in model.models_.values()], data.parties(), strict=True)
+    total = sum(model.filter_.apply(graph, table) @ restore(one.basis) / one.divisor for one, table in how)
     return total / np.linalg.norm(total, axis=1, keepdims=True)
 
 
