@@ -1,0 +1,56 @@
+"""The command line: `python -m experiments.joint [--graphs ...] [--seeds N] [--quick]`; stored cells stay."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from experiments.joint import study
+from experiments.joint.page import PAGE, render
+from experiments.paper.experiment import Experiment, Options
+from experiments.paper.running import run
+from experiments.paper.store import RESULTS, ROOT, Records, provenance
+from kcagc.datasets.catalog import EMBEDDED
+from kcagc.errors import KcagcError
+
+QUICK = ROOT / "experiments" / "quick"  # not in the repository: a quick run must not look like a real one
+
+
+@click.command()
+@click.option("--graphs", "names", default="", help="Only these graphs, separated by commas.")
+@click.option("--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each cell.")
+@click.option("--quick", is_flag=True, help="Two parties on the embedded graph, stored separately.")
+@click.option("--again", is_flag=True, help="Compute stored cells again.")
+@click.option("--all-cores", is_flag=True, help="Compute one cell on each core at the same time.")
+@click.option("--page", "page_only", is_flag=True, help="Render the page from the stored results only.")
+@click.option("--results", type=click.Path(path_type=Path), help="Another folder for raw results and the page.")
+def main(
+    names: str, seeds: int, quick: bool, again: bool, all_cores: bool, page_only: bool, results: Path | None
+) -> None:
+    """Compute what is missing, and render docs/accuracy.md."""
+    console = Console(stderr=True)
+    folder = results or (QUICK if quick else RESULTS)
+    page = PAGE if folder == RESULTS else folder / "accuracy.md"
+    chosen = tuple(one.strip() for one in names.split(",") if one.strip()) or ((EMBEDDED,) if quick else ())
+    about = provenance("src", "experiments/joint")  # of the code that this process has imported
+    records = Records(folder / "joint.json", lambda: about)
+    experiment = Experiment(
+        "joint", "Accuracy of the methods", study.cells, study.compute, lambda *_: "", alone=not all_cores
+    )
+    try:
+        if not page_only:
+            run(experiment, Options(chosen, seeds, quick), records, console, again=again)
+    except KcagcError as error:
+        console.print(f"error: {error}", style="red", soft_wrap=True)
+        sys.exit(error.exit_code)
+    finally:
+        if len(records):
+            render(records, page)
+            console.print(f"{page}: {len(records)} cells", soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,258 @@
+"""The page: how near each method comes to the pooled data, by graph and number of parties, with one picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from experiments.joint import graphs
+from experiments.joint.study import ALONE, POOLED, REFERENCE, REFERENCES
+from experiments.paper.experiment import PUBLIC
+from experiments.paper.plots import COLOURS, MARKERS, Figures
+from experiments.paper.store import ROOT, Records
+from experiments.paper.tables import NOTHING, table
+from kcagc.data.files import write_text
+
+PAGE = ROOT / "docs" / "accuracy.md"
+SHOWN = {
+    "shares": "joint, in shares",
+    "coordinator": "joint, rows to the coordinator",
+    "cells": "cells",
+    "tree": "tree",
+    "basic": "basic",
+    ALONE: "one party alone",
+    POOLED: "joint steps on pooled data",
+}
+JOINT = ("shares", "coordinator")
+MEAN, LEAST = 0.95, 0.85  # wanted of the joint method: in the mean, and in every run
+
+_HEAD = f"""# Accuracy of the methods
+
+How near do parties come to the clusters of their pooled data? `python -m experiments.joint` computes this page from the
+results in `experiments/results/joint.json`; do not edit it.
+
+The reference is `AGC(scaling="unit")` on the pooled columns: an exact projection to k dimensions, rows of unit length,
+ten restarts. Two runs of the reference with different seeds do not agree fully either. The *ratio* is therefore the
+adjusted Rand index (ARI) of a method and the reference, divided by that of two reference runs; both are means over
+{REFERENCES} seeds of the reference. A ratio of 1 means: as near as pooled data with another seed. Columns are split among L
+parties, contiguous or at random. Every run counts for the means and the lowest values.
+"""
+
+
+class Run(NamedTuple):
+    """One run of a method."""
+
+    graph: str
+    parties: int
+    split: str
+    method: str
+    ari: float
+    ratio: float
+    accuracy: float
+
+
+def runs(records: Records) -> list[Run]:
+    """Return all runs with a result, of graphs that have a reference."""
+    own = {config["graph"]: result["self"] for config, result in records.all(method=REFERENCE)}
+    found = []
+    for config, result in records.all():
+        if config["method"] != REFERENCE and "error" not in result and config["graph"] in own:
+            where = (config["graph"], config.get("parties", 1), config.get("split", ""), config["method"])
+            found.append(Run(*where, result["ari"], result["ari"] / own[config["graph"]], result["accuracy"]))
+    return found
+
+
+def render(records: Records, page: Path = PAGE) -> None:
+    """Write the page and its picture."""
+    found = runs(records)
+    figures = Figures(page.parent / page.stem, page)
+    parts = [_HEAD, _summary(found), _picture(found, figures), _public(found, records), _parties(found)]
+    parts += [_generated(found, records), _special(found, records), _worst(found), _where(records)]
+    page.parent.mkdir(parents=True, exist_ok=True)
+    write_text(page, "\n".join(part for part in parts if part))
+
+
+def _summary(found: list[Run]) -> str:
+    rows = []
+    for method, words in SHOWN.items():
+        some = [run for run in found if run.method == method]
+        if some:
+            ratios = [run.ratio for run in some]
+            below = [_share(sum(ratio < bound for ratio in ratios), len(ratios)) for bound in (MEAN, LEAST)]
+            rows.append([words, str(len(some)), f"{np.mean(ratios):.3f}", f"{min(ratios):.3f}", *below])
+    header = ["", "runs", "mean ratio", "lowest ratio", f"runs below {MEAN}", f"runs below {LEAST}"]
+    return f"## All graphs\n\n{_claim(found)}\n\n{table(header, rows)}"
+
+
+def _claim(found: list[Run]) -> str:
+    ratios = [run.ratio for run in found if run.method in JOINT]
+    if not ratios:
+        return "The joint method was not computed."
+    mean, least = float(np.mean(ratios)), min(ratios)
+    met = "Both are met." if mean >= MEAN and least >= LEAST else "**Not both are met.**"
+    return (
+        f"The joint method should have a mean ratio of at least {MEAN} and no run below {LEAST}. "
+        f"The mean of {len(ratios)} runs is {mean:.3f}, the lowest ratio is {least:.3f}. {met}"
+    )
+
+
+def _picture(found: list[Run], figures: Figures) -> str:
+    kinds: list[tuple[str, Callable[[str], bool]]] = [
+        ("public graphs", lambda name: name in PUBLIC),
+        ("generated graphs", lambda name: name not in PUBLIC),
+    ]
+    with figures.figure("ratio", panels=(1, 2), size=(9.0, 3.8), sharey=True) as (_, axes):
+        for axis, (title, belongs) in zip(axes, kinds, strict=True):
+            for number, (method, words) in enumerate(SHOWN.items()):
+                some = [run for run in found if run.method == method and belongs(run.graph) and method != POOLED]
+                some = [run for run in some if run.split != graphs.GIVEN]
+                counts = sorted({run.parties for run in some})
+                if not counts:
+                    continue
+                each = [[run.ratio for run in some if run.parties == count] for count in counts]
+                style = {"color": COLOURS[number], "marker": MARKERS[number], "label": words}
+                axis.plot(range(len(counts)), [np.mean(one) for one in each], **style)
+                axis.fill_between(range(len(counts)), *_ends(each), color=COLOURS[number], alpha=0.08, linewidth=0)
+                axis.set_xticks(range(len(counts)), [str(count) for count in counts])
+            axis.set(title=title, xlabel="parties")
+        axes[0].set(ylabel="ratio to pooled data", ylim=(0, 1.05))
+        handles = {label: one for axis in axes for one, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+        axes[0].figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3)
+    words = "Mean ratio by number of parties; the shaded area reaches from the lowest to the highest run."
+    return figures.shown("ratio", words)
+
+
+def _ends(each: list[list[float]]) -> tuple[list[float], list[float]]:
+    return [min(one) for one in each], [max(one) for one in each]
+
+
+def _public(found: list[Run], records: Records) -> str:
+    parts = ["## Public graphs\n\nMean ratio, and accuracy in per cent, over splits and seeds."]
+    for name in (*PUBLIC, *sorted({run.graph for run in found} - {*PUBLIC, *graphs.GENERATED})):
+        some = [run for run in found if run.graph == name]
+        if not some:
+            continue
+        counts = sorted({run.parties for run in some if run.method != POOLED})
+        rows = []
+        for method, words in SHOWN.items():
+            own = [run for run in some if run.method == method]
+            if own and method == POOLED:
+                rows.append([words, *[NOTHING] * len(counts), _cell(own)])
+            elif own:
+                rows.append([words, *[_cell([run for run in own if run.parties == one]) for one in counts], _cell(own)])
+        reference = records.one(graph=name, method=REFERENCE) or {}
+        words = (
+            f"The reference agrees with itself by {reference['self']:.3f}; its accuracy is {reference['accuracy']:.2f}."
+        )
+        header = ["", *(f"L = {count}" for count in counts), "all"]
+        parts.append(f"### {name.capitalize()}\n\n{words}\n\n{table(header, rows)}")
+    return "\n\n".join(parts)
+
+
+def _cell(some: list[Run]) -> str:
+    if not some:
+        return NOTHING
+    return f"{np.mean([run.ratio for run in some]):.3f} ({np.mean([run.accuracy for run in some]):.2f})"
+
+
+def _parties(found: list[Run]) -> str:
+    rows = []
+    for name in PUBLIC:
+        row = [name]
+        for method in (*JOINT, "cells"):
+            few, many = (
+                [run.accuracy for run in found if (run.graph, run.method, run.parties) == (name, method, count)]
+                for count in (2, 16)
+            )
+            row.append(_signed(float(np.mean(many) - np.mean(few))) if few and many else NOTHING)
+        if row[1:] != [NOTHING] * 3:
+            rows.append(row)
+    if not rows:
+        return ""
+    words = "Accuracy with 16 parties minus accuracy with 2 parties, in points."
+    header = ["", *(SHOWN[method] for method in (*JOINT, "cells"))]
+    return f"## From 2 to 16 parties\n\n{words}\n\n{table(header, rows)}"
+
+
+def _signed(value: float) -> str:
+    return f"{round(value, 2) + 0.0:+.2f}".replace("-", "−")
+
+
+def _generated(found: list[Run], records: Records) -> str:
+    rows = []
+    methods = ("shares", "coordinator", "cells", "tree", "basic", ALONE)
+    for name in graphs.GENERATED:
+        some = [run for run in found if run.graph == name]
+        if some:
+            reference = records.one(graph=name, method=REFERENCE) or {}
+            ratios = [[run.ratio for run in some if run.method == method] for method in methods]
+            each = [f"{np.mean(one):.3f} / {min(one):.3f}" if one else NOTHING for one in ratios]
+            rows.append([graphs.described(name), f"{reference['self']:.3f}", f"{reference['accuracy']:.1f}", *each])
+    if not rows:
+        return ""
+    words = (
+        "The ARI of two reference runs, the accuracy of the reference, and for each method the mean / lowest ratio over "
+        "numbers of parties, splits and seeds."
+    )
+    header = ["", "reference, ARI", "accuracy", *(SHOWN[method] for method in methods)]
+    return f"## Generated graphs\n\n{words}\n\n{table(header, rows)}"
+
+
+def _special(found: list[Run], records: Records) -> str:
+    lines = []
+    for method in JOINT:
+        with_noise, without = (
+            [run.accuracy for run in found if (run.graph, run.method) == (name, method)]
+            for name in ("noise", "no-noise")
+        )
+        if with_noise and without:
+            cost = float(np.mean(without) - np.mean(with_noise))
+            lines.append(f"- A party of pure noise among three costs {cost:.2f} points of accuracy ({SHOWN[method]}).")
+    errors: dict[tuple[str, str], list[str]] = {}
+    for config, result in records.all():
+        if "error" in result:
+            errors.setdefault((config["graph"], result["error"]), []).append(SHOWN[config["method"]])
+    for (name, error), methods in errors.items():
+        lines.append(
+            f"- {graphs.described(name).capitalize()}: {', '.join(dict.fromkeys(methods))} end with `{error}`."
+        )
+    return "## Special cases\n\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def _worst(found: list[Run]) -> str:
+    lowest = sorted((run for run in found if run.method in JOINT), key=lambda run: run.ratio)[:8]
+    if not lowest:
+        return ""
+    rows = [
+        [
+            run.graph,
+            SHOWN[run.method],
+            str(run.parties),
+            run.split,
+            f"{run.ratio:.3f}",
+            f"{run.ari:.3f}",
+            f"{run.accuracy:.2f}",
+        ]
+        for run in lowest
+    ]
+    header = ["graph", "", "split", "L", "ratio", "ARI", "accuracy"]
+    return f"## The lowest ratios of the joint method\n\n{table(header, rows, left=3)}"
+
+
+def _figures(run: Run) -> list[str]:
+    return [f"{run.ratio:.3f}", f"{run.ari:.3f}", f"{run.accuracy:.2f}"]
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count} ({100 * count / total:.0f} %)"
+
+
+def _where(records: Records) -> str:
+    about = [
+        f"commit `{run['commit']}`, {run['when']}, {run['machine']}, Python {run['python']}"
+        for run in records.runs.values()
+    ]
+    return f"<small>`python -m experiments.joint`; {len(records)} cells; {'; '.join(about)}</small>\n"
