@@ -10,7 +10,7 @@ from rich.console import Console
 
 from experiments.joint import study
 from experiments.joint.page import PAGE, render
-from experiments.paper.experiment import Experiment, Options
+from experiments.paper.experiment import Config, Experiment, Options
 from experiments.paper.running import run
 from experiments.paper.store import RESULTS, ROOT, Records, provenance
 from kcagc.datasets.catalog import EMBEDDED
@@ -21,6 +21,8 @@ QUICK = ROOT / "experiments" / "quick"  # not in the repository: a quick run mus
 
 @click.command()
 @click.option("--graphs", "names", default="", help="Only these graphs, separated by commas.")
+@click.option("--parties", default="", help="Only these numbers of parties, separated by commas.")
+@click.option("--methods", default="", help=f"Only these methods, separated by commas: {', '.join(study.METHODS)}, ...")
 @click.option("--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each cell.")
 @click.option("--quick", is_flag=True, help="Two parties on the embedded graph, stored separately.")
 @click.option("--again", is_flag=True, help="Compute stored cells again.")
@@ -28,18 +30,33 @@ QUICK = ROOT / "experiments" / "quick"  # not in the repository: a quick run mus
 @click.option("--page", "page_only", is_flag=True, help="Render the page from the stored results only.")
 @click.option("--results", type=click.Path(path_type=Path), help="Another folder for raw results and the page.")
 def main(
-    names: str, seeds: int, quick: bool, again: bool, all_cores: bool, page_only: bool, results: Path | None
+    names: str,
+    parties: str,
+    methods: str,
+    seeds: int,
+    quick: bool,
+    again: bool,
+    all_cores: bool,
+    page_only: bool,
+    results: Path | None,
 ) -> None:
     """Compute what is missing, and render docs/accuracy.md."""
     console = Console(stderr=True)
     folder = results or (QUICK if quick else RESULTS)
     page = PAGE if folder == RESULTS else folder / "accuracy.md"
-    chosen = tuple(one.strip() for one in names.split(",") if one.strip()) or ((EMBEDDED,) if quick else ())
+    chosen = _listed(names) or ((EMBEDDED,) if quick else ())
     about = provenance("src", "experiments/joint")  # of the code that this process has imported
     records = Records(folder / "joint.json", lambda: about)
-    experiment = Experiment(
-        "joint", "Accuracy of the methods", study.cells, study.compute, lambda *_: "", alone=not all_cores
-    )
+
+    def cells(options: Options) -> list[Config]:
+        return [
+            cell
+            for cell in study.cells(options)
+            if (not parties or str(cell.get("parties", 1)) in _listed(parties))
+            and (not methods or cell["method"] in _listed(methods))
+        ]
+
+    experiment = Experiment("joint", "Accuracy", cells, study.compute, lambda *_: "", alone=not all_cores)
     try:
         if not page_only:
             run(experiment, Options(chosen, seeds, quick), records, console, again=again)
@@ -50,6 +67,10 @@ def main(
         if len(records):
             render(records, page)
             console.print(f"{page}: {len(records)} cells", soft_wrap=True)
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(one.strip() for one in text.split(",") if one.strip())
 
 
 if __name__ == "__main__":

@@ -37,8 +37,8 @@ results in `experiments/results/joint.json`; do not edit it.
 The reference is `AGC(scaling="unit")` on the pooled columns: an exact projection to k dimensions, rows of unit length,
 ten restarts. Two runs of the reference with different seeds do not agree fully either. The *ratio* is therefore the
 adjusted Rand index (ARI) of a method and the reference, divided by that of two reference runs; both are means over
-{REFERENCES} seeds of the reference. A ratio of 1 means: as near as pooled data with another seed. Columns are split among L
-parties, contiguous or at random. Every run counts for the means and the lowest values.
+{REFERENCES} seeds of the reference. A ratio of 1 means: as near as pooled data with another seed. Columns are split
+among L parties, contiguous or at random. Every run counts for the means and the lowest values.
 """
 
 
@@ -194,8 +194,8 @@ def _generated(found: list[Run], records: Records) -> str:
     if not rows:
         return ""
     words = (
-        "The ARI of two reference runs, the accuracy of the reference, and for each method the mean / lowest ratio over "
-        "numbers of parties, splits and seeds."
+        "The ARI of two reference runs, the accuracy of the reference, and for each method the mean / lowest ratio "
+        "over numbers of parties, splits and seeds."
     )
     header = ["", "reference, ARI", "accuracy", *(SHOWN[method] for method in methods)]
     return f"## Generated graphs\n\n{words}\n\n{table(header, rows)}"
