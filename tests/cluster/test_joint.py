@@ -37,8 +37,7 @@ def test_the_labels_are_those_of_the_protocol(made, seed):
     model = KCAGC(n_clusters=5, psi=2, method="joint", random_state=seed)
     model.fit(data.parties(), adjacency=data.adjacency)
     found = fit_joint_kmeans(joint_rows(model, data), 5, seed=common_seed(seed, 3))
-    # Two restarts that end with the same clusters number them differently, and rounding decides which one is kept.
-    assert metrics.accuracy(model.labels_, found.labels) >= 1 - 2 / 400
+    assert np.count_nonzero(found.labels != model.labels_) <= 2
     assert found.converged == model.converged_
 
 
@@ -50,7 +49,7 @@ def test_the_labels_are_those_of_the_protocol_outside_the_sample(monkeypatch):
     model.fit(data.parties(), adjacency=data.adjacency)
     rows, seed = joint_rows(model, data), common_seed(3, 3)
     found = fit_joint_kmeans(rows, 4, seed=seed)
-    assert metrics.accuracy(model.labels_, found.labels) >= 1 - 2 / 400
+    assert np.count_nonzero(found.labels != model.labels_) <= 2
     sample = joint.clustered_sample(400, 4, seed)
     assert len(sample) == 150
     assert_allclose(found.centers, [rows[sample][found.labels[sample] == one].mean(axis=0) for one in range(4)])
@@ -67,12 +66,14 @@ def test_the_cost_is_near_that_of_far_apart_starts(made):
         assert found.inertia == pytest.approx(((rows - found.centers[found.labels]) ** 2).sum())
 
 
-def test_one_seed_gives_one_result_and_other_seeds_other_numbers_of_clusters():
+def test_one_seed_gives_one_result_with_clusters_numbered_by_their_first_node():
     rows = np.random.default_rng(0).standard_normal((300, 3))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     first = fit_joint_kmeans(rows, 5, seed=1)
     assert_array_equal(first.labels, fit_joint_kmeans(rows, 5, seed=1).labels)
     assert (first.labels != fit_joint_kmeans(rows, 5, seed=2).labels).any()
+    _, places = np.unique(first.labels, return_index=True)
+    assert_array_equal(places, np.sort(places))
 
 
 @pytest.mark.parametrize("max_iter", [1, 3, 5, 8, 14, 30])

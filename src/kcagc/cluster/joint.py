@@ -96,6 +96,12 @@ def refill_empty_clusters(labels: IntArray, sizes: IntArray, k: int, seeds: tupl
     return filled
 
 
+def order_by_first_node(labels: IntArray, k: int) -> IntArray:
+    """Return the clusters in the order of their first nodes, empty ones last: the sets alone decide the numbers."""
+    used, first = np.unique(labels, return_index=True)
+    return np.concatenate([used[np.argsort(first)], np.setdiff1d(np.arange(k), used)])
+
+
 # The same steps on rows that one process knows
 
 
@@ -140,7 +146,7 @@ def fit_joint_kmeans(rows: ArrayLike, k: int, *, seed: int, max_iter: int = ROUN
     Examples
     --------
     >>> fit_joint_kmeans([[1.0, 0.0]] * 30 + [[0.0, 1.0]] * 30, 2, seed=0).centers.round(3).tolist()
-    [[0.0, 1.0], [1.0, 0.0]]
+    [[1.0, 0.0], [0.0, 1.0]]
     """
     rows = np.asarray(check_features(rows, where="rows"), dtype=np.float64)
     check_count("n_clusters", k)
@@ -149,16 +155,17 @@ def fit_joint_kmeans(rows: ArrayLike, k: int, *, seed: int, max_iter: int = ROUN
         raise DataError(f"n_clusters: {k} clusters requested, but there are {len(rows)} rows")
     nodes = clustered_sample(len(rows), k, seed)
     found = _cluster(rows[nodes], k, seed, min(max_iter, ROUNDS))
-    labels = np.empty(len(rows), dtype=np.intp)
-    length = np.linalg.norm(found.centers, axis=1)
+    order = order_by_first_node(found.labels, k)
+    labels, centers = np.empty(len(rows), dtype=np.intp), found.centers[order]
+    length = np.linalg.norm(centers, axis=1)
     scored = np.flatnonzero(length > 0)
     if len(nodes) < len(rows):
-        directions = (found.centers[scored] / length[scored, None]).T
+        directions = (centers[scored] / length[scored, None]).T
         for block in blocks_of(rows):
             labels[block] = scored[(rows[block] @ directions).argmax(axis=1)]
-    labels[nodes] = found.labels
-    away = rows - found.centers[labels]
-    return KMeansResult(labels, found.centers, float(np.sum(away * away)), found.n_iter, found.converged)
+    labels[nodes] = np.argsort(order)[found.labels]
+    away = rows - centers[labels]
+    return KMeansResult(labels, centers, float(np.sum(away * away)), found.n_iter, found.converged)
 
 
 def _cluster(rows: FloatArray, k: int, seed: int, n_rounds: int) -> _PooledRestart:

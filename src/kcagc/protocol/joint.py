@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from kcagc._types import FloatArray, IntArray
-from kcagc.cluster.joint import clustered_sample
+from kcagc.cluster.joint import clustered_sample, order_by_first_node
 from kcagc.cluster.lloyd import weighted_means
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.effects import Progress
@@ -59,8 +59,7 @@ class _Found:
 
     def in_order(self) -> _Found:
         """Return the clusters numbered by their first node: a partition then has the same labels in every session."""
-        used, first = np.unique(self.clusters.labels, return_index=True)
-        order = np.concatenate([used[np.argsort(first)], np.setdiff1d(np.arange(len(self.centers)), used)])
+        order = order_by_first_node(self.clusters.labels, len(self.centers))
         labels = np.argsort(order)[self.clusters.labels]
         return _Found(self.nodes, replace(self.clusters, labels=labels), self.centers[order])
 
