@@ -37,8 +37,8 @@ results in `experiments/results/joint.json`; do not edit it.
 The reference is `AGC(scaling="unit")` on the pooled columns: an exact projection to k dimensions, rows of unit length,
 ten restarts. Two runs of the reference with different seeds do not agree fully either. The *ratio* is therefore the
 adjusted Rand index (ARI) of a method and the reference, divided by that of two reference runs; both are means over
-{REFERENCES} seeds of the reference. A ratio of 1 means: as near as pooled data with another seed. Columns are split
-among L parties, contiguous or at random. Every run counts for the means and the lowest values.
+{REFERENCES} seeds. A ratio of 1 means: as near as pooled data with another seed. Columns are split among L parties,
+contiguous or at random. Every run counts for the means and the lowest values.
 """
 
 
@@ -144,12 +144,11 @@ def _public(found: list[Run], records: Records) -> str:
             elif own:
                 rows.append([words, *[_cell([run for run in own if run.parties == one]) for one in counts], _cell(own)])
         reference = records.one(graph=name, method=REFERENCE) or {}
-        words = (
-            f"The reference agrees with itself by {reference['self']:.3f}; its accuracy is {reference['accuracy']:.2f}."
-        )
+        own_ari, own_accuracy = f"{reference['self']:.3f}", f"{reference['accuracy']:.2f}"
+        words = f"Two reference runs have an ARI of {own_ari}. The accuracy of the reference is {own_accuracy}."
         header = ["", *(f"L = {count}" for count in counts), "all"]
         parts.append(f"### {name.capitalize()}\n\n{words}\n\n{table(header, rows)}")
-    return "\n\n".join(parts)
+    return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
 def _cell(some: list[Run]) -> str:
