@@ -77,15 +77,25 @@ class Campaign:
             self._references[scenario] = Reference(template, labels, boundaries)
         return self._references[scenario]
 
-    def run_with_kills(self, scenario: str, kills: dict[str, list[Boundary]]) -> int:
-        """Kill each role at its boundaries, one in each successive process; return the number of kills."""
+    def run_with_kills(self, scenario: str, kills: dict[str, list[Boundary]], **last: object) -> int:
+        """Kill each role at its boundaries, one in each successive process; return the number of kills.
+
+        `last` are instruments of the last process of each role that was killed.
+        """
         with self.run(scenario) as run:
-            run.plans = {role: [{"kill": one} for one in kills.get(role, [])] for role in run.scenario.roles}
+            run.plans = {
+                role: [*({"kill": one} for one in kills[role]), last] if role in kills else []
+                for role in run.scenario.roles
+            }
             run.start_all()
             run.run_to_end()
             evidence.check(run, self.reference(scenario).labels)
         shutil.rmtree(run.folder)
         return sum(codes.count(KILLED) for codes in run.codes.values())
+
+    def run_with_other_bits(self, scenario: str, kills: dict[str, list[Boundary]]) -> int:
+        """Kill roles; when they start again, their components have other last bits, as on another processor."""
+        return self.run_with_kills(scenario, kills, **{"other bits": 2.0**-40})
 
     def run_with_random_kills(self, scenario: str, seed: int) -> int:
         """Kill one role after another at random times; return the number of kills."""

@@ -82,6 +82,8 @@ class Instruments:
         session._CLOSE_TIMEOUT = self._plan.get("tell", 4.0)  # seconds; an aggregator that restarts needs less
         if seconds := self._plan.get("slow"):
             local.compute_rows = _slowly(local.compute_rows, seconds)
+        if share := self._plan.get("other bits"):
+            local.Components.rows = _changed(local.Components.rows, share)
 
     def _around(self, function, what):
         @wraps(function)
@@ -153,13 +155,16 @@ class Instruments:
 
     def _receiving(self, receive):
         """Note every message that arrives, with its sender and number."""
-        from kcagc.protocol.messages import Masked, decode
+        from kcagc.protocol.messages import Masked, Padded, decode
 
         @wraps(receive)
         def noted(role, sender, number, payload):
             message = decode(payload, sender)
-            masked = isinstance(message, Masked)
-            what = [message.group, message.number, _hash(message.words)] if masked else None
+            what = None
+            if isinstance(message, Masked):
+                what = [message.group, message.number, _hash(message.words)]
+            elif isinstance(message, Padded):
+                what = ["padded", 0, _hash(payload)]
             attempt = (role._journal.fact("attempt") or b"").hex()
             self._seen.write(attempt, sender, number, _hash(payload), what)
             self.happened("message arrives")
@@ -207,6 +212,11 @@ def _slowly(function, seconds):
         return function(*values)
 
     return slow
+
+
+def _changed(rows, share):
+    """Return components that differ a little, as those of another processor or number of threads may."""
+    return property(lambda components: rows.fget(components) * (1 + share))
 
 
 def _hash(content: bytes) -> str:

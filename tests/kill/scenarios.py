@@ -37,6 +37,7 @@ class Scenario:
     accept: tuple[str, ...] = ()
     predicts: bool = False
     n_nodes: int = 60
+    signal: float = 0.9
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -68,9 +69,8 @@ class Scenario:
 
     def _write_data(self, folder: Path) -> None:
         more = 12
-        data = generate(
-            self.n_nodes + more, 3, degree=6, homophily=0.55, signal=0.9, features=(5,) * len(self.parties), seed=3
-        )
+        widths = (5,) * len(self.parties)
+        data = generate(self.n_nodes + more, 3, degree=6, homophily=0.55, signal=self.signal, features=widths, seed=3)
         upper = np.argwhere(np.triu(data.adjacency.toarray(), 1))
         for party, table in zip(self.parties, data.parties(), strict=True):
             for count, features, edges in (
@@ -93,6 +93,14 @@ SCENARIOS = {
         Scenario("basic", settings={"method": "basic"}, n_nodes=40),
         Scenario("tree", parties=("a", "b", "c", "d", "e"), settings={"method": "tree", "fan_in": 2, "max_iter": 2}),
         Scenario("predict", predicts=True),
+        Scenario("joint shares", settings={"method": "joint"}),
+        Scenario(
+            "joint coordinator",
+            settings={"method": "joint", "joint_rows": "coordinator"},
+            accept=("anonymous-geometry",),
+            signal=3.0,  # clear clusters: the coordinator starts from rows in another order in every session
+        ),
+        Scenario("joint predict", settings={"method": "joint"}, predicts=True),
     )
 }
 

@@ -73,6 +73,36 @@ def test_a_party_that_aggregates_continues(campaign):
     assert done == len(kills)
 
 
+@pytest.mark.parametrize("scenario", ["joint shares", "joint coordinator"])
+def test_roles_of_the_joint_method_killed_at_chosen_moments_continue(campaign, scenario):
+    """Before and after components, directions, rows and centres leave; the next process computes other last bits."""
+    reference, coordinator = campaign.reference(scenario), SCENARIOS[scenario].aggregator
+    commits = {role: len(reference.of(role, "commit done")) for role in SCENARIOS[scenario].roles}
+    kills = [
+        {"a": [("part leaves", 3)]},  # padded components
+        {"b": [("part left", 3)]},
+        {"b": [("commit done", commits["b"] // 2)]},
+        {"a": [("commit begins", commits["a"] - 2)]},
+        {coordinator: [("message arrives", 8)]},  # hellos, confirmations, and two padded components
+        {coordinator: [("part leaves", 8)]},  # directions
+        {coordinator: [("commit done", commits[coordinator] // 2)]},
+        {"a": [("part left", 4)], "b": [("part leaves", 4)], coordinator: [("part leaves", 11)]},
+    ]
+    done, failed = campaign.run_all([(scenario, kill) for kill in kills], campaign.run_with_other_bits)
+    assert failed == []
+    assert done >= len(kills)
+
+
+@pytest.mark.kill
+@pytest.mark.parametrize("role", ["a", "b", "c"])
+@pytest.mark.parametrize("scenario", ["joint shares", "joint coordinator"])
+def test_one_pad_hides_one_content_whatever_a_party_computes_after_a_kill(campaign, scenario, role):
+    boundaries = campaign.reference(scenario).of(role, "commit begins", "commit done", "part leaves", "part left")
+    done, failed = campaign.run_all([(scenario, {role: [one]}) for one in boundaries], campaign.run_with_other_bits)
+    assert failed == []
+    assert done >= 0.9 * len(boundaries)
+
+
 @pytest.mark.kill
 @pytest.mark.parametrize(("scenario", "role"), EVERY_ROLE, ids=lambda value: value.replace(" ", "-"))
 def test_a_role_killed_at_any_boundary_continues(campaign, scenario, role):
@@ -85,7 +115,7 @@ def test_a_role_killed_at_any_boundary_continues(campaign, scenario, role):
 
 
 @pytest.mark.kill
-@pytest.mark.parametrize("scenario", ["coordinator", "party aggregates", "tree"])
+@pytest.mark.parametrize("scenario", ["coordinator", "party aggregates", "tree", "joint shares"])
 def test_two_roles_may_be_killed_in_one_run(campaign, scenario):
     reference, chance = campaign.reference(scenario), random.Random(1)  # noqa: S311
     pairs = list(itertools.permutations(SCENARIOS[scenario].roles, 2)) * 4
@@ -96,7 +126,7 @@ def test_two_roles_may_be_killed_in_one_run(campaign, scenario):
 
 
 @pytest.mark.kill
-@pytest.mark.parametrize("scenario", ["coordinator", "party aggregates", "tree"])
+@pytest.mark.parametrize("scenario", ["coordinator", "party aggregates", "tree", "joint shares"])
 def test_a_role_may_be_killed_several_times_also_while_it_replays(campaign, scenario):
     reference, chance = campaign.reference(scenario), random.Random(2)  # noqa: S311
     cases = []
