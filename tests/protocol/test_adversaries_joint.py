@@ -1,0 +1,248 @@
+"""Lying roles in the joint method: false signs, false shares, false clusters, and parties that send noise."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from adversaries import COORDINATOR, Changing, Scenario, but, data_with, parameters, party_names
+from kcagc.errors import AbortedError, PeerError
+from kcagc.protocol.messages import AnonymousClusters, Answer, Masked, Split, Step, pack, unpack
+from protocol.test_adversaries_signs import LIES, LyingAggregator
+
+FORMS = ("shares", "coordinator")
+
+
+def scenario_of(form="shares", widths=(3, 3, 3), **changes):
+    chosen = parameters(**({"method": "joint", "joint_rows": form, "n_components": 12} | changes))
+    return Scenario(chosen, len(widths), data=data_with(widths))
+
+
+def ended(outcome, *, named=COORDINATOR):
+    """Whether the run ended without a result, and every error names the culprit or the role that noticed it."""
+    assert not outcome.labels
+    assert not outcome.waiting
+    assert outcome.origins
+    for error in outcome.origins.values():
+        assert type(error) is PeerError
+        assert error.peer == named
+    for error in outcome.errors.values():
+        assert not isinstance(error, AbortedError) or error.peer in {named, *outcome.origins}
+    return str(outcome.raised)
+
+
+def one_result(outcome):
+    """Whether all parties that have labels have the same."""
+    return len({str(labels) for labels in outcome.labels.values()}) <= 1
+
+
+# A coordinator that answers comparisons by lies
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_coordinator_that_does_not_answer_by_the_signs_ends_the_fit_in_the_same_sum(lie):
+    outcome = scenario_of().run(LyingAggregator(LIES[lie]))
+    assert "coordinator answered wrongly, or a party sent numbers that are not its" in ended(outcome)
+    assert len({one.number for _, _, one in outcome.messages(Answer)}) == 1
+
+
+@pytest.mark.parametrize("lie", ["at random", "the opposite", "small magnitudes", "one in four"])
+def test_a_coordinator_that_is_honest_at_first_is_noticed_when_it_lies(lie):
+    honest = scenario_of().run()
+    later = sorted({one.number for _, _, one in honest.messages(Answer)})[2]
+    outcome = scenario_of().run(LyingAggregator(LIES[lie], first=later))
+    assert f"sum {later})" in ended(outcome)
+
+
+@pytest.mark.parametrize("to", party_names(3))
+def test_a_coordinator_that_tells_one_party_another_answer_is_noticed(to):
+    """That party opens nothing with the others any more, or has no checks that hold, or another result."""
+
+    def another(message):
+        return msgspec.structs.replace(message, signs=bytes([message.signs[0] ^ 1]) + message.signs[1:])
+
+    for at in range(3):
+        outcome = scenario_of().run(Changing(Answer, another, to=to, at=at))
+        assert outcome.raised is not None
+        assert not outcome.labels
+
+
+# A coordinator that sends false shares
+
+
+def test_random_shares_end_the_fit_in_the_next_sum():
+    """Numbers that no honest run has leave the range of comparisons, and the copies of comparisons differ."""
+    random = np.random.RandomState(0)
+    numbers = [one.number for _, _, one in scenario_of().run().messages(Split)]
+    assert len(numbers) > 3
+    for number in numbers:
+        edit = Changing(Split, lambda one: but(words=random.bytes(len(one.words)))(one), where=_of(number))
+        outcome = scenario_of().run(edit)
+        assert edit.done == 1
+        assert ended(outcome)
+        assert max(one.number for _, _, one in outcome.messages(Answer)) <= number + 3
+
+
+def _of(number):
+    return lambda message: message.number == number
+
+
+@pytest.mark.parametrize("bits", [20, 30, 36, 40])
+def test_shares_with_small_errors_never_split_the_parties(bits):
+    random = np.random.RandomState(bits)
+
+    def edit(one):
+        words = np.frombuffer(one.words, dtype="<u8").copy()
+        words += random.randint(-(1 << bits), 1 << bits, size=len(words)).view(np.uint64)
+        return but(words=words.tobytes())(one)
+
+    for at in (0, 1, 3, None):
+        outcome = scenario_of().run(Changing(Split, edit, at=at))
+        assert one_result(outcome)
+        assert outcome.raised is None or type(outcome.raised) is PeerError
+
+
+FALSE_SPLITS = {
+    "empty": but(words=b""),
+    "short": lambda one: but(words=one.words[:-8])(one),
+    "long": lambda one: but(words=one.words + bytes(8))(one),
+    "broken": lambda one: but(words=one.words[:-1])(one),
+    "of another sum": lambda one: but(number=one.number + 1)(one),
+    "of another group": but(group="1.1"),
+    "an answer": lambda one: Answer(one.group, one.number, bytes(10)),
+}
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("name", FALSE_SPLITS)
+def test_shares_of_the_wrong_shape_or_number_are_refused(name, at):
+    edit = Changing(Split, FALSE_SPLITS[name], at=at)
+    ended(scenario_of().run(edit))
+    assert edit.done == 1
+
+
+# A coordinator that clusters falsely
+
+
+def test_random_clusters_are_the_same_for_all_parties():
+    """In this form the parties rely on the coordinator for the clusters: nothing shows that they are not the best."""
+    random = np.random.RandomState(0)
+    told = pack(random.randint(3, size=36), 3)
+    outcome = scenario_of("coordinator").run(Changing(AnonymousClusters, but(labels=told)))
+    assert outcome.raised is None
+    assert one_result(outcome)
+
+
+@pytest.mark.parametrize("to", party_names(3))
+def test_other_clusters_for_one_party_are_noticed(to):
+    def another(one):
+        labels = unpack(one.labels, 36, 3, COORDINATOR, "labels")
+        return but(labels=pack((labels + 1) % 3, 3))(one)
+
+    outcome = scenario_of("coordinator").run(Changing(AnonymousClusters, another, to=to))
+    assert "sent different assignments" in ended(outcome)
+
+
+FALSE_CLUSTERS = {
+    "too few": lambda one: but(labels=one.labels[:-1])(one),
+    "too many": lambda one: but(labels=one.labels + b"\0")(one),
+    "none": but(labels=b""),
+    "beyond k": lambda one: but(labels=b"\xff" * len(one.labels))(one),
+    "of another sum": but(number=5),
+    "of another group": but(group="1.1"),
+    "an answer": lambda one: Answer(one.group, one.number, bytes(10)),
+    "shares": lambda one: Split(one.group, one.number, bytes(8)),
+}
+
+
+@pytest.mark.parametrize("name", FALSE_CLUSTERS)
+def test_clusters_of_the_wrong_shape_are_refused(name):
+    edit = Changing(AnonymousClusters, FALSE_CLUSTERS[name], to="party-2")
+    ended(scenario_of("coordinator").run(edit))
+    assert edit.done == 1
+
+
+# Parties that send noise
+
+
+def noise(seed, *, check_words):
+    random = np.random.RandomState(seed)
+
+    def edit(one):
+        words = np.frombuffer(one.words, dtype="<u8").copy()
+        some = slice(None) if check_words else slice(0, -2)
+        words[some] += random.randint(2**63, size=len(words[some])).astype(np.uint64) * np.uint64(2)
+        return but(words=words.tobytes())(one)
+
+    return edit
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("sender", ["party-1", "party-2"])
+def test_a_party_that_sends_random_words_opens_nothing(sender, form):
+    edit = Changing(Masked, noise(1, check_words=True), sender=sender, at=0)
+    outcome = scenario_of(form).run(edit)
+    assert edit.done == 1
+    assert "the masks of a sum do not cancel" in ended(outcome, named="")
+    assert not outcome.messages(Answer)
+
+
+@pytest.mark.parametrize("step", [Step.SHARES, Step.SCORES, Step.LLOYD])
+@pytest.mark.parametrize("sender", ["party-1", "party-2"])
+def test_a_holder_that_hides_noise_under_valid_masks_ends_the_run_in_a_sum_of_comparisons(sender, step):
+    """No role can tell this from wrong answers: the error names the coordinator and this cause."""
+    edit = Changing(Masked, noise(1, check_words=False), sender=sender, at=0, where=lambda one: one.step is step)
+    outcome = scenario_of().run(edit)
+    assert edit.done == 1
+    assert "or a party sent numbers that are not its" in ended(outcome)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "edit",
+    [
+        but(words=b""),
+        but(words=bytes(16)),
+        lambda one: but(words=one.words[:-8])(one),
+        lambda one: but(words=one.words + bytes(8))(one),
+        lambda one: but(words=one.words[:-3])(one),
+        but(number=9),
+        but(group="1.1"),
+        but(step=Step.MARGIN),
+        but(step=Step.PREDICTION),
+        but(step=Step.ASSIGNMENT),
+    ],
+    ids=["empty", "nothing", "short", "long", "broken", "number", "group", "margin", "prediction", "assignment"],
+)
+def test_a_vector_of_the_wrong_shape_step_or_number_is_refused(edit, form):
+    outcome = scenario_of(form).run(Changing(Masked, edit, sender="party-2", at=0))
+    assert outcome.raised is not None
+    assert not outcome.labels
+    assert {type(error) for error in outcome.errors.values()} <= {PeerError, AbortedError}
+
+
+@pytest.mark.parametrize("step", [Step.SHARES, Step.SCORES, Step.LLOYD])
+def test_a_vector_of_a_party_that_is_no_holder_is_refused_where_only_holders_send(step):
+    """The coordinator waits for the holders only; what a third party sends in between comes too early."""
+    copied = []
+
+    class Copying(Changing):
+        def __call__(self, sender, receiver, payload):
+            passed = super().__call__(sender, receiver, payload)
+            if self.done and not copied:
+                copied.append(payload)
+                passed.append(("party-3", COORDINATOR, payload))
+            return passed
+
+    outcome = scenario_of().run(Copying(Masked, lambda one: one, sender="party-1", where=lambda one: one.step is step))
+    assert copied
+    assert outcome.errors[COORDINATOR].peer in ("party-3", "")
+    assert not outcome.labels
+
+
+@pytest.mark.parametrize("draw", [1, 99, (1 << 48) - 1])
+@pytest.mark.parametrize("step", [Step.ROWS, Step.SCORES])
+def test_a_second_holder_that_counts_its_draws_falsely_ends_the_run(step, draw):
+    edit = Changing(Masked, but(draw=draw), sender="party-2", at=0, where=lambda one: one.step is step)
+    outcome = scenario_of().run(edit)
+    assert edit.done == 1
+    assert "or a party sent numbers that are not its" in ended(outcome)
