@@ -226,12 +226,8 @@ def joint_numbers() -> str:
     rows = [
         (
             "components of a party (q)",
-            f"{parameters.JOINT_COMPONENTS}k, or the number of its columns if that is smaller",
-        ),
-        (
-            "sample for covariances (S)",
-            f"{subspace.MIN_SAMPLE:,} nodes or {subspace.SAMPLE_OF_COMPONENT}q, whichever is more; "
-            "all nodes if n is smaller",
+            f"{parameters.JOINT_COMPONENTS}k or {parameters.MIN_JOINT_COMPONENTS}, whichever is more; the number of its "
+            "columns if that is smaller",
         ),
         (
             "sample for k-means (T)",

@@ -65,8 +65,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
         Graph filter (smoothing) with ψ steps: "half" is (1 - λ/2)^ψ, "norm" is (1 - λ/‖L‖)^ψ, where λ are the
         eigenvalues of the graph Laplacian L. A `Filter` replaces both `filter` and `psi`.
     n_components : int or None, default=None
-        Number of singular vectors that each party projects its columns on. None means 4k for the method "joint"
-        and k for the others.
+        Number of singular vectors that each party projects its columns on. None means 4k, at least 64, for the
+        method "joint" and k for the others.
     scaling : {"unit", "U", "US"}, default="unit"
         Scaling of the projected rows: "unit" scales each row to length 1, "U" takes the left singular vectors as in
         the paper, "US" multiplies them by the singular values and divides them by `unit`.

@@ -80,7 +80,13 @@ TEXTS = {
 }
 
 
-_OPENED = {"rows": "rows", "shares": "padded", "scores": "padded", "geometry": "geometry"}  # by step
+_OPENED = {
+    "rows": "rows",
+    "shares": "padded",
+    "scores": "padded",
+    "weights": "padded",
+    "geometry": "geometry",
+}  # by step
 
 
 def opened_kind(group: Group, step: str) -> str:

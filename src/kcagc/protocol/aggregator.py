@@ -98,7 +98,7 @@ class Aggregator:
         await self._relay(RunStage(Step.CONFIRMATION), to_all_others)
         merges = {merge.group.members: merge for layer in layers(self.agreement) for merge in layer}
         parameters = self.agreement.parameters
-        if parameters.task == "fit" and parameters.method == "joint":
+        if parameters.method == "joint":
             await self._serve_joint(merges[self.parties].group, session, to_all_others)
         else:
             await self._serve_from_below(merges[self.parties], merges)
@@ -166,21 +166,25 @@ class Aggregator:
         return number
 
     async def _serve_joint(self, group: Group, session: bytes, to_all_others: dict[str, tuple[str, ...]]) -> None:
-        """Find the joint subspace, answer the sums of the joint method, and relay the centres."""
+        """Find the joint subspace, answer the sums of the joint method, and relay the weights."""
         parameters, name = self.agreement.parameters, "directions"
-        stored = await LoadResult(name)
-        if stored is None:
-            messages = {party: await self.channel.receive(party, Padded) for party in self.parties}
-            await Progress("joint subspace: directions")
-            stored = await StoreResult(name, lambda: find_directions(parameters, session, self._secret, messages))
-            del messages
+        in_shares, is_fit = parameters.joint_rows == "shares", parameters.task == "fit"
+        stored = b""
+        if in_shares and is_fit:
+            kept = await LoadResult(name)
+            if kept is None:
+                messages = {party: await self.channel.receive(party, Padded) for party in self.parties}
+                await Progress("joint subspace: directions")
+                kept = await StoreResult(name, lambda: find_directions(parameters, session, self._secret, messages))
+                del messages
+            stored = kept
         self._joint = JointCoordinator(parameters, session, stored)
-        for party, (directions, shape) in zip(self.parties, self._joint.directions(), strict=True):
-            await self.channel.send(party, directions, RunStage(Step.SUBSPACE), shape=shape)
+        if stored:
+            split, shape = self._joint.shares_of_rows(group)
+            await self.channel.send(group.members[0], split, RunStage(Step.SUBSPACE), shape=shape)
         number = await self._answer_sums(group)
-        if self.agreement.parameters.joint_rows == "shares":
-            routes = {holder: to_all_others[holder] for holder in group.members[:2]}
-            await self._relay(RunStage(Step.CENTERS), routes)
+        if in_shares and self._joint.opens_weights:
+            await self._relay(RunStage(Step.WEIGHTS), {holder: to_all_others[holder] for holder in group.members[:2]})
         await self._answer_sums(group, number)
 
     async def _next_answer(self, group: Group, number: int) -> StoredAnswer | None:
@@ -203,11 +207,11 @@ class Aggregator:
                     raise _transcripts_differ(group, number, f"{group.members[0]} is finished, {member} is not")
             return None
         await Progress(f"{group.title}: adding vectors of sum", number + 1)
-        sums, draw = await self._add(group, first, number)
+        sums, draw, seed = await self._add(group, first, number)
 
         def compute() -> bytes:
             if self._joint is not None and first.step in JOINT_STEPS:
-                payload = self._joint.answer(group, first.step, number, sums, draw)
+                payload = self._joint.answer(group, first.step, number, sums, draw, seed)
             else:
                 payload = encode(Answer(group.name, number, pack((sums > 0).astype(np.int64), 2)))
             return msgspec.msgpack.encode(StoredAnswer(first.step, len(sums), payload, draw))
@@ -236,9 +240,9 @@ class Aggregator:
         last = self._last_loaded.get(group.name, -1)
         return message.group == group.name and message.number <= last and message.number != number
 
-    async def _add(self, group: Group, first: Masked, number: int) -> tuple[Sums, int]:
-        """Return the sum of the vectors of all senders (Protocol 4, line 14), and the second holder's draw."""
-        total, draw = _words(first).copy(), 0
+    async def _add(self, group: Group, first: Masked, number: int) -> tuple[Sums, int, bytes]:
+        """Return the sum of the vectors of all senders (Protocol 4, line 14), and the second holder's draw and seed."""
+        total, draw, seed = _words(first).copy(), 0, b""
         senders = senders_of(group, first.step, self.agreement.parameters)
         for member in senders[1:]:
             message = await self._receive_vector(member, group, number)
@@ -248,9 +252,10 @@ class Aggregator:
                 ours, theirs = (f"{one.step} with {len(one.words)} bytes" for one in (first, message))
                 raise _transcripts_differ(group, number, f"{group.members[0]} is at {ours}, {member} at {theirs}")
             total += _words(message)
-            draw = message.draw if member == senders[1] else draw
+            if member == senders[1]:
+                draw, seed = message.draw, message.seed
         try:
-            return open_sum(total, len(senders)), draw
+            return open_sum(total, len(senders)), draw, seed
         except PeerError as error:
             raise PeerError(f"group {group.name}, sum {number}: {error}") from error
 

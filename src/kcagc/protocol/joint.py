@@ -1,9 +1,8 @@
 """A party's part in the joint method: cluster the rows of the joint subspace, as on pooled data.
 
-The parties find their joint subspace with the coordinator. Then either no role sees the rows of it (`joint_rows` =
-"shares"), or the coordinator sees them without names and clusters them (`joint_rows` = "coordinator"). On large graphs
-the clusters are found on a sample. All other nodes, and new nodes later, go to the cluster whose centre has the most
-similar direction; each party computes its own part of the scores, and comparisons find the winner.
+Either no role sees a row of the joint subspace (`joint_rows` = "shares"), or the coordinator sees the components of all
+parties without names and clusters them (`joint_rows` = "coordinator"). On large graphs the clusters are found on a
+sample. All other nodes, and new nodes later, go to the cluster whose centre has the most similar direction.
 """
 
 from __future__ import annotations
@@ -13,55 +12,46 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from kcagc._types import FloatArray, IntArray
-from kcagc.cluster.joint import clustered_sample, order_by_first_node
-from kcagc.cluster.lloyd import weighted_means
+from kcagc._types import Flags, FloatArray, IntArray
+from kcagc.cluster.joint import clustered_sample
 from kcagc.errors import DataError, PeerError
-from kcagc.protocol.effects import Progress
+from kcagc.protocol.effects import Progress, StoreResult
 from kcagc.protocol.fit_result import EXCHANGE, FitResult, merge_report
 from kcagc.protocol.joint_kmeans import JointClusters, SumCounts
-from kcagc.protocol.local import ComponentBasis, PartyData, PartyModel, find_components
-from kcagc.protocol.messages import (
-    AnonymousClusters,
-    CenterShares,
-    Confirmation,
-    RunStage,
-    Step,
-    restore,
-    store,
-    unpack,
-)
+from kcagc.protocol.local import Components, JointModel, PartyData, PartyModel, find_components
+from kcagc.protocol.messages import AnonymousClusters, Confirmation, Step, restore, store, unpack
 from kcagc.protocol.party import Party
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.protocol.shared_kmeans import shared_kmeans
 from kcagc.protocol.shared_rows import SharedRows
-from kcagc.protocol.subspace import JointRows, check_orthonormal, find_subspace
-from kcagc.protocol.tournament import GROUP_SIZE, nearest
+from kcagc.protocol.subspace import find_subspace, sample_of_components
+from kcagc.protocol.weights import SharedModel, assign, open_weights
 from kcagc.secagg.blinding import secret_order
 from kcagc.secagg.keys import derive_key, digest
-from kcagc.secagg.masks import FRACTION_BITS, MAX_DISTANCE
-from kcagc.secagg.shares import ROW_BITS, rotation
-from kcagc.text import listed
+from kcagc.secagg.shares import COMPONENT_BITS, joint_rotation
 
-BATCH_VALUES = 1 << 20  # scores that are compared together
-_PROBES = 1 << 12  # room for probes, so that the padded length of a vector is not the next larger one
-_GEOMETRY_BITS = 40
-_ROW_BITS, _WEIGHT_BITS = 22, 24  # up to 2 + 22 + 24 bits, and a sum over a few coordinates, are exact in float64
+_GEOMETRY_BITS = 34
+_TOLERANCE = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """Clusters of the sample, and the centres that the parties may know (k × d; NaN for the others)."""
+    """Clusters of the sample, and what gives scores of other nodes: weights (components × k), or shares."""
 
-    nodes: IntArray
     clusters: JointClusters
-    centers: FloatArray
+    weights: FloatArray
+    directions: IntArray
+    centers: IntArray
 
     def in_order(self) -> _Found:
         """Return the clusters numbered by their first node: a partition then has the same labels in every session."""
-        order = order_by_first_node(self.clusters.labels, len(self.centers))
+        k = max(self.weights.shape[1], len(self.centers))
+        used, first = np.unique(self.clusters.labels, return_index=True)
+        order = np.concatenate([used[np.argsort(first)], np.setdiff1d(np.arange(k), used)])
         labels = np.argsort(order)[self.clusters.labels]
-        return _Found(self.nodes, replace(self.clusters, labels=labels), self.centers[order])
+        weights = self.weights[:, order] if self.weights.size else self.weights
+        centers = self.centers[order] if self.centers.size else self.centers
+        return _Found(replace(self.clusters, labels=labels), weights, self.directions, centers)
 
 
 async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult:
@@ -69,33 +59,58 @@ async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult:
     parameters = party.agreement.parameters
     key = derive_key(party.secret, party.session.id, "turn components")
     own = await find_components(party.name, data, parameters, key)
-    basis, n_components = own.basis, own.basis.embedder.basis.shape[1]
-    sent = await party.send_confirmations(data, seed=seed, scale=basis.scale, n_components=n_components)
+    n_components = own.basis.embedder.basis.shape[1]
+    sent = await party.send_confirmations(data, seed=seed, scale=own.basis.scale, n_components=n_components)
     received = await party.receive_confirmations(sent)
     common_seed = _joined_seed(party, received, seed)
-    scale = max(basis.scale, *(one.scale for one in received.values()))
+    scale = max(own.basis.scale, *(one.scale for one in received.values()))
     theirs = {name: one.n_components for name, one in received.items()} | {party.name: n_components}
     widths = {name: theirs[name] for name in party.agreement.parties}
     (merge,) = party.merges
     sums = party.secure_sums(merge, digest("joint", common_seed.to_bytes(8, "big"), scale, *widths.values()))
+    nodes = clustered_sample(party.n_nodes, parameters.n_clusters, common_seed)
+    sample = await sample_of_components(own, nodes, scale)
     share_seed = derive_key(party.secret, party.session.id, "draw shares")
-    joint = await find_subspace(party, own, scale, widths, sums.group_key, common_seed, share_seed)
-    del own  # the components, the largest array
     if parameters.joint_rows == "coordinator":
-        found = await _cluster_openly(party, sums, joint)
+        found = await _cluster_openly(party, sums, sample, widths)
     else:
-        found = await _cluster_shares(party, sums, joint, common_seed, share_seed)
+        found = await _cluster_shares(party, sums, sample, nodes, widths, common_seed, share_seed)
     found = found.in_order()
-    weights, scored = _weights(found.centers)
-    labels = await _assign_others(sums, joint.rows, weights, scored, found)
+    counts = np.bincount(found.clusters.labels, minlength=parameters.n_clusters)
+    known = counts >= parameters.min_local_size
+    shared = SharedModel(found.directions, found.centers, tuple(widths.values()), known)
+    labels = np.full(party.n_nodes, -1, dtype=np.int64)
+    labels[nodes] = found.clusters.labels
+    others = np.flatnonzero(labels < 0)
+    weights = found.weights[:, known] if found.weights.size else None
+    if len(others):
+        if not known.any():
+            raise DataError(
+                f"min_local_size: no cluster has so many of the {len(nodes)} nodes in the sample; use fewer clusters, "
+                "or a smaller min_local_size"
+            )
+        opened = await open_weights(party, sums, shared, share_seed) if weights is None else weights
+        rows = await _stored_rows(own, others, scale)
+        labels[others] = np.flatnonzero(known)[await assign(sums, Step.ASSIGNMENT, rows, opened)]
+    elif weights is None:
+        await sums.finish()
     await sums.finish()
-    model = _model(party, basis, scale, joint, labels, weights, scored)
-    totals = np.concatenate([[model.mean_distance(joint.rows, labels)], joint.gram.ravel()])
-    summed = await party.confirm_result(sums.transcript, labels, "labels", totals)
-    check_orthonormal(summed[1:].reshape(joint.gram.shape), party.agreement.aggregator)
-    report = merge_report(merge, np.ones(len(found.nodes), dtype=np.int64), parameters.n_clusters, found.clusters)
+    model = _model(party, own, scale, labels, shared, weights)
+    own_cost = model.mean_distance(np.ldexp(own.rows, -scale), labels)
+    summed = await party.confirm_result(sums.transcript, labels, "labels", np.array([own_cost]))
+    report = merge_report(merge, np.ones(len(nodes), dtype=np.int64), parameters.n_clusters, found.clusters)
     delays = EXCHANGE * (3 + sums.number)
-    return FitResult(labels, float(summed[0]), model, [report], delays, joint.rows)
+    return FitResult(labels, float(summed[0]), model, [report], delays, np.ldexp(own.rows, -scale))
+
+
+async def _stored_rows(own: Components, nodes: IntArray, scale: int) -> FloatArray:
+    """Return the components of nodes outside the sample; stored, as their scores leave under masks."""
+
+    def compute() -> bytes:
+        return np.rint(np.ldexp(own.rows[nodes], COMPONENT_BITS - scale)).astype("<i4").tobytes()
+
+    stored = np.frombuffer(await StoreResult("components of other nodes", compute), dtype="<i4")
+    return np.ldexp(stored.reshape(len(nodes), -1).astype(np.float64), -COMPONENT_BITS)
 
 
 def _joined_seed(party: Party, received: dict[str, Confirmation], own: int) -> int:
@@ -112,149 +127,94 @@ def join_seeds(seeds: list[bytes]) -> int:
     return int.from_bytes(digest("common seed", *seeds)[:7], "big")
 
 
-async def _cluster_shares(party: Party, sums: SecureSums, joint: JointRows, seed: int, share_seed: bytes) -> _Found:
+async def _cluster_shares(
+    party: Party,
+    sums: SecureSums,
+    sample: IntArray,
+    nodes: IntArray,
+    widths: dict[str, int],
+    seed: int,
+    share_seed: bytes,
+) -> _Found:
     """Cluster rows that no role sees."""
     parameters = party.agreement.parameters
-    k, n_nodes = parameters.n_clusters, len(joint.rows)
-    nodes = clustered_sample(n_nodes, k, seed)
+    joint = await find_subspace(party, sums, sample, nodes, widths, share_seed)
     await Progress("joint clustering: unit rows")
-    rows = await SharedRows.of(sums, joint.rows[nodes], share_seed)
-    found = await shared_kmeans(rows, k, seed, parameters.max_iter)
-    await sums.finish()
-    centers = await _open_centers(party, sums, found.centers, found.found.labels, parameters.min_local_size)
-    return _Found(nodes, found.found, centers)
+    rows = await SharedRows.of(sums, joint.rows, share_seed)
+    found = await shared_kmeans(rows, parameters.n_clusters, seed, parameters.max_iter)
+    return _Found(found.found, np.zeros((0, 0)), joint.directions, found.centers)
 
 
-async def _open_centers(party: Party, sums: SecureSums, share: IntArray, labels: IntArray, least: int) -> FloatArray:
-    """Open the centres of clusters with enough nodes to all parties."""
-    large = np.bincount(labels, minlength=len(share)) >= least
-    sent = np.where(large[:, None], share, 0)
-    stage, total = RunStage(Step.CENTERS), np.zeros(share.shape, dtype=np.int64)
-    if party.name in sums.holders:
-        content = CenterShares(sent.astype("<i8").tobytes())
-        await party.send_encrypted(stage, dict.fromkeys(party.others, content), "centers")
-        total += sent
-    senders = tuple(holder for holder in sums.holders if holder != party.name)
-    received = await party.receive_encrypted(stage, senders, CenterShares)
-    for sender, theirs in received.items():
-        if len(theirs.shares) != 8 * share.size:
-            raise PeerError(f"sent shares of centres of {len(theirs.shares)} bytes", peer=sender)
-        total += np.frombuffer(theirs.shares, dtype="<i8").reshape(share.shape)
-    # Parties that received other shares than the others open nothing with them from here on.
-    sums.transcript = digest(sums.transcript, total.astype("<i8").tobytes())
-    centers = np.ldexp(total.astype(np.float64), -ROW_BITS)
-    if not _are_means(centers):
-        roles = listed([*sums.holders, sums.group.aggregator], last="or")
-        raise PeerError(f"the shares of the centres do not add up to means of unit rows: {roles} computed wrongly")
-    return np.where(large[:, None], centers, np.nan)
+async def _cluster_openly(party: Party, sums: SecureSums, sample: IntArray, widths: dict[str, int]) -> _Found:
+    """Let the coordinator cluster components without names, after a common secret rotation and in a secret order."""
+    key, session, label, aggregator = sums.group_key, sums.session.id, sums.label(), sums.group.aggregator
+    n_nodes, k, n_components = len(sample), party.agreement.parameters.n_clusters, sum(widths.values())
+    start = sum(list(widths.values())[: party.agreement.parties.index(party.name)])
+    turn = joint_rotation(key, session, n_components)[start : start + widths[party.name]]
+    order = secret_order(key, session, label, n_nodes)
 
+    def compute() -> bytes:
+        turned = np.ldexp(sample[order].astype(np.float64) @ turn, _GEOMETRY_BITS - COMPONENT_BITS)
+        return np.rint(turned).astype("<i8").tobytes()
 
-def _are_means(centers: FloatArray) -> bool:
-    """Return whether centres can be means of rows of length one."""
-    return bool((np.abs(centers) <= 2.0).all() and (np.linalg.norm(centers, axis=1) <= 1.0 + 1e-3).all())
-
-
-async def _cluster_openly(party: Party, sums: SecureSums, joint: JointRows) -> _Found:
-    """Send rows without names, after a secret rotation and in a secret order; the coordinator clusters them."""
-    key, session, label = sums.group_key, sums.session.id, sums.label()
-    n_nodes, size = joint.rows.shape
-    k = party.agreement.parameters.n_clusters
-    turn, order = rotation(key, session, "geometry", size=size), secret_order(key, session, label, n_nodes)
-    turned = np.zeros_like(joint.rows)
-    for place in range(size):  # in this order on every machine
-        turned += joint.rows[:, place, None] * turn[place]
-    words = np.rint(np.ldexp(turned, _GEOMETRY_BITS)).astype(np.int64)[order].view(np.uint64)
+    words = np.frombuffer(await StoreResult("turned components", compute), dtype="<u8").astype(np.uint64)
+    first = party.name == party.agreement.parties[0]  # tells the coordinator how long a row is
+    words = np.append(words, np.uint64(n_components if first else 0))
     await Progress("joint clustering: waiting for the coordinator")
-    number = await sums.send_words(Step.GEOMETRY, words.ravel(), sums.group.members)
-    answer, payload = await party.channel.receive_with_bytes(sums.group.aggregator, AnonymousClusters)
-    if (answer.group, answer.number, len(answer.centers)) != (sums.group.name, number, 8 * k * size):
-        raise PeerError(f"sent clusters with centres of {len(answer.centers)} bytes", peer=sums.group.aggregator)
+    number = await sums.send_words(Step.GEOMETRY, words, sums.group.members)
+    answer, payload = await party.channel.receive_with_bytes(aggregator, AnonymousClusters)
+    if (answer.group, answer.number, len(answer.weights)) != (sums.group.name, number, 8 * k * n_components):
+        raise PeerError(f"sent clusters with weights of {len(answer.weights)} bytes", peer=aggregator)
     sums.transcript = digest(sums.transcript, payload)
     labels = np.empty(n_nodes, dtype=np.int64)
-    labels[order] = unpack(answer.labels, n_nodes, k, sums.group.aggregator, "labels")
-    centers = np.frombuffer(answer.centers, dtype="<f8").reshape(k, size)
-    if not _are_means(centers):
-        raise PeerError("sent centres that are not means of unit rows", peer=sums.group.aggregator)
+    labels[order] = unpack(answer.labels, n_nodes, k, aggregator, "labels")
+    weights = np.frombuffer(answer.weights, dtype="<f8").reshape(n_components, k)
+    if not np.linalg.norm(weights, axis=0).max() <= 1.0 + _TOLERANCE:
+        raise PeerError("sent weights that are not directions of length one", peer=aggregator)
     await sums.finish()
-    found = JointClusters(labels, 1, True, sums.number, SumCounts(), [])
-    return _Found(np.arange(n_nodes), found, centers @ turn.T)
-
-
-def _weights(centers: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the directions of the centres that are known (d × clusters), and their clusters."""
-    length = np.linalg.norm(centers, axis=1)
-    scored = np.flatnonzero(length > 0)
-    return np.ascontiguousarray((centers[scored] / length[scored, None]).T), scored
-
-
-async def _assign_others(
-    sums: SecureSums, rows: FloatArray, weights: FloatArray, scored: IntArray, found: _Found
-) -> IntArray:
-    """Return the labels of all nodes: nodes outside the sample go to the centre of the most similar direction."""
-    labels = np.full(len(rows), -1, dtype=np.int64)
-    labels[found.nodes] = found.clusters.labels
-    others = np.flatnonzero(labels < 0)
-    if len(others):
-        if not len(scored):
-            raise DataError(
-                f"min_local_size: no cluster has so many of the {len(found.nodes)} nodes in the sample; use fewer "
-                "clusters, or a smaller min_local_size"
-            )
-        labels[others] = scored[await assign(sums, Step.ASSIGNMENT, rows[others], weights)]
-    return labels
-
-
-async def assign(sums: SecureSums, step: Step, rows: FloatArray, weights: FloatArray) -> IntArray:
-    """Return the place of the highest score of each row."""
-    count = weights.shape[1]
-    # A knockout needs the fewest comparisons, small groups the fewest sums.
-    group_size = GROUP_SIZE if len(rows) * count <= BATCH_VALUES else 2
-    batch, found = max(1, (BATCH_VALUES - _PROBES) // count), []
-    for start in range(0, len(rows), batch):
-        await Progress("assigning nodes", start, len(rows))
-        scores = joint_scores(rows[start : start + batch], weights, sums.channel.me)
-        candidates = np.tile(np.arange(count), (len(scores), 1))
-        winners, _, _ = await nearest(sums, step, -scores, candidates, group_size=group_size)
-        found.append(winners)
-    return np.concatenate(found)
-
-
-def joint_scores(rows: FloatArray, weights: FloatArray, name: str) -> IntArray:
-    """Return this party's part of the scores as integers.
-
-    Products of integers below 2^53 are exact whatever the order of the additions: the same when computed again.
-    """
-    if rows.size and not np.linalg.norm(rows, axis=1).max() <= MAX_DISTANCE:
-        message = f"a new row is more than {MAX_DISTANCE:g} times as long as any row of the fit; check its values"
-        raise DataError(message, party=name).with_public_message("aborted")
-    whole = np.rint(np.ldexp(rows, _ROW_BITS)) @ np.rint(np.ldexp(weights, _WEIGHT_BITS))
-    found: IntArray = np.rint(np.ldexp(whole, FRACTION_BITS - _ROW_BITS - _WEIGHT_BITS)).astype(np.int64)
-    return found
+    nothing = np.zeros((0, 0), dtype=np.int64)
+    return _Found(JointClusters(labels, 1, True, sums.number, SumCounts(), []), turn @ weights, nothing, nothing)
 
 
 def _model(
-    party: Party,
-    basis: ComponentBasis,
-    scale: int,
-    joint: JointRows,
-    labels: IntArray,
-    weights: FloatArray,
-    scored: IntArray,
+    party: Party, own: Components, scale: int, labels: IntArray, shared: SharedModel, weights: FloatArray | None
 ) -> PartyModel:
-    """Return this party's part of the model: how its columns become joint rows, their means, and the known centres."""
+    """Return this party's part of the model."""
     used, among = np.unique(labels, return_inverse=True)
-    empty = np.zeros((len(used), joint.rows.shape[1]))
-    centers = weighted_means(joint.rows, np.ones(len(labels)), among, empty)
-    to_joint = store(restore(basis.embedder.basis) @ joint.directions)
+    basis, rows = own.basis, np.ldexp(own.rows, -scale)
+    joint = JointModel(
+        scored=tuple(np.flatnonzero(shared.known).tolist()),
+        widths=shared.widths,
+        weights=None if weights is None else store(weights),
+        directions=store(shared.directions),
+        centers=store(shared.centers),
+    )
     return PartyModel(
         session=party.session.id.hex(),
         party=party.name,
         parameters=party.agreement.parameters,
         n_nodes=len(labels),
         filter=basis.filter,
-        embedder=msgspec.structs.replace(basis.embedder, basis=to_joint, divisor=2.0**scale),
+        embedder=msgspec.structs.replace(basis.embedder, divisor=2.0**scale),
         clusters=tuple(used.tolist()),
-        stored_centers=store(centers),
-        scored=tuple(scored.tolist()),
-        stored_weights=store(weights),
+        stored_centers=store(own.engine.means(rows, among, len(used))),
+        joint=joint,
     )
+
+
+async def predict_jointly(party: Party, sums: SecureSums, model: JointModel, rows: FloatArray) -> IntArray:
+    """Return the clusters of new nodes, whose components are `rows`."""
+    if not model.scored:
+        raise DataError("the model has no centres: all clusters of the fit were too small", party=party.name)
+    k = party.agreement.parameters.n_clusters
+    known: Flags = np.isin(np.arange(k), model.scored)
+    if model.weights is None:
+        shared = SharedModel(restore(model.directions).copy(), restore(model.centers).copy(), model.widths, known)
+        seed = derive_key(party.secret, party.session.id, "draw shares")
+        weights = await open_weights(party, sums, shared, seed)
+    else:
+        weights = restore(model.weights)
+        await sums.finish()
+    places = await assign(sums, Step.PREDICTION, rows, weights)
+    await sums.finish()
+    return np.array(model.scored, dtype=np.int64)[places]

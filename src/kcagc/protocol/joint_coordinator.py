@@ -6,89 +6,96 @@ import msgspec
 import numpy as np
 
 from kcagc.cluster.kmeans import fit_kmeans
+from kcagc.cluster.local import fit_projection
 from kcagc.errors import DataError, PeerError
-from kcagc.protocol.messages import AnonymousClusters, Directions, Padded, Split, Step, encode, pack
+from kcagc.protocol.messages import AnonymousClusters, Padded, Split, Step, encode, pack
 from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.shared_rows import padded_scores, unit_rows
-from kcagc.protocol.subspace import joint_covariance, read_components, top_directions
+from kcagc.protocol.subspace import joint_covariance, joint_size, read_components, top_directions
+from kcagc.protocol.weights import padded_weights
 from kcagc.secagg.keys import framed
 from kcagc.secagg.masks import Group, Sums
-from kcagc.secagg.shares import RingMatrix, drawn_share
+from kcagc.secagg.shares import DIRECTION_BITS, SEED_BYTES, RingMatrix, drawn_share, ring_product, to_ring
 
-JOINT_STEPS = frozenset({Step.ROWS, Step.SHARES, Step.SCORES, Step.GEOMETRY})
+JOINT_STEPS = frozenset({Step.ROWS, Step.SHARES, Step.SCORES, Step.GEOMETRY, Step.WEIGHTS})
+_OF_HOLDERS = frozenset({Step.ROWS, Step.SHARES, Step.SCORES, Step.WEIGHTS})
 _RESTARTS = 10
 _GEOMETRY_SEED = 0  # the coordinator has no part in the common seed
 
 
 def steps_of(parameters: Parameters) -> frozenset[Step]:
     """Return the steps of sums that a session may have."""
+    in_shares = parameters.method == "joint" and parameters.joint_rows == "shares"
     if parameters.task == "predict":
-        return frozenset({Step.PREDICTION})
+        return frozenset({Step.PREDICTION, *([Step.WEIGHTS] if in_shares else [])})
     if parameters.method != "joint":
         return frozenset({Step.MARGIN, Step.LLOYD})
-    if parameters.joint_rows == "coordinator":
-        return frozenset({Step.GEOMETRY, Step.ASSIGNMENT})
-    return frozenset({Step.ROWS, Step.SHARES, Step.SCORES, Step.LLOYD, Step.ASSIGNMENT})
+    if in_shares:
+        return frozenset({Step.ROWS, Step.SHARES, Step.SCORES, Step.LLOYD, Step.WEIGHTS, Step.ASSIGNMENT})
+    return frozenset({Step.GEOMETRY, Step.ASSIGNMENT})
 
 
 def senders_of(group: Group, step: Step, parameters: Parameters) -> tuple[str, ...]:
     """Return the parties that send vectors in a step: all, or the two holders of shared rows."""
     of_shares = parameters.task == "fit" and parameters.method == "joint" and step is Step.LLOYD
-    return group.members[:2] if of_shares or step in (Step.SHARES, Step.SCORES) else group.members
+    return group.members[:2] if of_shares or step in _OF_HOLDERS else group.members
 
 
 def answer_route(group: Group, step: Step) -> tuple[str, tuple[str, ...]]:
     """Return the kind of the answer to a sum in this step, and its receivers."""
     if step is Step.GEOMETRY:
         return "clusters", group.members
-    if step in (Step.ROWS, Step.SCORES):
+    if step in (Step.ROWS, Step.SCORES, Step.WEIGHTS):
         return "split", group.members[:1]
     return "answer", () if step is Step.SHARES else group.members
 
 
 class FoundDirections(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The stored form of the joint directions: a part for each party, and the seed of the second holder's shares."""
+    """The stored form of the joint directions: the first holder's shares of directions and rows, and the seed."""
 
     size: int
-    n_components: list[int]
-    parts: list[bytes]
+    words: bytes
     share_seed: bytes
 
 
 def find_directions(parameters: Parameters, session: bytes, secret: bytes, messages: dict[str, Padded]) -> bytes:
-    """Compute the joint directions of all parties, to be stored: they may differ in the last bits another time.
+    """Compute joint directions and padded joint rows, in shares; stored, as they may differ in the last bits.
 
-    The coordinator keeps no padded components: only the directions and a seed are needed later.
+    The coordinator keeps no padded components and no directions: only the shares of the first holder and a seed.
     """
     second, own = list(messages.items())[1]
-    if len(own.share_seed) != 32:
-        raise PeerError("sent a seed of shares that does not have 32 bytes", peer=second)
+    if len(own.share_seed) != SEED_BYTES:
+        raise PeerError(f"sent a seed of shares that does not have {SEED_BYTES} bytes", peer=second)
     found = read_components(messages)
-    directions = top_directions(joint_covariance(found), parameters.n_clusters, secret, session)
-    widths = [one.shape[1] for one in found.padded]
-    split = np.split(directions, np.cumsum(widths)[:-1])
-    parts = [np.ascontiguousarray(part, dtype="<f8").tobytes() for part in split]
-    return msgspec.msgpack.encode(FoundDirections(directions.shape[1], widths, parts, own.share_seed))
+    size = joint_size(parameters.n_clusters, {name: one.n_components for name, one in messages.items()})
+    directions = to_ring(top_directions(joint_covariance(found), size, secret, session), DIRECTION_BITS)
+    rows = ring_product(np.concatenate(found.padded, axis=1), directions)
+    directions = directions - drawn_share(own.share_seed, session, "directions", shape=directions.shape)
+    rows -= drawn_share(own.share_seed, session, "joint rows", own.draw, shape=rows.shape)
+    words = np.concatenate([directions.ravel(), rows.ravel()]).astype("<u8", copy=False).tobytes()
+    return msgspec.msgpack.encode(FoundDirections(size, words, own.share_seed))
 
 
 class JointCoordinator:
-    """What the coordinator keeps while it serves the joint method; `stored` are the joint directions."""
+    """What the coordinator keeps while it serves the joint method; `stored` are the joint directions, if any."""
 
-    def __init__(self, parameters: Parameters, session: bytes, stored: bytes) -> None:
+    def __init__(self, parameters: Parameters, session: bytes, stored: bytes = b"") -> None:
         self._parameters, self._session = parameters, session
-        self._found = msgspec.msgpack.decode(stored, type=FoundDirections)
-        self._size, self._seed = self._found.size, self._found.share_seed
+        self._found = msgspec.msgpack.decode(stored, type=FoundDirections) if stored else FoundDirections(0, b"", b"")
+        self._size = self._found.size
         self._rows: RingMatrix = np.zeros((0, 0), dtype=np.uint64)
+        self.opens_weights = False
 
-    def directions(self) -> list[tuple[Directions, tuple[int, int]]]:
-        """Return the message of each party, in the agreed order, and the shape of its directions."""
-        parts = zip(self._found.parts, self._found.n_components, strict=True)
-        return [(Directions(self._size, part), (width, self._size)) for part, width in parts]
+    def shares_of_rows(self, group: Group) -> tuple[Split, tuple[int, int]]:
+        """Return the first holder's shares of the directions and of the joint rows, and their shape."""
+        shape = (len(self._found.words) // (8 * self._size), self._size)
+        return Split(group.name, 0, self._found.words), shape
 
     def take(self, step: Step, payload: bytes) -> None:
-        """Keep the padded rows, which have no answer."""
+        """Keep the padded rows, which have no answer, and that the holders open weights."""
         if step is Step.SHARES:
             self._rows = np.frombuffer(payload, dtype="<u8").astype(np.uint64).reshape(-1, self._size)
+        self.opens_weights = self.opens_weights or step is Step.WEIGHTS
 
     def reply(self, group: Group, step: Step, number: int, payload: bytes, draw: int) -> bytes:
         """Return the message that answers a sum: the stored one, or the scores for the stored padded centres."""
@@ -96,43 +103,58 @@ class JointCoordinator:
             return payload
         centers = np.frombuffer(payload, dtype="<u8").astype(np.uint64)
         found = padded_scores(self._rows, centers.reshape(-1, self._parameters.n_clusters, self._size))
-        found -= drawn_share(self._seed, self._session, framed(group.name, number), draw, shape=found.shape)
-        return encode(Split(group.name, number, found.astype("<u8", copy=False).tobytes()))
+        return self._split(group, number, found, draw, self._found.share_seed)
 
-    def answer(self, group: Group, step: Step, number: int, sums: Sums, draw: int) -> bytes:
+    def answer(self, group: Group, step: Step, number: int, sums: Sums, draw: int, seed: bytes = b"") -> bytes:
         """Return what is stored of a sum: the encoded answer, or padded rows or centres.
 
-        Scores are much larger than centres, and products of integers are the same when they are computed again.
+        Scores are much larger than centres, and products of integers are the same when they are computed again. `seed`
+        is that of the second holder's shares in a prediction.
         """
         words, size, k = sums.view(np.uint64), self._size, self._parameters.n_clusters
-        label = framed(group.name, number)
+        if step is Step.GEOMETRY:
+            return self._clusters(group, number, sums)
+        if step is Step.WEIGHTS:
+            weights, seed = padded_weights(words, k), self._found.share_seed or seed
+            if weights is None or len(seed) != SEED_BYTES:
+                message = f"sent directions and centres of {len(words)} values, and a seed of {len(seed)} bytes"
+                raise PeerError(message, peer=group.members[1])
+            return self._split(group, number, weights, draw, seed)
         if step is Step.SCORES:
             if not len(self._rows) or not len(words) or len(words) % (k * size):
-                raise PeerError(
-                    f"sent centres of {len(words)} values, {k} times {size} in a set", peer=group.members[0]
-                )
+                message = f"sent centres of {len(words)} values, {k} times {size} in a set"
+                raise PeerError(message, peer=group.members[0])
         elif len(words) % size:
             raise PeerError(f"sent rows of {len(words)} values, {size} in a row", peer=group.members[0])
-        if step is Step.GEOMETRY:
-            return self._clusters(group, number, sums.reshape(-1, size))
-        if step is not Step.ROWS:
-            return words.astype("<u8", copy=False).tobytes()
-        found = unit_rows(sums.reshape(-1, size))
-        found -= drawn_share(self._seed, self._session, label, draw, shape=found.shape)
-        return encode(Split(group.name, number, found.astype("<u8", copy=False).tobytes()))
+        if step is Step.ROWS:
+            return self._split(group, number, unit_rows(sums.reshape(-1, size)), draw, self._found.share_seed)
+        return words.astype("<u8", copy=False).tobytes()
+
+    def _split(self, group: Group, number: int, found: RingMatrix, draw: int, seed: bytes) -> bytes:
+        """Return the message with the first holder's share of some numbers."""
+        share = found - drawn_share(seed, self._session, framed(group.name, number), draw, shape=found.shape)
+        return encode(Split(group.name, number, share.astype("<u8", copy=False).tobytes()))
 
     def _clusters(self, group: Group, number: int, opened: Sums) -> bytes:
-        """Cluster rows without names; the centre of a cluster with few nodes is zero, so that it says nothing."""
-        rows = opened.astype(np.float64)
-        length = np.linalg.norm(rows, axis=1)
-        length[length == 0.0] = 1.0
-        rows /= length[:, None]
+        """Cluster rows without names; return the weights of the components for the clusters with enough nodes.
+
+        The last value tells how many components a row has.
+        """
+        n_components = int(opened[-1])
+        if n_components < 1 or (len(opened) - 1) % n_components:
+            raise PeerError(f"sent {len(opened) - 1} values of {n_components} components", peer=group.members[0])
+        rows = opened[:-1].reshape(-1, n_components).astype(np.float64)
         k = self._parameters.n_clusters
+        projection = fit_projection(rows, k)
+        units = projection.transform(rows, "unit")
         try:
-            found = fit_kmeans(rows, k, n_init=_RESTARTS, margin=False, random_state=_GEOMETRY_SEED)
+            found = fit_kmeans(units, k, n_init=_RESTARTS, margin=False, random_state=_GEOMETRY_SEED)
         except DataError as error:  # fewer different rows than clusters
             message = "n_clusters: the joint rows have fewer different directions than clusters; use fewer clusters"
             raise DataError(message).with_public_message(message) from error
         large = np.bincount(found.labels, minlength=k) >= self._parameters.min_local_size
-        centers = np.where(large[:, None], found.centers, 0.0).astype("<f8").tobytes()
-        return encode(AnonymousClusters(group.name, number, pack(found.labels, k), centers))
+        length = np.linalg.norm(found.centers, axis=1)
+        length[length == 0.0] = 1.0
+        directions = np.where(large[:, None], found.centers / length[:, None], 0.0)
+        weights = (projection.basis @ directions.T).astype("<f8").tobytes()
+        return encode(AnonymousClusters(group.name, number, pack(found.labels, k), weights))

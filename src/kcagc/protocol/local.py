@@ -306,6 +306,7 @@ class Components:
 
     def __init__(self, data: PartyData, rows: FloatArray | None = None) -> None:
         self._data, self._rows = data, rows
+        self.engine = data.engine
         self.basis: ComponentBasis
 
     @property
@@ -351,6 +352,20 @@ async def find_components(name: str, data: PartyData, parameters: Parameters, ke
     return found
 
 
+class JointModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a party keeps of the joint method: the clusters with enough nodes, and what scores of new nodes need.
+
+    `weights` (components × these clusters) are those of a run in which the coordinator saw rows. Otherwise the holders
+    keep shares of the directions and centres, from which a prediction opens weights; other parties keep zeros.
+    """
+
+    scored: tuple[int, ...]
+    widths: tuple[int, ...]
+    weights: Stored | None
+    directions: Stored
+    centers: Stored
+
+
 class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One party's part of a fitted model, for new nodes; it holds private data of that party."""
 
@@ -362,9 +377,7 @@ class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     embedder: Embedder
     clusters: tuple[int, ...]
     stored_centers: Stored
-    # Joint method: the clusters whose centre is known, and the direction of these centres (d × clusters).
-    scored: tuple[int, ...] = ()
-    stored_weights: Stored | None = None
+    joint: JointModel | None = None
 
     @classmethod
     def of(cls, session: bytes, party: str, parameters: Parameters, local: LocalResult, labels: IntArray) -> Self:

@@ -34,7 +34,6 @@ class Step(StrEnum):
     CONFIRMATION = "confirmation"
     RECEIPT = "receipt"
     SUBSPACE = "subspace"  # joint method: covariances, and the top directions
-    CENTERS = "centres"  # joint method: the centres of the clusters, for the parties
     LABELS = "labels"
     MARGIN = "margin"  # first assignment with margin 9: Protocol 2, lines 7 to 20
     LLOYD = "lloyd"  # Protocol 2, lines 21 to 36
@@ -42,6 +41,7 @@ class Step(StrEnum):
     SHARES = "shares"  # joint method: padded unit rows
     SCORES = "scores"  # joint method: padded centres
     GEOMETRY = "geometry"  # joint method: rows that open to the coordinator without names
+    WEIGHTS = "weights"  # joint method: weights of the components, for nodes outside the sample and new nodes
     ASSIGNMENT = "assignment"  # joint method: nodes outside the sample
     PREDICTION = "prediction"
     FINISHED = "finished"
@@ -119,7 +119,8 @@ class RelayedMessages(Message, frozen=True, tag="relayed"):
 class Masked(Message, frozen=True, tag="masked"):
     """One party's masked vector: one word for each comparison or value, and the check words.
 
-    `draw` counts the shares that the second holder of shared rows has drawn before the one it uses.
+    `draw` counts the shares that the second holder of shared rows has drawn before the one it uses; `seed` is the seed
+    of its shares in a prediction.
     """
 
     group: ShortText
@@ -127,6 +128,7 @@ class Masked(Message, frozen=True, tag="masked"):
     number: Count
     words: bytes
     draw: Count = 0
+    seed: bytes = b""
 
 
 class Answer(Message, frozen=True, tag="answer"):
@@ -146,13 +148,7 @@ class Padded(Message, frozen=True, tag="padded"):
     covariance: bytes
     corrections: Annotated[tuple[bytes, ...], _OnePerRole]
     share_seed: bytes
-
-
-class Directions(Message, frozen=True, tag="directions"):
-    """The part of the joint directions that belongs to one party's components (components × size, float64)."""
-
-    size: Count
-    values: bytes
+    draw: Count = 0
 
 
 class Split(Message, frozen=True, tag="split"):
@@ -164,12 +160,15 @@ class Split(Message, frozen=True, tag="split"):
 
 
 class AnonymousClusters(Message, frozen=True, tag="clusters"):
-    """The clusters that the coordinator has found in rows without names, and their centres (k × size, float64)."""
+    """The clusters that the coordinator has found in rows without names.
+
+    The weights of all components for the scores of other nodes (components × k, float64) belong to turned components.
+    """
 
     group: ShortText
     number: Count
     labels: bytes
-    centers: bytes
+    weights: bytes
 
 
 class Finished(Message, frozen=True, tag="finished"):
@@ -209,10 +208,11 @@ class PackedLabels(Message, frozen=True, tag="labels"):
     delays: Count  # one-way delays until these clusters were known
 
 
-class CenterShares(Message, frozen=True, tag="centers"):
-    """Encrypted: a holder's shares of the centres of the final clusters (k × size)."""
+class WeightShares(Message, frozen=True, tag="weights"):
+    """Encrypted: a holder's shares of the weights of one party's components, and of the squared lengths of centres."""
 
-    shares: bytes
+    weights: bytes
+    lengths: bytes
 
 
 class Receipt(Message, frozen=True, tag="receipt"):
@@ -230,13 +230,12 @@ AnyMessage = (
     | Masked
     | Answer
     | Padded
-    | Directions
     | Split
     | AnonymousClusters
     | Finished
     | Abort
 )
-EncryptedContent = Confirmation | PackedLabels | CenterShares | Receipt
+EncryptedContent = Confirmation | PackedLabels | WeightShares | Receipt
 
 
 class _Header(msgspec.Struct):

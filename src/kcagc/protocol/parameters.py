@@ -31,7 +31,9 @@ VirtualNodes = Literal["cell", "local"]
 AggregatorKind = Literal["coordinator", "party"]
 GraphSharing = Literal["shared", "own"]
 
-JOINT_COMPONENTS = 4  # components of a party for each cluster: with one, the joint subspace is another
+# Of a party, for each cluster and at least: what parties have in common may lie in directions that look like noise to
+# each of them.
+JOINT_COMPONENTS, MIN_JOINT_COMPONENTS = 4, 64
 FLAT_UP_TO = 3  # parties; with more, the cells of all parties together are nearly as many as the nodes
 
 _Count = Annotated[int, Meta(ge=1)]
@@ -41,6 +43,11 @@ _Multiple = Annotated[str, Meta(pattern=r"^\s*([0-9]*k|[0-9]+)\s*$")]
 
 def _about(meaning: str) -> Meta:
     return Meta(description=meaning)
+
+
+def joint_components(n_clusters: int) -> int:
+    """Return the default number of components of a party in the joint method, if it has so many columns."""
+    return max(JOINT_COMPONENTS * n_clusters, MIN_JOINT_COMPONENTS)
 
 
 class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -97,8 +104,8 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     n_components: Annotated[
         _Count | None,
         _about(
-            "Number of singular vectors that each party projects its columns on. The default is 4k for the method "
-            '"joint" and k for the others.'
+            "Number of singular vectors that each party projects its columns on. The default is 4k, at least 64, "
+            'for the method "joint" and k for the others.'
         ),
     ] = None
     scaling: Annotated[
@@ -173,7 +180,8 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
             "filter": repr(graph_filter or self.graph_filter()),
             # k and not k̂, which Protocol 1 prints: further directions are mostly noise, and "U" gives them the same
             # weight as the first. At k̂ = 8k the paper's figures need k of them (Cora 68, the paper 70; 53 with k̂).
-            "n_components": self.n_components or (JOINT_COMPONENTS if method == "joint" else 1) * self.n_clusters,
+            "n_components": self.n_components
+            or (joint_components(self.n_clusters) if method == "joint" else self.n_clusters),
         }
         unchanged = {name: getattr(self, name) for name in PARAMETERS if name in _RESOLVED}
         return Parameters(**(unchanged | resolved))

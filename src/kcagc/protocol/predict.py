@@ -15,7 +15,7 @@ import numpy as np
 from kcagc._types import FloatArray, IntArray
 from kcagc.errors import DataError, ParameterError
 from kcagc.protocol.effects import Progress, StoreResult
-from kcagc.protocol.joint import assign
+from kcagc.protocol.joint import predict_jointly
 from kcagc.protocol.joint_kmeans import reproducible_distances
 from kcagc.protocol.local import PartyData, PartyModel
 from kcagc.protocol.messages import Step, Stored, restore, store
@@ -67,14 +67,10 @@ async def predict_party(context: PartyContext, data: PartyData, model: PartyMode
     await party.receive_confirmations(sent)
     (merge,) = party.merges
     sums = party.secure_sums(merge, digest("predict"))
-    if model.stored_weights is not None:
-        if not model.scored:
-            raise DataError("the model has no centres: all clusters of the fit were too small", party=party.name)
-        places = await assign(sums, Step.PREDICTION, rows, restore(model.stored_weights))
-        await sums.finish()
-        labels = np.array(model.scored, dtype=np.int64)[places]
+    if model.joint is not None:
+        labels = await predict_jointly(party, sums, model.joint, rows)
         await party.confirm_result(sums.transcript, labels, "prediction")
-        return PredictResult(labels, sums.number, len(labels) * (len(model.scored) - 1), rows)
+        return PredictResult(labels, sums.number, len(labels) * (len(model.joint.scored) - 1), rows)
     centers = model.centers
     batch = max(1, BATCH_VALUES // len(centers))
     found, n_comparisons = [], 0

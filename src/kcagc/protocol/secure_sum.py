@@ -110,10 +110,12 @@ class SecureSums:
         self.checks += n_probes + n_copies
         return found
 
-    async def send_words(self, step: Step, words: RingVector, senders: tuple[str, ...], draw: int = 0) -> int:
+    async def send_words(
+        self, step: Step, words: RingVector, senders: tuple[str, ...], *, draw: int = 0, seed: bytes = b""
+    ) -> int:
         """Send words of a sum that has no signs for an answer; return the number of the sum."""
         number = self.number
-        await self._send(step, words, senders, draw)
+        await self._send(step, words, senders, draw, seed)
         self.number += 1
         return number
 
@@ -143,7 +145,9 @@ class SecureSums:
         message = f"{how} (group {self.group.name}, sum {number}): {self.group.aggregator} answered wrongly, or a party"
         return PeerError(f"{message} sent numbers that are not its distances", peer=self.group.aggregator)
 
-    async def _send(self, step: Step, words: RingVector, senders: tuple[str, ...], draw: int = 0) -> None:
+    async def _send(
+        self, step: Step, words: RingVector, senders: tuple[str, ...], draw: int = 0, seed: bytes = b""
+    ) -> None:
         label, me, aggregator = self.label(), self.channel.me, self.group.aggregator
         # Commit before anything is sent under this label: two vectors under one mask would reveal both.
         await CommitMask(framed(self.session.id, label), hashlib.sha256(words.data).digest())
@@ -153,7 +157,7 @@ class SecureSums:
             maskers = tuple(other for other in senders if other != aggregator)
             pairs = [self.session.pairs[other] for other in maskers if other != me]
             covered = mask(words, pairs, maskers, label, self.transcript)
-        message = Masked(self.group.name, step, self.number, covered.astype("<u8", copy=False).tobytes(), draw)
+        message = Masked(self.group.name, step, self.number, covered.astype("<u8", copy=False).tobytes(), draw, seed)
         kind = "plain" if self.group.exposes_one_party else "masked"
         stage = RunStage.of_group(step, self.group, self.number)
         await self.channel.send(aggregator, message, stage, shape=(len(words),), kind=kind)

@@ -1,9 +1,9 @@
 """Unit rows and scores that no role knows: two holders have shares of them, the coordinator computes on padded numbers.
 
-The first two parties are the holders. A row of the joint embedding is a sum over all parties. Every row is multiplied
-by a secret factor and turned by a secret rotation of its own, and the sum opens to the coordinator in a secret order:
-a vector of random direction and of blinded length. The coordinator scales it to length one and returns it in shares,
-which the holders turn back. From then on the coordinator has the unit rows under a pad, and the holders have shares.
+The first two parties are the holders. Each multiplies its shares of a row by a secret factor and turns them by a secret
+rotation; both know these, and every row has its own. The sum opens to the coordinator in a secret order: a vector of
+random direction and of blinded length. The coordinator scales it to length one and returns it in shares, which the
+holders turn back. From then on the coordinator has the unit rows under a pad, and the holders have shares.
 
 In each round, the holders compute their shares of the centres, which are means of unit rows, and send them under a pad.
 The coordinator multiplies padded rows and padded centres, and returns the products in shares. The holders remove what
@@ -18,28 +18,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kcagc._types import FloatArray, IntArray
-from kcagc.errors import KcagcError
+from kcagc._types import IntArray
 from kcagc.protocol.messages import Step
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.secagg.blinding import secret_order
 from kcagc.secagg.shares import (
+    JOINT_BITS,
     ROTATION_BITS,
     ROW_BITS,
     RingMatrix,
+    draw_until,
     drawn_share,
-    may_wrap,
     pad,
     ring_product,
     rounded_share,
     row_factors,
     row_rotations,
     turn_back,
+    wrapped,
 )
 
 SCORE_BITS = 24  # fraction bits of the scores that are compared
 SHARE_ROOM = 2 * ROW_BITS + 5  # bits of a score: it lies between -15 and 1, as a centre is not longer than 3
-_MAX_DRAWS = 100
 
 
 @dataclass(eq=False)
@@ -64,50 +64,48 @@ class SharedRows:
         return self.sums.channel.me == self.sums.holders[1]
 
     @classmethod
-    async def of(cls, sums: SecureSums, rows: FloatArray, seed: bytes) -> SharedRows:
-        """Scale the rows (this party's part of them, nodes × d) to length one, in shares, and pad them."""
-        count, size = rows.shape
+    async def of(cls, sums: SecureSums, joint: IntArray, seed: bytes) -> SharedRows:
+        """Scale joint rows, of which this party has shares (nodes × d), to length one, and pad them."""
+        count, size = joint.shape
+        here = cls(sums, np.zeros((count, size), dtype=np.int64), seed)
+        if not here.holds:
+            await sums.skip(Step.ROWS, count * size)
+            await sums.skip(Step.SHARES, count * size)
+            return here
         key, session, label = sums.group_key, sums.session.id, sums.label()
         rotations = row_rotations(key, session, label, count=count, size=size)
         factors = row_factors(key, session, label, count=count)
         order = secret_order(key, session, label, count)
-        covered = np.zeros_like(rows)
-        scaled = rows * factors[:, None]
+        scaled = joint * np.ldexp(factors, -JOINT_BITS - ROTATION_BITS)[:, None]
+        covered = np.zeros((count, size))
         for place in range(size):
             covered += rotations[:, :, place] * scaled[:, place, None]
-        words = np.rint(np.ldexp(covered, -ROTATION_BITS)).astype(np.int64)[order].view(np.uint64)
-        here = cls(sums, np.zeros((count, size), dtype=np.int64), seed)
+        words = wrapped(covered)[order].ravel()
 
         def turned_back(turned: RingMatrix) -> RingMatrix:
             back = np.empty_like(turned)
             back[order] = turned
             return turn_back(rotations, back)
 
-        found, draw = None, 0
         if here.draws:
             found, draw = here._draw(label, (count, size), turned_back)
-        number = await sums.send_words(Step.ROWS, words.ravel(), sums.group.members, draw=draw)
-        if here.holds:
-            if found is None:
-                found = turned_back(await sums.receive_split(number, (count, size)))
-            here.share = rounded_share(found, ROTATION_BITS)
-            padded = here.share.view(np.uint64)
-            if here.draws:
-                padded = padded + pad(key, session, "rows", shape=padded.shape)
-            await sums.send_words(Step.SHARES, padded.ravel(), sums.holders)
+            await sums.send_words(Step.ROWS, words, sums.holders, draw=draw)
         else:
-            await sums.skip(Step.SHARES, count * size)
+            number = await sums.send_words(Step.ROWS, words, sums.holders)
+            found = turned_back(await sums.receive_split(number, (count, size)))
+        here.share = rounded_share(found, ROTATION_BITS)
+        padded = here.share.view(np.uint64)
+        if here.draws:
+            padded = padded + pad(key, session, "rows", shape=padded.shape)
+        await sums.send_words(Step.SHARES, padded.ravel(), sums.holders)
         return here
 
     def _draw(
         self, label: bytes, shape: tuple[int, ...], own: Callable[[RingMatrix], RingMatrix]
     ) -> tuple[RingMatrix, int]:
-        """Draw a share; return what `own` makes of it, which must add up with the other share without wrapping."""
-        for draw in range(_MAX_DRAWS):
-            found = own(drawn_share(self.seed, self.sums.session.id, label, draw, shape=shape))
-            if not may_wrap(found, SHARE_ROOM):
-                return found, draw
-        raise KcagcError(f"{self.sums.channel.me}: {_MAX_DRAWS} shares in a row were unusable")
+        """Draw a share; return what `own` makes of it, and the number of the draw."""
+        session = self.sums.session.id
+        return draw_until(lambda draw: own(drawn_share(self.seed, session, label, draw, shape=shape)), SHARE_ROOM)
 
     async def scores(self, centers: list[IntArray]) -> IntArray:
         """Return shares of the scores of all rows for several sets of centres (sets × nodes × k).

@@ -3,8 +3,9 @@
 Each party sends its components on a sample of nodes under pads that the coordinator does not know. The coordinator
 multiplies the padded components of all pairs of parties. Corrections, which are masked so that only their sum over a
 pair can be read, turn the products into covariances. The coordinator finds the top directions of the joint covariance
-and returns to each party only the part that belongs to its own components. It sees covariances of turned components:
-each party has turned its own by a secret rotation. No party sees a covariance with another one.
+and multiplies the padded components by them. It returns the directions and the product in shares of two holders, who
+remove what the pads have added: shares of the joint rows. It sees covariances of turned components: each party has
+turned its own by a secret rotation. No party sees a covariance, a direction or a joint row.
 """
 
 from __future__ import annotations
@@ -17,91 +18,116 @@ from dataclasses import dataclass
 import numpy as np
 
 from kcagc._types import FloatArray, IntArray
-from kcagc.cluster.joint import draw_sample
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.effects import CommitMask, Progress, StoreResult
 from kcagc.protocol.local import Components
-from kcagc.protocol.messages import Directions, Padded, RunStage, Step
+from kcagc.protocol.messages import Padded, RunStage, Split, Step
 from kcagc.protocol.party import Party
+from kcagc.protocol.secure_sum import SecureSums
 from kcagc.secagg.keys import PairKeys, digest, framed
 from kcagc.secagg.masks import RingVector, keystream
-from kcagc.secagg.shares import COMPONENT_BITS, RingMatrix, pad, ring_product, rotation
+from kcagc.secagg.shares import (
+    COMPONENT_BITS,
+    DIRECTION_BITS,
+    JOINT_BITS,
+    RingMatrix,
+    draw_until,
+    drawn_share,
+    pad,
+    ring_product,
+    rotation,
+    rounded_share,
+)
 from kcagc.text import listed
 
-MIN_SAMPLE, SAMPLE_OF_COMPONENT = 10_000, 50  # nodes of the covariance; more for many components
-_TOLERANCE = 1e-6
+_ROOM = COMPONENT_BITS + DIRECTION_BITS + 3  # bits of a joint row: its length is 4 at most
 
 
 @dataclass(frozen=True, eq=False)
-class JointRows:
-    """A party's part of the joint rows (n × d), and the directions that gave them (q × d)."""
+class JointShares:
+    """This party's shares of the joint rows of the sample (nodes × d) and of the directions (all components × d).
 
-    rows: FloatArray
-    directions: FloatArray
+    Both are zero for a party that is no holder.
+    """
 
-    @property
-    def gram(self) -> FloatArray:
-        """Products of the directions; summed over the parties they are the identity, if the coordinator is right."""
-        return np.asarray(self.directions.T @ self.directions)
+    rows: IntArray
+    directions: IntArray
 
 
-def covariance_sample(n_nodes: int, widths: list[int], seed: int) -> IntArray:
-    """Return the nodes on which covariances are computed."""
-    return draw_sample(n_nodes, max(MIN_SAMPLE, SAMPLE_OF_COMPONENT * max(widths)), seed, 4)
+def joint_size(n_clusters: int, widths: Mapping[str, int]) -> int:
+    """Return the number of dimensions of the joint subspace."""
+    return min(n_clusters, sum(widths.values()))
+
+
+async def sample_of_components(found: Components, nodes: IntArray, scale: int) -> IntArray:
+    """Return the party's components on the sample as integers, divided by 2^scale.
+
+    They are stored: computed again, they might differ, and one pad would hide two contents.
+    """
+
+    def compute() -> bytes:
+        return np.rint(np.ldexp(found.rows[nodes], COMPONENT_BITS - scale)).astype("<i8").tobytes()
+
+    stored = np.frombuffer(await StoreResult("sample of components", compute), dtype="<i8")
+    return stored.astype(np.int64).reshape(len(nodes), -1)
 
 
 async def find_subspace(
-    party: Party, found: Components, scale: int, widths: dict[str, int], key: bytes, seed: int, share_seed: bytes
-) -> JointRows:
-    """Compute this party's part of the joint rows; `widths` are the numbers of components of all parties.
+    party: Party, sums: SecureSums, own: IntArray, nodes: IntArray, widths: dict[str, int], share_seed: bytes
+) -> JointShares:
+    """Compute shares of the joint rows; `own` are this party's components on the sample of these nodes.
 
-    Components are divided by 2^scale, so that no row of any party is longer than one. `share_seed` is the seed of the
-    shares that this party draws.
+    `widths` are the numbers of components of all parties, `share_seed` the seed of the shares that this party draws.
     """
     await Progress("joint subspace: covariances")
-    session, parties = party.session, party.agreement.parties
-    n_nodes, n_components = party.n_nodes, widths[party.name]
-    nodes = covariance_sample(n_nodes, list(widths.values()), seed)
-
-    def sample() -> bytes:
-        return np.rint(np.ldexp(found.rows[nodes], COMPONENT_BITS - scale)).astype("<i8").tobytes()
-
-    # What the pads hide is stored first: computed again, it might differ, and one pad would hide two contents.
-    stored = np.frombuffer(await StoreResult("sample of components", sample), dtype="<u8")
-    own = stored.astype(np.uint64).reshape(len(nodes), n_components)
+    session, parties, key = party.session, party.agreement.parties, sums.group_key
+    words = own.view(np.uint64)
     pads = {name: pad(key, session.id, "components", name, shape=(len(nodes), widths[name])) for name in parties}
-    padded = own + pads[party.name]
-    block = ring_product(np.ascontiguousarray(own.T), own)
-    position = parties.index(party.name)
+    padded = words + pads[party.name]
     corrections = []
-    for other_position, other in enumerate(parties):
+    for other in parties:
         if other == party.name:
             continue
-        if position < other_position:
-            term = ring_product(np.ascontiguousarray(own.T), pads[other])
+        if parties.index(party.name) < parties.index(other):
+            term = ring_product(np.ascontiguousarray(words.T), pads[other])
         else:
             term = ring_product(np.ascontiguousarray(pads[other].T), padded)
         corrections.append(np.negative(term).ravel() + _pair_mask(session.pairs[other], term.size))
+    size, n_components = joint_size(party.agreement.parameters.n_clusters, widths), sum(widths.values())
+    all_pads = np.concatenate(list(pads.values()), axis=1)
+    rows = np.zeros((len(nodes), size), dtype=np.uint64)
+    directions = np.zeros((n_components, size), dtype=np.uint64)
+    draw = 0
+    if party.name == sums.holders[1]:
+        directions = drawn_share(share_seed, session.id, "directions", shape=directions.shape)
+        added = ring_product(all_pads, directions)
+        rows, draw = draw_until(
+            lambda number: drawn_share(share_seed, session.id, "joint rows", number, shape=rows.shape) - added, _ROOM
+        )
     message = Padded(
         sample=digest("sample", nodes.astype("<i8").tobytes()),
-        n_components=n_components,
+        n_components=own.shape[1],
         words=_bytes_of(padded),
-        covariance=_bytes_of(block),
+        covariance=_bytes_of(ring_product(np.ascontiguousarray(words.T), words)),
         corrections=tuple(_bytes_of(one) for one in corrections),
         share_seed=share_seed,
+        draw=draw,
     )
-    content = hashlib.sha256(own.data).digest()  # one set of pads never hides two sets of components
+    content = hashlib.sha256(np.ascontiguousarray(own).data).digest()  # one set of pads never hides two contents
     await CommitMask(framed(session.id, "components"), content)
-    stage = RunStage(Step.SUBSPACE)
-    await party.channel.send(party.agreement.aggregator, message, stage, shape=padded.shape)
-    answer = await party.channel.receive(party.agreement.aggregator, Directions)
-    directions = _checked(answer, n_components, party.agreement.parameters.n_clusters, party.agreement.aggregator)
-
-    def project() -> bytes:
-        return np.ldexp(found.rows @ directions, -scale).astype("<f8").tobytes()
-
-    rows = np.frombuffer(await StoreResult("joint rows", project), dtype="<f8")
-    return JointRows(rows.reshape(n_nodes, -1), directions)
+    await party.channel.send(party.agreement.aggregator, message, RunStage(Step.SUBSPACE), shape=padded.shape)
+    if party.name == sums.holders[0]:
+        answer = await party.channel.receive(party.agreement.aggregator, Split)
+        wanted = 8 * size * (n_components + len(nodes))
+        if len(answer.words) != wanted:
+            got = f"{len(answer.words)} bytes where {wanted} bytes were expected"
+            raise PeerError(f"sent shares of directions and rows of {got}", peer=party.agreement.aggregator)
+        both = _words(answer.words).reshape(-1, size)
+        directions, rows = both[:n_components], both[n_components:] - ring_product(all_pads, both[:n_components])
+    return JointShares(
+        rounded_share(rows, COMPONENT_BITS + DIRECTION_BITS - JOINT_BITS),
+        np.ascontiguousarray(directions).view(np.int64),
+    )
 
 
 def _pair_mask(pair: PairKeys, length: int) -> RingVector:
@@ -109,25 +135,6 @@ def _pair_mask(pair: PairKeys, length: int) -> RingVector:
     label = framed("corrections", length)
     stream = keystream(pair.mask_key(tuple(sorted((pair.me, pair.other))), label, length, b""), length)
     return stream if pair.sign > 0 else np.negative(stream)
-
-
-def _checked(found: Directions, n_components: int, n_clusters: int, sender: str) -> FloatArray:
-    """Return the directions as a matrix, or refuse what no honest coordinator sends."""
-    if not 1 <= found.size <= n_clusters or len(found.values) != 8 * n_components * found.size:
-        raise PeerError(f"sent directions of {len(found.values)} bytes for {n_components} components", peer=sender)
-    directions = np.frombuffer(found.values, dtype="<f8").reshape(n_components, found.size).astype(np.float64)
-    if not np.isfinite(directions).all():
-        raise PeerError("sent directions that are not finite", peer=sender)
-    if np.linalg.norm(directions, 2) > 1 + _TOLERANCE:
-        raise PeerError("sent directions that are longer than orthonormal directions can be", peer=sender)
-    return directions
-
-
-def check_orthonormal(total: FloatArray, sender: str) -> None:
-    """Refuse directions that are not orthonormal; `total` is the sum of the Gram matrices of all parties."""
-    if np.abs(total - np.eye(len(total))).max() > 1e-4:
-        message = f"sent directions that are not orthonormal, or a party reports others than it received from {sender}"
-        raise PeerError(message, peer=sender)
 
 
 # The coordinator's side
@@ -206,14 +213,12 @@ def joint_covariance(found: PaddedComponents) -> FloatArray:
     return np.ldexp(whole, -2 * COMPONENT_BITS)
 
 
-def top_directions(covariance: FloatArray, n_clusters: int, key: bytes, session: bytes) -> FloatArray:
-    """Return the eigenvectors of the largest eigenvalues, turned by a random rotation (all components × d)."""
+def top_directions(covariance: FloatArray, size: int, key: bytes, session: bytes) -> FloatArray:
+    """Return the eigenvectors of the largest eigenvalues, turned by a random rotation (all components × size)."""
     values, vectors = np.linalg.eigh(covariance)
-    order = np.argsort(values)[::-1][:n_clusters]
-    used = order[values[order] > max(float(values.max()), 0.0) * 1e-9]
-    if not len(used):
+    if not values.max() > 0.0:
         raise DataError("joint subspace: the components of all parties are zero, so there is nothing to cluster")
-    return vectors[:, used] @ rotation(key, session, "directions", size=len(used))
+    return np.asarray(vectors[:, ::-1][:, :size] @ rotation(key, session, "directions", size=size))
 
 
 def _bytes_of(words: RingMatrix) -> bytes:

@@ -21,7 +21,6 @@ FAMILY_OF_KIND = {
     "message/plain": "vectors",
     "message/padded": "vectors",
     "message/answer": "answers",
-    "message/directions": "answers",
     "message/split": "answers",
     "message/clusters": "answers",
 }

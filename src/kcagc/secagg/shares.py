@@ -10,6 +10,7 @@ both holders must derive the same rotations to the last bit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from statistics import NormalDist
 
@@ -17,14 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcagc._types import FloatArray, IntArray
+from kcagc.errors import KcagcError
 from kcagc.secagg.blinding import FactorRange, log_uniform
 from kcagc.secagg.keys import Field, derive_key, framed
 from kcagc.secagg.masks import RingVector, keystream
 
 RingMatrix = NDArray[np.uint64]
 
+SEED_BYTES = 32
 ROW_BITS = 18  # fraction bits of unit rows and of centres
-COMPONENT_BITS = 20  # fraction bits of components in the covariance
+COMPONENT_BITS = 20  # fraction bits of components
+DIRECTION_BITS = 18  # fraction bits of the directions of the joint subspace
+JOINT_BITS = 22  # fraction bits of joint rows
 ROTATION_BITS = 20  # fraction bits of the entries of a secret rotation
 LENGTH_OCTAVES = 26  # of the secret factors of rows
 MAX_LENGTH = 4.0  # of a row, summed over the parties: each part is at most 1, there are at most 16 parties
@@ -33,12 +38,27 @@ _LIMB_BITS = 16
 _FEW = 32
 _MAX_INNER = 1 << 20  # rows of a product of limbs: 16 + 16 + 20 bits are exact in float64
 _QUANTILES = 1 << 12
+_MAX_DRAWS = 1000
 
 
 def pad(key: bytes, session: bytes, *label: Field, shape: tuple[int, ...]) -> RingMatrix:
     """Derive uniform integers that all holders of the key know; use a label for one shape and one content only."""
     length = int(np.prod(shape))
     return keystream(derive_key(key, session, "pad", framed(*label), framed(*shape)), length).reshape(shape)
+
+
+def joint_rotation(key: bytes, session: bytes, size: int) -> FloatArray:
+    """Return one random rotation of many dimensions; parties may differ in the last bits of it."""
+    normal = _normal(keystream(derive_key(key, session, "joint rotation", size), size * size)).reshape(size, size)
+    basis, triangle = np.linalg.qr(normal)
+    return np.asarray(basis * np.where(np.diag(triangle) < 0, -1.0, 1.0))
+
+
+def wrapped(values: FloatArray) -> RingVector:
+    """Round numbers of any size to integers modulo 2^64."""
+    small = np.fmod(np.rint(values), 2.0**64)
+    small = np.where(small >= 2.0**63, small - 2.0**64, np.where(small < -(2.0**63), small + 2.0**64, small))
+    return small.astype(np.int64).view(np.uint64)
 
 
 def to_ring(values: FloatArray, fraction_bits: int) -> RingMatrix:
@@ -154,6 +174,15 @@ def drawn_share(seed: bytes, session: bytes, *label: Field, shape: tuple[int, ..
     return keystream(derive_key(seed, session, "share", framed(*label), framed(*shape)), int(np.prod(shape))).reshape(
         shape
     )
+
+
+def draw_until(own: Callable[[int], RingMatrix], room: int) -> tuple[RingMatrix, int]:
+    """Return the first draw whose share cannot wrap, and its number; `own` makes the share of a draw."""
+    for draw in range(_MAX_DRAWS):
+        found = own(draw)
+        if not may_wrap(found, room):
+            return found, draw
+    raise KcagcError(f"{_MAX_DRAWS} drawn shares in a row were not usable")
 
 
 def turn_back(rotations: IntArray, share: RingMatrix) -> RingMatrix:
