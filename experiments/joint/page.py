@@ -104,29 +104,27 @@ def _picture(found: list[Run], figures: Figures) -> str:
         ("public graphs", lambda name: name in PUBLIC),
         ("generated graphs", lambda name: name not in PUBLIC),
     ]
+    shown = [run for run in found if run.method != POOLED and run.split != graphs.GIVEN]
+    counts = sorted({run.parties for run in shown})
     with figures.figure("ratio", panels=(1, 2), size=(9.0, 3.8), sharey=True) as (_, axes):
         for axis, (title, belongs) in zip(axes, kinds, strict=True):
             for number, (method, words) in enumerate(SHOWN.items()):
-                some = [run for run in found if run.method == method and belongs(run.graph) and method != POOLED]
-                some = [run for run in some if run.split != graphs.GIVEN]
-                counts = sorted({run.parties for run in some})
-                if not counts:
-                    continue
-                each = [[run.ratio for run in some if run.parties == count] for count in counts]
-                style = {"color": COLOURS[number], "marker": MARKERS[number], "label": words}
-                axis.plot(range(len(counts)), [np.mean(one) for one in each], **style)
-                axis.fill_between(range(len(counts)), *_ends(each), color=COLOURS[number], alpha=0.08, linewidth=0)
-                axis.set_xticks(range(len(counts)), [str(count) for count in counts])
+                own = [run for run in shown if run.method == method and belongs(run.graph)]
+                each = {place: [run.ratio for run in own if run.parties == one] for place, one in enumerate(counts)}
+                each = {place: ratios for place, ratios in each.items() if ratios}
+                if each:
+                    colour, marker = COLOURS[number], MARKERS[number]
+                    means = [float(np.mean(ratios)) for ratios in each.values()]
+                    axis.plot(list(each), means, color=colour, marker=marker, label=words)
+                    ends = [min(ratios) for ratios in each.values()], [max(ratios) for ratios in each.values()]
+                    axis.fill_between(list(each), *ends, color=colour, alpha=0.08, linewidth=0)
+            axis.set_xticks(range(len(counts)), [str(count) for count in counts])
             axis.set(title=title, xlabel="parties")
-        axes[0].set(ylabel="ratio to pooled data", ylim=(0, 1.05))
+        axes[0].set(ylabel="ratio to pooled data", ylim=(0, 1.1))
         handles = {label: one for axis in axes for one, label in zip(*axis.get_legend_handles_labels(), strict=True)}
         axes[0].figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3)
     words = "Mean ratio by number of parties; the shaded area reaches from the lowest to the highest run."
     return figures.shown("ratio", words)
-
-
-def _ends(each: list[list[float]]) -> tuple[list[float], list[float]]:
-    return [min(one) for one in each], [max(one) for one in each]
 
 
 def _public(found: list[Run], records: Records) -> str:
