@@ -48,10 +48,10 @@ class KCAGC(ClusterMixin, BaseEstimator):
         Number of clusters k to find.
     n_local_clusters : int, str or None, default=None
         Number of local clusters of each party: a number, or a multiple of k such as "2k". None means "2k" for up to
-        3 parties and "k" for more. The basic method has none.
+        3 parties and "k" for more. The methods "basic" and "joint" have none.
     min_local_size : int, default=5
         Least number of nodes of a local cluster. Each party joins smaller ones with the nearest, before it sends its
-        local labels.
+        local labels. With the method "joint", no centre of a smaller cluster is disclosed.
     method : {"auto", "joint", "cells", "basic", "tree"}, default="auto"
         "joint" clusters the rows of all parties in their joint subspace, as on pooled data, "cells" clusters the cells
         of all parties (Protocol 3), "tree" merges the cells of a few parties at a time, "basic" clusters every node
@@ -69,7 +69,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
         method "joint" and k for the others.
     scaling : {"unit", "U", "US"}, default="unit"
         Scaling of the projected rows: "unit" scales each row to length 1, "U" takes the left singular vectors as in
-        the paper, "US" multiplies them by the singular values and divides them by `unit`.
+        the paper, "US" multiplies them by the singular values and divides them by `unit`. The method "joint" always
+        scales joint rows to length 1.
     unit : float, default=1.0
         Length that rows are divided by if scaling is "US". Agree on it before you look at data.
     virtual_nodes : {"cell", "local"}, default="cell"
@@ -85,7 +86,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
     max_iter : int, default=30
         Maximum number of Lloyd iterations. Honest runs need 10 as a rule, and rarely more than 25.
     n_init : int, default=10
-        Number of k-means restarts. They run at the same time, and the one with the lowest cost is kept.
+        Number of k-means restarts. They run at the same time, and the one with the lowest cost is kept. The method
+        "joint" has a number of its own.
     random_state : int, RandomState instance or None, default=None
         Seed of all random choices except keys, which always come from the operating system.
     callbacks : callable or iterable of callable, default=()

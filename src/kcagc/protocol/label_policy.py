@@ -181,7 +181,8 @@ def check_labels(party: str, found: LabelMeasurement, whole: bool, columns: Sequ
         reason = f"would reveal {listed_columns}. {describe_width(found)}"
     raise PolicyError(
         f'{party}: the local labels {reason}. No labels were sent. To send them, accept "{REVEALING_LABELS}" in your '
-        "policy; otherwise use more columns, a larger psi, fewer local clusters (n_local_clusters), or the basic method"
+        "policy; otherwise use more columns, a larger psi, fewer local clusters (n_local_clusters), or a "
+        'method that sends no local labels ("joint" or "basic")'
     ).with_public_message(KcagcError.public_message)
 
 

@@ -68,14 +68,14 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         Annotated[int, Meta(ge=2)] | _Multiple | None,
         _about(
             'Number of local clusters of each party: a number, or a multiple of k such as "2k". The default is '
-            '"2k" for up to 3 parties and "k" for more. The basic method has none.'
+            '"2k" for up to 3 parties and "k" for more. The methods "basic" and "joint" have none.'
         ),
     ] = None
     min_local_size: Annotated[
         _Count,
         _about(
             "Least number of nodes of a local cluster. Each party joins smaller ones with the nearest, before it sends "
-            "its local labels."
+            'its local labels. With the method "joint", no centre of a smaller cluster is disclosed.'
         ),
     ] = 5
     method: Annotated[
@@ -112,7 +112,8 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         Scaling,
         _about(
             'Scaling of the projected rows: "unit" scales each row to length 1, "U" takes the left singular vectors '
-            'as in the paper, "US" multiplies them by the singular values and divides them by `unit`.'
+            'as in the paper, "US" multiplies them by the singular values and divides them by `unit`. The method '
+            '"joint" always scales joint rows to length 1.'
         ),
     ] = "unit"
     unit: Annotated[
@@ -131,7 +132,10 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     ] = 30
     n_init: Annotated[
         _Count,
-        _about("Number of k-means restarts. They run at the same time, and the one with the lowest cost is kept."),
+        _about(
+            "Number of k-means restarts. They run at the same time, and the one with the lowest cost is kept. The "
+            'method "joint" has a number of its own.'
+        ),
     ] = 10
     graph: Annotated[
         GraphSharing, _about('"shared" if all parties have the same edges, "own" if each party has its own.')
