@@ -226,8 +226,12 @@ def joint_numbers() -> str:
     rows = [
         (
             "components of a party (q)",
-            f"{parameters.JOINT_COMPONENTS}k or {parameters.MIN_JOINT_COMPONENTS}, whichever is more; the number of its "
-            "columns if that is smaller",
+            f"{parameters.JOINT_COMPONENTS}k or {parameters.MIN_JOINT_COMPONENTS}, whichever is more; "
+            "the number of its columns if that is smaller",
+        ),
+        (
+            "rows for covariances (S)",
+            f"all nodes up to {subspace.MIXTURES:,}; {subspace.MIXTURES:,} mixtures of nodes if there are more",
         ),
         (
             "sample for k-means (T)",

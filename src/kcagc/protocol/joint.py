@@ -24,7 +24,7 @@ from kcagc.protocol.party import Party
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.protocol.shared_kmeans import shared_kmeans
 from kcagc.protocol.shared_rows import SharedRows
-from kcagc.protocol.subspace import find_subspace, sample_of_components
+from kcagc.protocol.subspace import JointShares, find_subspace, mixtures_of_components, sample_of_components
 from kcagc.protocol.weights import SharedModel, assign, open_weights
 from kcagc.secagg.blinding import secret_order
 from kcagc.secagg.keys import derive_key, digest
@@ -74,7 +74,11 @@ async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult:
     if parameters.joint_rows == "coordinator":
         found = await _cluster_openly(party, sums, sample, widths)
     else:
-        found = await _cluster_shares(party, sums, sample, nodes, widths, common_seed, share_seed)
+        mixed = sample
+        if len(nodes) < party.n_nodes:
+            mixed = await mixtures_of_components(own, party.n_nodes, scale, common_seed)
+        joint = await find_subspace(party, sums, sample, mixed, nodes, widths, share_seed)
+        found = await _cluster_shares(party, sums, joint, common_seed, share_seed)
     found = found.in_order()
     counts = np.bincount(found.clusters.labels, minlength=parameters.n_clusters)
     known = counts >= parameters.min_local_size
@@ -127,18 +131,9 @@ def join_seeds(seeds: list[bytes]) -> int:
     return int.from_bytes(digest("common seed", *seeds)[:7], "big")
 
 
-async def _cluster_shares(
-    party: Party,
-    sums: SecureSums,
-    sample: IntArray,
-    nodes: IntArray,
-    widths: dict[str, int],
-    seed: int,
-    share_seed: bytes,
-) -> _Found:
+async def _cluster_shares(party: Party, sums: SecureSums, joint: JointShares, seed: int, share_seed: bytes) -> _Found:
     """Cluster rows that no role sees."""
     parameters = party.agreement.parameters
-    joint = await find_subspace(party, sums, sample, nodes, widths, share_seed)
     await Progress("joint clustering: unit rows")
     rows = await SharedRows.of(sums, joint.rows, share_seed)
     found = await shared_kmeans(rows, parameters.n_clusters, seed, parameters.max_iter)

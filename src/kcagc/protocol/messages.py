@@ -140,11 +140,15 @@ class Answer(Message, frozen=True, tag="answer"):
 
 
 class Padded(Message, frozen=True, tag="padded"):
-    """A party's components under a pad, their own covariance, and the corrections of the products with all others."""
+    """A party's components under a pad, their own covariance, and the corrections of the products with all others.
+
+    If the sample does not have all nodes, the rows of the covariances are sent too: all components, or mixtures.
+    """
 
     sample: bytes
     n_components: Count
     words: bytes
+    mixtures: bytes
     covariance: bytes
     corrections: Annotated[tuple[bytes, ...], _OnePerRole]
     share_seed: bytes

@@ -16,8 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
-from kcagc._types import FloatArray, IntArray
+from kcagc._types import FloatArray, IntArray, Sparse
+from kcagc.cluster.joint import random_for
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.effects import CommitMask, Progress, StoreResult
 from kcagc.protocol.local import Components
@@ -40,6 +42,8 @@ from kcagc.secagg.shares import (
 )
 from kcagc.text import listed
 
+MIXTURES = 10_000  # rows of a covariance; on larger graphs each is a mixture of nodes, with random signs
+_IN_MIXTURES = 3  # mixtures that a node is part of
 _ROOM = COMPONENT_BITS + DIRECTION_BITS + 3  # bits of a joint row: its length is 4 at most
 
 
@@ -72,18 +76,71 @@ async def sample_of_components(found: Components, nodes: IntArray, scale: int) -
     return stored.astype(np.int64).reshape(len(nodes), -1)
 
 
+async def mixtures_of_components(found: Components, n_nodes: int, scale: int, seed: int) -> IntArray:
+    """Return the rows of the party's covariances as integers: its components, or on large graphs mixtures of them.
+
+    A sample of nodes would miss long rows, which count most. A mixture adds components of random nodes with random
+    signs, the same nodes at every party. The party then corrects its mixtures, so that its own covariance is exact.
+    """
+
+    def compute() -> bytes:
+        rows = found.rows
+        if n_nodes > MIXTURES:
+            rows = _exact(_mixing(n_nodes, seed) @ rows, rows)
+        return np.rint(np.ldexp(rows, _covariance_bits(n_nodes) - scale)).astype("<i8").tobytes()
+
+    stored = np.frombuffer(await StoreResult("mixtures of components", compute), dtype="<i8")
+    return stored.astype(np.int64).reshape(min(n_nodes, MIXTURES), -1)
+
+
+def _covariance_bits(n_nodes: int) -> int:
+    """Return the fraction bits of the rows of covariances: sums over all nodes must stay in the ring."""
+    return COMPONENT_BITS - max(0, n_nodes.bit_length() - 20) // 2
+
+
+def _mixing(n_nodes: int, seed: int) -> Sparse:
+    """Return the matrix that makes mixtures of nodes (mixtures × nodes), the same at every party."""
+    random = random_for(seed, 10)
+    into = random.randint(MIXTURES, size=n_nodes * _IN_MIXTURES)
+    signs = 2.0 * random.randint(2, size=n_nodes * _IN_MIXTURES) - 1.0
+    nodes = np.repeat(np.arange(n_nodes), _IN_MIXTURES)
+    shape = (MIXTURES, n_nodes)
+    return sparse.csr_array((signs / np.sqrt(_IN_MIXTURES), (into, nodes)), shape=shape)
+
+
+def _exact(mixed: FloatArray, rows: FloatArray) -> FloatArray:
+    """Return mixtures with the covariance of the rows themselves, as near to the given mixtures as possible."""
+    before, wanted = mixed.T @ mixed, rows.T @ rows
+    values, vectors = np.linalg.eigh(before)
+    inverse = np.where(values > values.max() * 1e-12, 1.0 / np.sqrt(np.maximum(values, 1e-300)), 0.0)
+    right = (vectors * inverse) @ vectors.T
+    values, vectors = np.linalg.eigh(wanted)
+    return np.asarray(mixed @ right @ ((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T))
+
+
 async def find_subspace(
-    party: Party, sums: SecureSums, own: IntArray, nodes: IntArray, widths: dict[str, int], share_seed: bytes
+    party: Party,
+    sums: SecureSums,
+    own: IntArray,
+    mixed: IntArray,
+    nodes: IntArray,
+    widths: dict[str, int],
+    share_seed: bytes,
 ) -> JointShares:
     """Compute shares of the joint rows; `own` are this party's components on the sample of these nodes.
 
-    `widths` are the numbers of components of all parties, `share_seed` the seed of the shares that this party draws.
+    `mixed` are the rows of its covariances, `widths` the numbers of components of all parties, `share_seed` the seed of
+    the shares that this party draws.
     """
     await Progress("joint subspace: covariances")
     session, parties, key = party.session, party.agreement.parties, sums.group_key
-    words = own.view(np.uint64)
     pads = {name: pad(key, session.id, "components", name, shape=(len(nodes), widths[name])) for name in parties}
-    padded = words + pads[party.name]
+    padded = own.view(np.uint64) + pads[party.name]
+    all_pads = np.concatenate(list(pads.values()), axis=1)
+    words, padded_mixtures = mixed.view(np.uint64), padded
+    if len(nodes) < party.n_nodes:  # else the sample has all nodes, and its rows are those of the covariances
+        pads = {name: pad(key, session.id, "mixtures", name, shape=(len(mixed), widths[name])) for name in parties}
+        padded_mixtures = words + pads[party.name]
     corrections = []
     for other in parties:
         if other == party.name:
@@ -91,10 +148,9 @@ async def find_subspace(
         if parties.index(party.name) < parties.index(other):
             term = ring_product(np.ascontiguousarray(words.T), pads[other])
         else:
-            term = ring_product(np.ascontiguousarray(pads[other].T), padded)
+            term = ring_product(np.ascontiguousarray(pads[other].T), padded_mixtures)
         corrections.append(np.negative(term).ravel() + _pair_mask(session.pairs[other], term.size))
     size, n_components = joint_size(party.agreement.parameters.n_clusters, widths), sum(widths.values())
-    all_pads = np.concatenate(list(pads.values()), axis=1)
     rows = np.zeros((len(nodes), size), dtype=np.uint64)
     directions = np.zeros((n_components, size), dtype=np.uint64)
     draw = 0
@@ -108,13 +164,15 @@ async def find_subspace(
         sample=digest("sample", nodes.astype("<i8").tobytes()),
         n_components=own.shape[1],
         words=_bytes_of(padded),
+        mixtures=_bytes_of(padded_mixtures) if len(nodes) < party.n_nodes else b"",
         covariance=_bytes_of(ring_product(np.ascontiguousarray(words.T), words)),
         corrections=tuple(_bytes_of(one) for one in corrections),
         share_seed=share_seed,
         draw=draw,
     )
-    content = hashlib.sha256(np.ascontiguousarray(own).data).digest()  # one set of pads never hides two contents
-    await CommitMask(framed(session.id, "components"), content)
+    for name, hidden in (("components", own), ("mixtures", mixed)):  # one set of pads never hides two contents
+        content = hashlib.sha256(np.ascontiguousarray(hidden).data).digest()
+        await CommitMask(framed(session.id, name), content)
     await party.channel.send(party.agreement.aggregator, message, RunStage(Step.SUBSPACE), shape=padded.shape)
     if party.name == sums.holders[0]:
         answer = await party.channel.receive(party.agreement.aggregator, Split)
@@ -144,7 +202,8 @@ def _pair_mask(pair: PairKeys, length: int) -> RingVector:
 class PaddedComponents:
     """The messages of all parties, checked, in the agreed order."""
 
-    padded: list[RingMatrix]
+    padded: list[RingMatrix]  # components on the sample
+    mixtures: list[RingMatrix]  # rows of the covariances
     covariances: list[RingMatrix]
     corrections: list[list[RingVector]]  # for each party, those with the others in the agreed order
 
@@ -154,14 +213,16 @@ def read_components(messages: dict[str, Padded]) -> PaddedComponents:
     widths = {name: one.n_components for name, one in messages.items()}
     for name, one in messages.items():
         row, own = 8 * widths[name], 8 * widths[name] ** 2
-        if not row or not one.words or len(one.words) % row or len(one.covariance) != own:
+        if not row or not one.words or (len(one.words) % row or len(one.mixtures) % row) or len(one.covariance) != own:
             message = f"sent components of {len(one.words)} bytes and covariances of {len(one.covariance)} bytes"
             raise PeerError(f"{message} for {widths[name]} components", peer=name)
     _check_same("sample of nodes", {name: one.sample for name, one in messages.items()})
     _check_same("number of nodes", {name: len(one.words) // widths[name] for name, one in messages.items()})
+    _check_same("number of mixtures", {name: len(one.mixtures) // widths[name] for name, one in messages.items()})
     _check_corrections(messages)
     return PaddedComponents(
         [_words(one.words).reshape(-1, widths[name]) for name, one in messages.items()],
+        [_words(one.mixtures or one.words).reshape(-1, widths[name]) for name, one in messages.items()],
         [_words(one.covariance).reshape(widths[name], -1) for name, one in messages.items()],
         [[_words(part) for part in one.corrections] for one in messages.values()],
     )
@@ -199,12 +260,12 @@ def _check_same(what: str, values: Mapping[str, object]) -> None:
 
 
 def joint_covariance(found: PaddedComponents) -> FloatArray:
-    """Return the covariance of the turned components of all parties."""
-    count = len(found.padded)
+    """Return the covariance of the turned components of all parties, up to a power of two."""
+    count = len(found.mixtures)
     blocks: list[list[RingMatrix]] = [[one] * count for one in found.covariances]
     for i in range(count):
         for j in range(i + 1, count):
-            product = ring_product(np.ascontiguousarray(found.padded[i].T), found.padded[j])
+            product = ring_product(np.ascontiguousarray(found.mixtures[i].T), found.mixtures[j])
             shape = product.shape
             product += found.corrections[i][j - 1].reshape(shape)
             product += found.corrections[j][i].reshape(shape)
