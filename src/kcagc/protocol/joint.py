@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from kcagc._types import Flags, FloatArray, IntArray
-from kcagc.cluster.joint import clustered_sample
+from kcagc.cluster.joint import clustered_sample, order_by_first_node
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.effects import Progress, StoreResult
 from kcagc.protocol.fit_result import EXCHANGE, FitResult, merge_report
@@ -46,8 +46,7 @@ class _Found:
     def in_order(self) -> _Found:
         """Return the clusters numbered by their first node: a partition then has the same labels in every session."""
         k = max(self.weights.shape[1], len(self.centers))
-        used, first = np.unique(self.clusters.labels, return_index=True)
-        order = np.concatenate([used[np.argsort(first)], np.setdiff1d(np.arange(k), used)])
+        order = order_by_first_node(self.clusters.labels, k)
         labels = np.argsort(order)[self.clusters.labels]
         weights = self.weights[:, order] if self.weights.size else self.weights
         centers = self.centers[order] if self.centers.size else self.centers
