@@ -24,7 +24,7 @@ from kcagc.graph.graph import check_features
 RandomState = np.random.RandomState  # its stream is the same in all versions of NumPy, which may differ among parties
 
 START_NODES = 20  # a start is never a single node
-RESTARTS, FIRST_ROUNDS, LATE_RESTARTS = 8, 5, 3  # all run a few rounds, then the best continue
+RESTARTS, FIRST_ROUNDS, LATE_RESTARTS = 12, 5, 4  # all run a few rounds, then the best continue
 BEYOND_UNTIL, ROUNDS = 9, 14  # rounds with centres beyond the means, and rounds in all
 SAMPLE_VALUES, MIN_SAMPLE = 80_000, 5_000  # scores of one restart in a round, and the least number of nodes
 _TIE = 2.0**-24  # distances this near are equal, as the last bit of a compared score is
