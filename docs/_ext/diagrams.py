@@ -181,11 +181,11 @@ def joint() -> str:
             3,
             ["2  joint subspace", "components of a sample of nodes"],
             "plus pads",
-            ["covariances", "top directions of all columns"],
-            "directions, each party its part",
+            ["covariances, directions", "of the components of all parties"],
+            "joint rows, in two shares",
         ),
         (
-            3,
+            2,
             ["3  unit rows", "each turned by its own rotation"],
             "masked, in secret order",
             ["rows of random direction", "scaled to length 1"],
@@ -205,7 +205,7 @@ def joint() -> str:
             ["sign of each number", "a coin flip for the coordinator"],
             "signs, to all parties",
         ),
-        (3, ["5  result", "labels of all nodes, final centres"], "", [], ""),
+        (3, ["5  result", "the cluster of every node"], "", [], ""),
     ]
     for number, (acting, lines, up, there, back) in enumerate(steps):
         y = 38 + 93 * number
@@ -227,7 +227,7 @@ def joint() -> str:
     for x, name in zip((38, 100, 178), NAMES, strict=True):
         c.dot(x, 593, 3.4, name)
         c.text(x + 9, 597, name, "dim", "start")
-    c.text(282, 597, "In step 4, two parties hold shares of everything: the holders.", "dim", "start")
+    c.text(282, 597, "From step 2 on, two parties hold shares of the rows: the holders.", "dim", "start")
     return c.svg()
 
 

@@ -19,7 +19,7 @@ from kcagc.cluster import joint
 from kcagc.deploy.config import Document
 from kcagc.disclosure.texts import RISKS, TEXTS
 from kcagc.net import frames
-from kcagc.protocol import messages, parameters, shared_rows, subspace
+from kcagc.protocol import messages, parameters, shared_rows
 from kcagc.secagg import masks, shares
 
 
@@ -234,13 +234,13 @@ def joint_numbers() -> str:
             f"all nodes up to {subspace.MIXTURES:,}; {subspace.MIXTURES:,} mixtures of nodes if there are more",
         ),
         (
-            "sample for k-means (T)",
+            "sample (T)",
             f"{joint.MIN_SAMPLE:,} nodes or {values}, whichever is more; all nodes if n is smaller",
         ),
         ("nodes in the mean that is a starting centre", str(joint.START_NODES)),
         ("restarts in a round (a)", in_round),
         ("largest number of rounds (R)", str(joint.ROUNDS)),
-        ("fraction bits of components in covariances", str(shares.COMPONENT_BITS)),
+        ("fraction bits of components", str(shares.COMPONENT_BITS)),
         ("fraction bits of unit rows and centres", str(shares.ROW_BITS)),
         ("fraction bits of secret rotations", str(shares.ROTATION_BITS)),
         ("fraction bits of scores that are compared", str(shared_rows.SCORE_BITS)),
