@@ -241,6 +241,8 @@ def joint_numbers() -> str:
         ("restarts in a round (a)", in_round),
         ("largest number of rounds (R)", str(joint.ROUNDS)),
         ("fraction bits of components", str(shares.COMPONENT_BITS)),
+        ("fraction bits of joint directions", str(shares.DIRECTION_BITS)),
+        ("fraction bits of joint rows", str(shares.JOINT_BITS)),
         ("fraction bits of unit rows and centres", str(shares.ROW_BITS)),
         ("fraction bits of secret rotations", str(shares.ROTATION_BITS)),
         ("fraction bits of scores that are compared", str(shared_rows.SCORE_BITS)),
