@@ -179,7 +179,7 @@ def joint() -> str:
         (3, ["1  components", "filter and project own columns"], "", [], ""),
         (
             3,
-            ["2  joint subspace", "components of a sample of nodes"],
+            ["2  joint subspace", "components of the nodes"],
             "plus pads",
             ["covariances, directions", "of the components of all parties"],
             "joint rows, in two shares",

@@ -19,7 +19,7 @@ from kcagc.cluster import joint
 from kcagc.deploy.config import Document
 from kcagc.disclosure.texts import RISKS, TEXTS
 from kcagc.net import frames
-from kcagc.protocol import messages, parameters, shared_rows
+from kcagc.protocol import messages, parameters, shared_rows, subspace
 from kcagc.secagg import masks, shares
 
 

@@ -140,7 +140,7 @@ async def _cluster_shares(party: Party, sums: SecureSums, joint: JointShares, se
 
 
 async def _cluster_openly(party: Party, sums: SecureSums, sample: IntArray, widths: dict[str, int]) -> _Found:
-    """Let the coordinator cluster components without names, after a common secret rotation and in a secret order."""
+    """Send components without names, after a common secret rotation and in a secret order, to be clustered."""
     key, session, label, aggregator = sums.group_key, sums.session.id, sums.label(), sums.group.aggregator
     n_nodes, k, n_components = len(sample), party.agreement.parameters.n_clusters, sum(widths.values())
     start = sum(list(widths.values())[: party.agreement.parties.index(party.name)])
