@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from kcagc.secagg import shares
-from kcagc.secagg.blinding import Blinding, FactorRange, _product, log_uniform
+from kcagc.secagg.blinding import Blinding, FactorRange, log_uniform, times_factors
 from kcagc.secagg.masks import keystream
 from kcagc.secagg.shares import (
     LENGTH_OCTAVES,
@@ -24,6 +24,7 @@ from kcagc.secagg.shares import (
     row_rotations,
     to_ring,
     turn_back,
+    turned_and_scaled,
 )
 from secagg.parties import SESSION, fixed
 
@@ -34,6 +35,11 @@ many_rotations = pytest.mark.parametrize("size", [1, 2, 3, 5, 8])
 
 def random_words(seed, *shape):
     return keystream(fixed("words", seed), int(np.prod(shape))).reshape(shape)
+
+
+def real_factors(label, count):
+    mantissas, octaves = row_factors(KEY, SESSION, label, count=count)
+    return np.ldexp(mantissas.astype(float), octaves - 30)
 
 
 def product_of_integers(a, b):
@@ -217,7 +223,7 @@ def test_known_answers_of_rotations_and_factors():
     exact = rotation(KEY, SESSION, "known", size=6).astype("<f8").tobytes()
     assert hashlib.sha256(exact).hexdigest()[:16] == KNOWN_ROTATION
     assert hashlib.sha256(shares._quantiles().astype("<f8").tobytes()).hexdigest()[:16] == KNOWN_QUANTILES
-    factors = row_factors(KEY, SESSION, "known", count=1000).astype("<f8").tobytes()
+    factors = real_factors("known", 1000).astype("<f8").tobytes()
     assert hashlib.sha256(factors).hexdigest()[:16] == KNOWN_FACTORS
     assert_array_equal(row_rotations(KEY, SESSION, "known", count=1, size=2)[0], KNOWN_TWO_BY_TWO)
 
@@ -235,7 +241,7 @@ def test_normal_deviates_have_the_moments_of_the_normal_distribution():
 
 
 def test_factors_of_rows_spread_evenly_over_their_octaves():
-    found = np.log2(row_factors(KEY, SESSION, "factors", count=50_000))
+    found = np.log2(real_factors("factors", 50_000))
     assert found.max() < 58
     assert found.min() >= 58 - LENGTH_OCTAVES
     places = np.bincount((found - 58 + LENGTH_OCTAVES).astype(int), minlength=LENGTH_OCTAVES)
@@ -245,9 +251,42 @@ def test_factors_of_rows_spread_evenly_over_their_octaves():
 
 def test_no_sum_of_rows_of_sixteen_parties_leaves_the_ring():
     """A row is at most 4 long. Even sixteen parts of length 1 in the same direction stay within the ring."""
-    largest = row_factors(KEY, SESSION, "factors", count=50_000).max() * (1 + 2.0**-18)
+    largest = real_factors("factors", 50_000).max() * (1 + 2.0**-18)
     assert shares.MAX_LENGTH**2 == 16
     assert 16 * largest < 1 << 63
+
+
+@pytest.mark.parametrize("size", [1, 3, 17])
+def test_shares_are_turned_and_scaled_by_exact_products(size):
+    """Against integers of any size; two parts of each share are rounded down, so the result is less by two at most."""
+    count, bits = 200, 22
+    rotations = row_rotations(KEY, SESSION, "scaled", count=count, size=size)
+    mantissas, octaves = factors = row_factors(KEY, SESSION, "scaled", count=count)
+    share = random_words("share", count, size).view(np.int64) >> 16
+    share[0] = (1 << 47) - 1
+    share[1] = -(1 << 47)
+    found = turned_and_scaled(rotations, factors, share, bits)
+    for row in range(count):
+        turned = rotations[row].astype(object) @ share[row].astype(object) * int(mantissas[row])
+        down = 30 + bits + ROTATION_BITS - int(octaves[row])
+        for one, exact in zip(found[row].tolist(), turned.tolist(), strict=True):
+            assert (exact >> down) - one & RING - 1 in range(5)
+
+
+def test_the_last_bits_of_turned_and_scaled_shares_do_not_show_the_factor():
+    """Words that end with zeros would show how far a product was rounded, and with that the factor."""
+    count, size = 3000, 2
+    rotations = row_rotations(KEY, SESSION, "bits", count=count, size=size)
+    factors = row_factors(KEY, SESSION, "bits", count=count)
+    number = np.random.RandomState(0).randint(1 << 20, 1 << 21, size=(count, size))
+    drawn = random_words("bits", count, size).view(np.int64) >> 16
+    total = sum(turned_and_scaled(rotations, factors, one, 22) for one in (drawn, number - drawn))
+    zeros = np.log2((total & (~total + np.uint64(1))).astype(float))
+    assert abs(zeros.mean() - 1) < 0.1  # as of random integers: one half has none, one quarter one, and so on
+    assert abs(np.corrcoef(zeros.min(axis=1), factors[1])[0, 1]) < 0.06
+    exact = np.einsum("nij,nj->ni", rotations.astype(float), number.astype(float))
+    exact *= np.ldexp(factors[0].astype(float), factors[1] - 72)[:, None]
+    assert np.abs(total.view(np.int64) - exact).max() / 2.0**58 < 2.0**-50
 
 
 # Shares
@@ -328,7 +367,7 @@ def test_a_part_of_63_bits_times_a_factor_is_rounded_down_modulo_the_ring(n_part
     mantissas, octaves = log_uniform(words, FactorRange.of_sum(n_parties))
     parts = random_words("parts", 300).view(np.int64) >> np.arange(300) % 64
     parts[:6] = [(1 << 62) - 1, -(1 << 62), (1 << 63) - 1, -(1 << 63), -1, 0]
-    found = _product(parts, mantissas, octaves)
+    found = times_factors(parts, mantissas, octaves)
     for part, mantissa, octave, product in zip(*(x.tolist() for x in (parts, mantissas, octaves, found)), strict=True):
         exact = part * mantissa << octave - 30 if octave >= 30 else part * mantissa >> 30 - octave
         assert (product - exact) % RING == 0

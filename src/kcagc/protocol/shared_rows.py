@@ -35,7 +35,7 @@ from kcagc.secagg.shares import (
     row_factors,
     row_rotations,
     turn_back,
-    wrapped,
+    turned_and_scaled,
 )
 
 SCORE_BITS = 24  # fraction bits of the scores that are compared
@@ -76,11 +76,7 @@ class SharedRows:
         rotations = row_rotations(key, session, label, count=count, size=size)
         factors = row_factors(key, session, label, count=count)
         order = secret_order(key, session, label, count)
-        scaled = joint * np.ldexp(factors, -JOINT_BITS - ROTATION_BITS)[:, None]
-        covered = np.zeros((count, size))
-        for place in range(size):
-            covered += rotations[:, :, place] * scaled[:, place, None]
-        words = wrapped(covered)[order].ravel()
+        words = turned_and_scaled(rotations, factors, joint, JOINT_BITS)[order].ravel()
 
         def turned_back(turned: RingMatrix) -> RingMatrix:
             back = np.empty_like(turned)

@@ -95,7 +95,7 @@ class Blinding:
 
     def apply(self, parts: IntArray, *, with_offsets: bool) -> RingVector:
         """Blind one party's parts of the comparisons; exactly one party adds the offsets."""
-        products = _product(parts, self.mantissas, self.octaves)
+        products = times_factors(parts, self.mantissas, self.octaves)
         if with_offsets:
             largest = _scaled(self.mantissas, self.octaves) - self.n_parties - 1  # of an offset
             drawn = keystream(self._offset_key, len(products)) % (2 * largest + 1).astype(np.uint64)
@@ -138,15 +138,16 @@ def log_uniform(words: RingVector, among: FactorRange) -> tuple[IntArray, IntArr
     return powers + ((further - powers) * (low >> 1) >> 31), octaves  # between two powers of 2^(1/256)
 
 
-def _product(parts: IntArray, mantissas: IntArray, octaves: IntArray) -> IntArray:
+def times_factors(parts: IntArray, mantissas: IntArray, octaves: IntArray) -> IntArray:
     """Return parts · mantissas · 2^(octaves - 30), rounded down, modulo 2^64; parts may have up to 63 bits.
 
-    The lower 32 bits of a part are multiplied separately: their product keeps all its bits.
+    The lower 32 bits of a part are multiplied separately: their product keeps all its bits. Octaves are -32 or more;
+    below -2 the result may be less by one.
     """
-    bits = np.int64(_MANTISSA_BITS)
+    bits, half = np.int64(_MANTISSA_BITS), np.int64(32)
     up, down = np.maximum(octaves, bits) - bits, bits - np.minimum(octaves, bits)
-    high, low = parts >> np.int64(32), parts & np.int64(0xFFFFFFFF)
-    found: IntArray = (high * mantissas << np.int64(32) - down) + (low * mantissas >> down)
+    high, low = (parts >> half) * mantissas, (parts & np.int64(0xFFFFFFFF)) * mantissas
+    found: IntArray = (high << np.maximum(half - down, 0) >> np.maximum(down - half, 0)) + (low >> down)
     return found << up
 
 

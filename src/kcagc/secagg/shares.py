@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from kcagc._types import FloatArray, IntArray
 from kcagc.errors import KcagcError
-from kcagc.secagg.blinding import FactorRange, log_uniform
+from kcagc.secagg.blinding import FactorRange, log_uniform, times_factors
 from kcagc.secagg.keys import Field, derive_key, framed
 from kcagc.secagg.masks import RingVector, keystream
 
@@ -38,6 +38,7 @@ _LIMB_BITS = 16
 _FEW = 32
 _MAX_INNER = 1 << 20  # rows of a product of limbs: 16 + 16 + 20 bits are exact in float64
 _QUANTILES = 1 << 12
+_SPLIT = 24  # bits of a share that are turned separately
 _MAX_DRAWS = 1000
 
 
@@ -52,13 +53,6 @@ def joint_rotation(key: bytes, session: bytes, size: int) -> FloatArray:
     normal = _normal(keystream(derive_key(key, session, "joint rotation", size), size * size)).reshape(size, size)
     basis, triangle = np.linalg.qr(normal)
     return np.asarray(basis * np.where(np.diag(triangle) < 0, -1.0, 1.0))
-
-
-def wrapped(values: FloatArray) -> RingVector:
-    """Round numbers of any size to integers modulo 2^64."""
-    small = np.fmod(np.rint(values), 2.0**64)
-    small = np.where(small >= 2.0**63, small - 2.0**64, np.where(small < -(2.0**63), small + 2.0**64, small))
-    return small.astype(np.int64).view(np.uint64)
 
 
 def to_ring(values: FloatArray, fraction_bits: int) -> RingMatrix:
@@ -105,11 +99,32 @@ def row_rotations(key: bytes, session: bytes, *label: Field, count: int, size: i
     return np.rint(np.ldexp(found, ROTATION_BITS)).astype(np.int64)
 
 
-def row_factors(key: bytes, session: bytes, *label: Field, count: int) -> FloatArray:
-    """Return a random factor for each row, spread evenly over `LENGTH_OCTAVES` octaves; the largest is below 2^58."""
+def row_factors(key: bytes, session: bytes, *label: Field, count: int) -> tuple[IntArray, IntArray]:
+    """Return a random factor for each row, spread evenly over `LENGTH_OCTAVES` octaves; the largest is below 2^58.
+
+    A factor is the first integer times 2^(the second - 30).
+    """
     words = keystream(derive_key(key, session, "lengths", *label, count), count)
-    mantissas, octaves = log_uniform(words, FactorRange.of_octaves(_LENGTH_TOP - LENGTH_OCTAVES, _LENGTH_TOP))
-    return np.asarray(np.ldexp(mantissas.astype(np.float64), octaves - 30))
+    return log_uniform(words, FactorRange.of_octaves(_LENGTH_TOP - LENGTH_OCTAVES, _LENGTH_TOP))
+
+
+def turned_and_scaled(
+    rotations: IntArray, factors: tuple[IntArray, IntArray], share: IntArray, fraction_bits: int
+) -> RingMatrix:
+    """Return f·Q·share for each row (count × size), without fraction bits, rounded down modulo 2^64.
+
+    Shares have less than 2^50. All products are exact: rounding to a multiple of a power of two would show the factor
+    in the last bits of a sum.
+    """
+    mantissas, octaves = (one[:, None] for one in factors)
+    octaves = octaves - fraction_bits - ROTATION_BITS
+    found = np.zeros(share.shape, dtype=np.int64)
+    for part, shift in ((share >> np.int64(_SPLIT), _SPLIT), (share & np.int64((1 << _SPLIT) - 1), 0)):
+        turned = np.zeros(share.shape, dtype=np.int64)
+        for place in range(share.shape[1]):
+            turned += rotations[:, :, place] * part[:, place, None]
+        found += times_factors(turned, mantissas, octaves + shift)
+    return found.view(np.uint64)
 
 
 def _rotations(key: bytes, session: bytes, label: tuple[Field, ...], count: int, size: int) -> FloatArray:
