@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import kstest
 
 from kcagc.secagg import shares
 from kcagc.secagg.blinding import Blinding, FactorRange, log_uniform, times_factors
@@ -21,6 +22,7 @@ from kcagc.secagg.shares import (
     rotation,
     rounded_share,
     row_factors,
+    row_offsets,
     row_rotations,
     to_ring,
     turn_back,
@@ -287,6 +289,33 @@ def test_the_last_bits_of_turned_and_scaled_shares_do_not_show_the_factor():
     exact = np.einsum("nij,nj->ni", rotations.astype(float), number.astype(float))
     exact *= np.ldexp(factors[0].astype(float), factors[1] - 72)[:, None]
     assert np.abs(total.view(np.int64) - exact).max() / 2.0**58 < 2.0**-50
+
+
+def test_entries_of_a_turned_and_scaled_row_are_no_multiples_of_one_number():
+    """From multiples of one number, lattice reduction finds the number, and with it the length of the row."""
+    count, size = 1500, 4
+    rotations = row_rotations(KEY, SESSION, "grid", count=count, size=size)
+    factors = row_factors(KEY, SESSION, "grid", count=count)
+    row = np.random.RandomState(0).randint(-(1 << 21), 1 << 21, size=(count, size))
+    plain = turned_and_scaled(rotations, factors, row, 22)
+    offsets = row_offsets(KEY, SESSION, "grid", factors=factors, size=size, fraction_bits=22)
+    large = factors[1] > 50  # one unit of a row becomes 2^8 or more
+
+    def beyond_multiples(words):
+        units = [
+            (word << 72 - octave) % mantissa / mantissa
+            for values, mantissa, octave in zip(
+                words.view(np.int64)[large].tolist(), *(f[large].tolist() for f in factors), strict=True
+            )
+            for word in values
+        ]
+        return np.abs(np.array(units) - np.rint(units))
+
+    assert beyond_multiples(plain).max() < 0.02
+    assert kstest(2 * beyond_multiples(plain + offsets), "uniform").pvalue > 1e-3
+    assert np.abs(offsets.view(np.int64)).max() < 1 << 15
+    moved = np.abs(offsets.view(np.int64)) * 2.0 ** (72 - factors[1][:, None]) / factors[0][:, None]
+    assert moved.max() <= 0.5  # of a unit of 2^-42
 
 
 # Shares

@@ -33,6 +33,7 @@ from kcagc.secagg.shares import (
     ring_product,
     rounded_share,
     row_factors,
+    row_offsets,
     row_rotations,
     turn_back,
     turned_and_scaled,
@@ -76,7 +77,10 @@ class SharedRows:
         rotations = row_rotations(key, session, label, count=count, size=size)
         factors = row_factors(key, session, label, count=count)
         order = secret_order(key, session, label, count)
-        words = turned_and_scaled(rotations, factors, joint, JOINT_BITS)[order].ravel()
+        turned = turned_and_scaled(rotations, factors, joint, JOINT_BITS)
+        if here.draws:
+            turned += row_offsets(key, session, label, factors=factors, size=size, fraction_bits=JOINT_BITS)
+        words = turned[order].ravel()
 
         def turned_back(turned: RingMatrix) -> RingMatrix:
             back = np.empty_like(turned)

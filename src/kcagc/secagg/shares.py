@@ -127,6 +127,21 @@ def turned_and_scaled(
     return found.view(np.uint64)
 
 
+def row_offsets(
+    key: bytes, session: bytes, *label: Field, factors: tuple[IntArray, IntArray], size: int, fraction_bits: int
+) -> RingMatrix:
+    """Return secret offsets of turned and scaled rows (count × size), up to half of what one unit of a row becomes.
+
+    Without them, all entries of a row would be whole multiples of one number, and lattice reduction finds this number:
+    the factor. One holder adds them.
+    """
+    mantissas, octaves = (one[:, None] for one in factors)
+    one = np.ones((len(mantissas), size), dtype=np.int64)
+    largest = times_factors(one, mantissas, octaves - fraction_bits - ROTATION_BITS) // 2
+    words = keystream(derive_key(key, session, "row offsets", *label, one.size), one.size).reshape(one.shape)
+    return words % (2 * largest + 1).astype(np.uint64) - largest.astype(np.uint64)
+
+
 def _rotations(key: bytes, session: bytes, label: tuple[Field, ...], count: int, size: int) -> FloatArray:
     """Return count × size × size uniform rotations: products of reflections (G. W. Stewart, 1980).
 
