@@ -18,6 +18,7 @@ from kcagc.datasets import load
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph import ChebyshevFilter, Filter, Graph, HalfFilter, NormFilter
 from kcagc.persistence import SavedEstimator
+from kcagc.protocol.messages import restore
 
 DEMO = load("demo")
 NAMES = [f"n{number:03}" for number in range(600)]
@@ -74,6 +75,18 @@ def test_what_was_saved_predicts_the_same(tmp_path, given_filter):
     assert_array_equal(again.labels_, model.labels_)
     assert again.labels_.dtype == np.intp
     assert again.node_ids_ == NAMES[:500]
+
+
+@pytest.mark.parametrize("rows", ["shares", "coordinator"])
+def test_a_saved_joint_model_predicts_the_same(tmp_path, rows):
+    model = fitted(method="joint", joint_rows=rows, accept=("anonymous-geometry",))
+    model.save(tmp_path / "model.kcagc")
+    again = KCAGC.load(tmp_path / "model.kcagc")
+    assert (again.method, again.joint_rows) == ("joint", rows)
+    assert_array_equal(again.predict(frames(), adjacency=GRAPH), model.predict(frames(), adjacency=GRAPH))
+    for name, one in again.models_.items():
+        assert one.scored == model.models_[name].scored
+        assert_array_equal(restore(one.stored_weights), restore(model.models_[name].stored_weights))
 
 
 def test_parameters_and_figures_are_read_back(model, tmp_path):

@@ -86,11 +86,12 @@ def test_a_table_without_any_difference_names_its_party():
         )
 
 
-def test_the_basic_method_has_no_local_clusters_unless_they_are_given():
-    basic = KCAGC(n_clusters=3, method="basic", psi=1)
-    with pytest.raises(ParameterError, match=r'^method: "basic" has no local clusters'):
-        tried(model=basic)
-    assert tried(model=basic, local_labels=[GROUPS, GROUPS]).bound.holds
+@pytest.mark.parametrize("method", ["basic", "joint"])
+def test_some_methods_have_no_local_clusters_unless_they_are_given(method):
+    model = KCAGC(n_clusters=3, method=method, psi=1)
+    with pytest.raises(ParameterError, match=rf'^method: "{method}" has no local clusters'):
+        tried(model=model)
+    assert tried(model=model, local_labels=[GROUPS, GROUPS]).bound.holds
 
 
 def test_labels_that_json_does_not_know_are_told_as_text():

@@ -185,6 +185,7 @@ def test_labels_that_are_no_whole_numbers_are_refused_with_their_line(alice):
     assert f"{path}: line 4, column 'cluster': 2.5 is not a whole number" in str(refused("--config", alice))
 
 
-def test_the_basic_method_is_refused(alice):
-    edit(alice, r"^# method = .*$", 'method = "basic"')
-    assert '"basic" has no local clusters' in str(refused("--config", alice))
+@pytest.mark.parametrize("method", ["basic", "joint"])
+def test_a_method_without_local_clusters_is_refused(alice, method):
+    edit(alice, r"^# method = .*$", f'method = "{method}"')
+    assert f'"{method}" has no local clusters' in str(refused("--config", alice))

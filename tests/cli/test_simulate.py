@@ -57,6 +57,21 @@ def test_any_number_of_parties(parties, method):
     assert (result["parties"], result["method"]) == (parties, method)
 
 
+@pytest.mark.parametrize("rows", ["shares", "coordinator"])
+def test_the_joint_method_has_no_cells(rows):
+    accept = ["--accept", "anonymous-geometry"] if rows == "coordinator" else []
+    options = ["--method", "joint", "--joint-rows", rows, *accept]
+    result = simulated(*options, "--holdout", "0.1", "--runs", "2")
+    assert (result["method"], result["joint_rows"], result["cells"], result["local_clusters"]) == (
+        *("joint", rows, None),
+        None,
+    )
+    assert result["predicted"]["accuracy"] > 70
+    shown = CliRunner().invoke(cli, ["simulate", *options], catch_exceptions=False).stdout
+    assert f"demo: 3 parties, method joint, joint_rows {rows}, the coordinator aggregates" in shown
+    assert "contain one node only" not in shown
+
+
 def test_nodes_of_the_holdout_are_predicted():
     result = simulated("--method", "basic", "--holdout", "0.1", "--n-init", "3")
     assert result["predicted"]["nodes"] == 60

@@ -21,6 +21,10 @@ MODES = [
     )
     for n_parties in ((2, 3) if method != "tree" else (2, 5))
 ]
+MODES += [
+    (n_parties, {"method": "joint", "aggregator": "coordinator", "joint_rows": rows, "graph": graph})
+    for n_parties, rows, graph in itertools.product((2, 3), ("shares", "coordinator"), ("shared", "own"))
+]
 ONLY_WITHOUT_COORDINATOR = ("two-party-sum", "labelled-sums", "local-means")
 
 
@@ -67,8 +71,9 @@ def test_a_weaker_line_of_the_ledger_has_an_accepted_name(n_parties, mode):
         assert not refused, accepted
         if mode["aggregator"] == "coordinator":
             assert not set(accepted) & set(ONLY_WITHOUT_COORDINATOR)
-            revealing = kind == "narrow" and mode["method"] != "basic"
-            assert accepted == (["revealing-labels"] if revealing else []), kind
+            revealing = kind == "narrow" and mode["method"] in ("cells", "tree")
+            opened = ["anonymous-geometry"] if mode.get("joint_rows") == "coordinator" else []
+            assert accepted == (["revealing-labels"] if revealing else opened), kind
         assert bool(weaker) == bool(accepted)
 
 

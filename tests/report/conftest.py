@@ -19,6 +19,12 @@ def pages(run, tmp_path_factory):
         accept='["two-party-sum", "labelled-sums"]',
     )
     tree = run_in(tmp_path_factory.mktemp("tree"), SEVEN)
+    joint = run_in(tmp_path_factory.mktemp("joint"), settings='method = "joint"')
+    opened = run_in(
+        tmp_path_factory.mktemp("opened"),
+        accept='["anonymous-geometry"]',
+        settings='method = "joint"\njoint_rows = "coordinator"',
+    )
     predicted = as_prediction(run, tmp_path_factory.mktemp("predicted") / "prediction")
     folders = {
         "party": run.tasks["alice"].files.folder,
@@ -26,6 +32,8 @@ def pages(run, tmp_path_factory):
         "party that sums": two.tasks["bob"].files.folder,
         "one of two": two.tasks["alice"].files.folder,
         "tree": tree.tasks["party-0"].files.folder,
+        "joint": joint.tasks["carol"].files.folder,
+        "joint, coordinator sees rows": opened.tasks["alice"].files.folder,
         "prediction": predicted,
     }
     return {name: (folder / "report.html").read_text() for name, folder in folders.items()}

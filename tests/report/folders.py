@@ -19,10 +19,11 @@ from kcagc.simulation import simulate_fit
 SEVEN = tuple(f"party-{number}" for number in range(7))
 
 
-def run_in(root, parties=("alice", "bob", "carol"), *, aggregator=None, accept="[]"):
+def run_in(root, parties=("alice", "bob", "carol"), *, aggregator=None, accept="[]", settings=""):
     """Fit in one process, and have every role leave its results and its report; give the tasks by role."""
     configs = made(root, parties, aggregator=aggregator)
     for name, path in configs.items():
+        edit(path, r"^\[session\]\n", f"[session]\n{settings}\n")
         if name in parties:
             edit(path, r"^accept = .*", f"accept = {accept}")
     tasks = {name: task(path) for name, path in configs.items()}

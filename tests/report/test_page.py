@@ -27,6 +27,7 @@ from kcagc.text import count, number, percent, size
 from report.reading import read
 
 PAGES = ["party", "coordinator", "party that sums", "one of two", "tree", "prediction"]
+PAGES += ["joint", "joint, coordinator sees rows"]
 every_kind = pytest.mark.parametrize("kind", PAGES)
 
 
@@ -176,6 +177,22 @@ def test_the_report_claims_acceptance_only_for_what_must_be_accepted():
 def test_a_tree_shows_every_merge_of_its_party(pages):
     headers = [one.text for one in read(pages["tree"]).every("th") if one.attributes["scope"] == "row"]
     assert [one for one in headers if re.fullmatch(r"\d\.\d", one)] == ["1.1", "2.1"]
+
+
+def test_the_joint_method_counts_nodes_and_speaks_of_no_cells(pages):
+    for kind in ("joint", "joint, coordinator sees rows"):
+        assert "Nodes in the sample" in pages[kind]
+        assert "Cells" not in pages[kind]
+        assert "A cell is" not in pages[kind]
+        assert "Padded components" in pages[kind]
+    opened = "The coordinator found the clusters in points without names"
+    assert opened in pages["joint, coordinator sees rows"]
+    assert "<th" in pages["joint"]
+    assert ">Converged<" not in pages["joint, coordinator sees rows"]
+    assert ">Converged<" in pages["joint"]
+    assert opened not in pages["joint"]
+    assert "more than the default" in pages["joint, coordinator sees rows"]
+    assert "more than the default" not in pages["joint"]
 
 
 def test_a_prediction_speaks_of_new_nodes(pages):
