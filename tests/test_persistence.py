@@ -85,8 +85,9 @@ def test_a_saved_joint_model_predicts_the_same(tmp_path, rows):
     assert (again.method, again.joint_rows) == ("joint", rows)
     assert_array_equal(again.predict(frames(), adjacency=GRAPH), model.predict(frames(), adjacency=GRAPH))
     for name, one in again.models_.items():
-        assert one.scored == model.models_[name].scored
-        assert_array_equal(restore(one.stored_weights), restore(model.models_[name].stored_weights))
+        before = model.models_[name].joint
+        assert (one.joint.scored, one.joint.widths) == (before.scored, before.widths)
+        assert_array_equal(restore(one.joint.directions), restore(before.directions))
 
 
 def test_parameters_and_figures_are_read_back(model, tmp_path):

@@ -55,7 +55,12 @@ def refusal(path, look=None):
         (r"^# n_local_clusters.*", "n_local_clusters = 1.5", "session.n_local_clusters", "or a multiple of k"),
         (r"^# n_local_clusters.*", 'n_local_clusters = "2x"', "session.n_local_clusters", "such as \"2k\", not '2x'"),
         (r"^# n_local_clusters.*", "n_local_clusters = 1", "session.n_local_clusters", "2 or more"),
-        (r"^# method.*", 'method = "magic"', "session.method", "'auto', 'cells', 'basic' or 'tree', not 'magic'"),
+        (
+            r"^# method.*",
+            'method = "magic"',
+            "session.method",
+            "'auto', 'joint', 'cells', 'basic' or 'tree', not 'magic'",
+        ),
         (r"^# filter.*", 'filter = "full"', "session.filter", "must be 'half' or 'norm', not 'full'"),
         (r"^# scaling.*", 'scaling = "S"', "session.scaling", "'unit', 'U'"),
         (r"^# virtual_nodes.*", 'virtual_nodes = "all"', "session.virtual_nodes", "'cell' or 'local', not"),

@@ -21,6 +21,7 @@ from kcagc.cli.main import cli
 from kcagc.deploy.config import Config
 from kcagc.deploy.results import SavedModel
 from kcagc.errors import ParameterError
+from kcagc.protocol.messages import restore
 
 PARTIES = ("alice", "bob", "carol")
 ALL, FITTED = 60, 48
@@ -118,13 +119,14 @@ def test_processes_fit_and_predict_as_the_estimator_does(done):
         assert predictions[name]["nodes"] == ALL - FITTED
 
 
-def test_a_saved_model_has_the_known_centres(done):
+def test_a_saved_model_has_weights_or_shares(done):
     rows, configs, _, _ = done
-    saved = SavedModel.load(configs["bob"].parent / "result" / "model.kcagc", "bob")
-    assert saved.parameters.joint_rows == rows
-    assert saved.share.stored_weights is not None
-    assert saved.share.stored_weights.shape[1] == len(saved.share.scored)
-    assert "labels" not in saved.share.__struct_fields__
+    for name in PARTIES:
+        saved = SavedModel.load(configs[name].parent / "result" / "model.kcagc", name)
+        assert saved.parameters.joint_rows == rows
+        assert (saved.share.joint.weights is None) == (rows == "shares")
+        holds = rows == "shares" and name in PARTIES[:2]
+        assert restore(saved.share.joint.directions).any() == holds
 
 
 def test_the_summary_counts_nodes_and_no_cells(done):
@@ -146,7 +148,7 @@ def test_the_ledger_of_a_party_has_no_local_labels(done):
         lines = (configs[name].parent / "result" / "ledger.jsonl").read_text().splitlines()
         kinds = {json.loads(line)["kind"] for line in lines}
         assert not any(kind.startswith("encrypted/labels") for kind in kinds)
-        assert "message/padded" in kinds
+        assert ("message/padded" in kinds) == (rows == "shares")
         assert ("opened/geometry" in kinds) == (rows == "coordinator")
         assert ("opened/rows" in kinds) == (rows == "shares")
 
@@ -231,9 +233,9 @@ def test_the_page_of_disclosures_is_that_of_the_form(tmp_path, rows):
     configs = joint(tmp_path, rows, accept=False)
     text = " ".join(check(configs["alice"], "--disclosure").stdout.split())
     assert "local label of" not in text
-    assert "how strongly the mixed components vary together" in text
+    assert ("how strongly the mixed components vary together" in text) == (rows == "shares")
     assert "they learn the components of every other party for every node" in text
-    opened = "learns the place of every node in the joint space, after a secret rotation"
+    opened = "learns the components of all parties for every node"
     assert (opened in text) == (rows == "coordinator")
     assert ("`anonymous-geometry` is **not accepted**" in text) == (rows == "coordinator")
     assert ("alice and bob each hold one of two *shares*" in text) == (rows == "shares")

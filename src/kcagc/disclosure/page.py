@@ -242,14 +242,13 @@ class _Writer:
         "comparisons": the aggregator answers questions; "attempts": the parties cluster in several attempts.
         """
         outline = self.outline
+        in_shares = outline.joint_rows == "shares"
         if outline.task != "fit":
-            return {"comparisons", "unopened"}
+            return {"comparisons", "unopened", "joint-prediction" if in_shares else ""}
         if outline.method != "joint":
             kind = "labels" if outline.label_receivers else "starts"
             return {"local", kind, "comparisons", "attempts", "unopened"}
-        if outline.joint_rows == "coordinator":
-            return {"joint", "opened"}
-        return {"joint", "in-shares", "attempts", "unopened"}
+        return {"joint", "in-shares", "attempts", "unopened"} if in_shares else {"joint", "opened"}
 
     def section(self, found: dict[str, Any]) -> PageSection:
         """Return one section with the items that the configuration needs."""
