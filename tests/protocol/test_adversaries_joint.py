@@ -74,16 +74,12 @@ def test_random_shares_end_the_fit_in_the_next_sum():
     random = np.random.RandomState(0)
     numbers = [one.number for _, _, one in scenario_of().run().messages(Split)]
     assert len(numbers) > 3
-    for number in numbers:
-        edit = Changing(Split, lambda one: but(words=random.bytes(len(one.words)))(one), where=_of(number))
+    for at, number in enumerate(numbers):  # of directions and joint rows, of unit rows, and of scores
+        edit = Changing(Split, lambda one: but(words=random.bytes(len(one.words)))(one), at=at)
         outcome = scenario_of().run(edit)
         assert edit.done == 1
         assert ended(outcome)
         assert max(one.number for _, _, one in outcome.messages(Answer)) <= number + 3
-
-
-def _of(number):
-    return lambda message: message.number == number
 
 
 @pytest.mark.parametrize("bits", [20, 30, 36, 40])

@@ -14,9 +14,9 @@ from kcagc.datasets import generate
 from kcagc.disclosure import Policy
 from kcagc.errors import DataError, ParameterError, PeerError, PolicyError
 from kcagc.metrics import ari
-from kcagc.protocol import joint, subspace
+from kcagc.protocol import weights
 from kcagc.protocol.joint import _joined_seed
-from kcagc.protocol.messages import AnonymousClusters, Confirmation, Directions, Masked, Padded, Split
+from kcagc.protocol.messages import AnonymousClusters, Confirmation, Masked, Padded, Split
 from kcagc.secagg.keys import digest
 
 FORMS = ("shares", "coordinator")
@@ -216,21 +216,20 @@ def test_every_party_contributes_to_the_seed_of_common_choices():
 def small_samples(monkeypatch):
     monkeypatch.setattr(pooled_joint, "MIN_SAMPLE", 60)
     monkeypatch.setattr(pooled_joint, "SAMPLE_VALUES", 1)
-    monkeypatch.setattr(subspace, "MIN_SAMPLE", 80)
-    monkeypatch.setattr(subspace, "SAMPLE_OF_COMPONENT", 1)
 
 
 @each_form
 @pytest.mark.usefixtures("small_samples")
 def test_nodes_outside_the_sample_go_to_the_centre_of_the_most_similar_direction(form):
-    """The sample has 60 of 250 nodes (in the form with shares) and covariances have 80."""
+    """The sample has 60 of 250 nodes."""
     dataset = made()
     tables = tables_of(dataset)
     model = estimator(form).fit(tables, adjacency=dataset.adjacency)
     assert (model.labels_ >= 0).all()
     assert ari(pooled(tables, dataset.adjacency), model.labels_) > 0.7
     steps = {entry.stage.split()[1] for entry in model.ledger_.of("opened/")}
-    assert ("assignment" in steps) is (form == "shares")
+    assert "assignment" in steps
+    assert ("weights" in steps) is (form == "shares")
 
 
 @pytest.mark.usefixtures("small_samples")
@@ -238,7 +237,7 @@ def test_nodes_are_assigned_in_batches_of_any_size(monkeypatch):
     dataset = made()
     tables = tables_of(dataset)
     one = estimator("shares").fit(tables, adjacency=dataset.adjacency).labels_
-    monkeypatch.setattr(joint, "BATCH_VALUES", 200)
+    monkeypatch.setattr(weights, "BATCH_VALUES", weights._PROBES + 200)
     assert_array_equal(one, estimator("shares").fit(tables, adjacency=dataset.adjacency).labels_)
 
 
@@ -254,7 +253,7 @@ def test_a_cluster_with_few_nodes_keeps_its_centre_to_itself():
     """Its nodes in the sample keep their label; no other node is assigned to it, as no party knows its centre."""
     dataset, least = made(), 15
     model = estimator("shares", min_local_size=least).fit(tables_of(dataset), adjacency=dataset.adjacency)
-    known = {one.scored for one in model.models_.values()}
+    known = {one.joint.scored for one in model.models_.values()}
     assert len(known) == 1
     (scored,) = known
     assert 0 < len(scored) < 4
@@ -278,16 +277,15 @@ def test_a_table_of_zeros_is_a_clear_error_that_names_its_party(form):
 
 @each_form
 @pytest.mark.parametrize("k", [2, 4])
-def test_one_common_direction_gives_clusters_or_a_clear_error(k, form):
+def test_one_common_direction_gives_clusters(k, form):
     """All columns are multiples of one: the joint rows have rank one, and two directions."""
     dataset = made(n_nodes=60)
     one = tables_of(dataset)[0][:, :1]
-    fit = estimator(form, k=k).fit
-    if form == "coordinator" and k > 2:
-        with pytest.raises(DataError, match="fewer different directions than clusters"):
-            fit([one, -2 * one, 5 * one], adjacency=dataset.adjacency)
-    else:
-        assert len(np.unique(fit([one, -2 * one, 5 * one], adjacency=dataset.adjacency).labels_)) == k
+    tables = [one, -2 * one, 5 * one]
+    labels = estimator(form, k=k).fit(tables, adjacency=dataset.adjacency).labels_
+    assert len(np.unique(labels)) == k  # with more clusters than directions, rounding tells rows apart
+    if k == 2:
+        assert ari(pooled(tables, dataset.adjacency, 2), labels) == 1
 
 
 @each_form
@@ -309,7 +307,6 @@ def test_rows_of_zeros_get_a_label(form):
         table[:5] = 0
     labels = estimator(form).fit(tables, adjacency=type(dataset.adjacency)(apart)).labels_
     assert ((labels >= 0) & (labels < 4)).all()
-    assert len(set(labels[:5].tolist())) == 1
 
 
 def test_a_party_as_aggregator_is_refused_before_anything_is_sent():
@@ -345,22 +342,21 @@ def words_of(*arrays):
 
 @each_form
 def test_no_message_of_a_party_contains_its_components(form):
-    """Neither its columns, filtered or not, nor its components or joint rows, as numbers or as integers."""
+    """Neither its columns nor its components or their basis, as numbers or as integers."""
     outcome, data = played(form), data_with((3, 3, 3))
     for name in party_names(3):
         results = outcome.drivers[name]._store.results
         components = np.frombuffer(results["sample of components"], dtype="<i8")
-        rows = np.frombuffer(results["joint rows"], dtype="<f8")
+        rows = outcome.results[name].rows
         model = outcome.results[name].model
         private = words_of(
             components,
             np.ldexp(components.astype(float), -20),
             rows,
-            np.rint(np.ldexp(rows, 20)).astype(np.int64),
-            np.rint(np.ldexp(rows, 40)).astype(np.int64),
+            np.rint(np.ldexp(rows, 34)).astype(np.int64),
             data[name].features,
-            outcome.results[name].rows,
-        ) | words_of(np.frombuffer(model.embedder.basis.data))
+            np.frombuffer(model.embedder.basis.data),
+        )
         sent = [payload for sender, _, payload in outcome.sent if sender == name]
         sent += [msgspec.msgpack.encode(content) for sender, _, content in outcome.opened if sender == name]
         assert len(private) > 300
@@ -372,18 +368,17 @@ def test_no_message_of_a_party_contains_its_components(form):
 def test_the_messages_of_a_run_are_those_of_its_form(form):
     outcome = played(form)
     kinds = {type(message) for _, _, message in outcome.messages(object)}
-    assert {Padded, Directions, Masked} < kinds
+    assert Masked in kinds
+    assert (Padded in kinds) is (form == "shares")
     assert (AnonymousClusters in kinds) is (form == "coordinator")
     assert (Split in kinds) is (form == "shares")
-    assert len(outcome.messages(Padded)) == 3
-    assert len(outcome.messages(Directions)) == 3
     assert {to for _, to, _ in outcome.messages(Split)} <= {"party-1"}
 
 
 def test_only_holders_send_vectors_about_shares():
     sent = {(sender, str(one.step)) for sender, _, one in played("shares").messages(Masked)}
-    assert {sender for sender, step in sent if step in ("shares", "scores", "lloyd")} == {"party-1", "party-2"}
-    assert {sender for sender, step in sent if step == "rows"} == set(party_names(3))
+    assert {sender for sender, _ in sent} == {"party-1", "party-2"}
+    assert {step for _, step in sent} == {"rows", "shares", "scores", "lloyd"}
 
 
 # New nodes
@@ -442,7 +437,8 @@ def test_all_parties_predict_the_same(form):
     outcome = prediction(method="joint", joint_rows=form, n_components=12).run()
     assert outcome.raised is None
     assert len({tuple(labels) for labels in outcome.labels.values()}) == 1
-    assert {str(one.step) for _, _, one in outcome.messages(Masked)} == {"prediction"}
+    steps = {str(one.step) for _, _, one in outcome.messages(Masked)}
+    assert steps == {"prediction"} | ({"weights"} if form == "shares" else set())
 
 
 def test_a_digest_of_labels_is_the_same_for_the_same_keys():

@@ -2,20 +2,20 @@
 
 from functools import cache
 
-import msgspec
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from adversaries import COORDINATOR, Changing, Scenario, but, data_with, parameters, party_names
-from kcagc.errors import AbortedError, PeerError
-from kcagc.protocol import subspace
-from kcagc.protocol.messages import Directions, Padded
-from kcagc.protocol.subspace import covariance_sample, draw_sample, joint_covariance, read_components, top_directions
-from kcagc.secagg.shares import COMPONENT_BITS
+from kcagc.cluster import joint as pooled_joint
+from kcagc.cluster.joint import draw_sample
+from kcagc.errors import AbortedError, DataError, PeerError
+from kcagc.protocol import joint
+from kcagc.protocol.messages import Padded, Split
+from kcagc.protocol.subspace import joint_covariance, read_components, top_directions
+from kcagc.secagg.shares import COMPONENT_BITS, DIRECTION_BITS, JOINT_BITS
 from secagg.parties import SESSION, fixed
 
-OPEN = {"method": "joint", "joint_rows": "coordinator"}  # the form with the fewest messages after the subspace
 CASES = {
     "two parties": (3, 3),
     "three parties": (3, 3, 3),
@@ -23,11 +23,11 @@ CASES = {
     "one wide party": (8, 1),
     "five parties": (2, 3, 1, 4, 2),
 }
-stop_before_directions = Changing(Directions, lambda _: None)
+stop_before_directions = Changing(Split, lambda _: None)
 
 
 def scenario_of(widths=(3, 3, 3), session=0, **changes):
-    chosen = parameters(**(OPEN | {"n_components": 12} | changes))
+    chosen = parameters(**({"method": "joint", "n_components": 12} | changes))
     return Scenario(chosen, len(widths), session=session, data=data_with(widths))
 
 
@@ -77,20 +77,32 @@ def test_the_components_hide_the_columns_behind_a_rotation_and_keep_their_covari
 
 
 @pytest.mark.parametrize("widths", CASES.values(), ids=list(CASES))
-def test_the_directions_are_orthonormal_and_span_the_top_of_the_joint_covariance(widths):
+def test_the_holders_have_shares_of_the_top_directions_and_of_the_joint_rows(widths, monkeypatch):
+    real, found = joint.find_subspace, {}
+
+    async def spy(party, *given):
+        found[party.name] = await real(party, *given)
+        return found[party.name]
+
+    monkeypatch.setattr(joint, "find_subspace", spy)
     outcome = scenario_of(widths).run()
     assert outcome.raised is None
-    messages, _ = opened(widths)
-    sent = {to: message for _, to, message in outcome.messages(Directions)}
-    size = next(iter(sent.values())).size
-    parts = [np.frombuffer(sent[name].values).reshape(-1, size) for name in messages]
-    assert [len(part) for part in parts] == list(widths)
-    whole = np.concatenate(parts)
-    assert_allclose(whole.T @ whole, np.eye(size), atol=1e-12)
+    messages, hidden = opened(widths)
+    directions = np.ldexp(sum(one.directions for one in found.values()).astype(float), -DIRECTION_BITS)
+    assert directions.shape == (sum(widths), 3)
+    assert_allclose(directions.T @ directions, np.eye(3), atol=2.0**-16)
     values, vectors = np.linalg.eigh(joint_covariance(read_components(messages)))
     top = vectors[:, np.argsort(values)[::-1][:3]]
-    assert_allclose(whole @ whole.T, top @ top.T, atol=1e-9)
-    assert np.abs(np.abs(whole.T @ top) - np.eye(3)).max() > 1e-3  # turned: no order by size
+    assert_allclose(directions @ directions.T, top @ top.T, atol=2.0**-15)
+    assert np.abs(np.abs(directions.T @ top) - np.eye(3)).max() > 1e-3  # turned: no order by size
+    rows = np.ldexp(sum(one.rows for one in found.values()).astype(float), -JOINT_BITS)
+    components = np.ldexp(np.concatenate(list(hidden.values()), axis=1).astype(float), -COMPONENT_BITS)
+    assert_allclose(rows, components @ directions, atol=2.0 ** (1 - JOINT_BITS))
+    for name in party_names(len(widths))[2:]:
+        assert not found[name].rows.any()
+        assert not found[name].directions.any()
+    for name in party_names(2):
+        assert np.abs(found[name].rows).mean() > 2.0**44  # noise without the other share
 
 
 def test_the_coordinator_turns_directions_by_its_own_secret():
@@ -103,9 +115,9 @@ def test_the_coordinator_turns_directions_by_its_own_secret():
     assert_allclose(one @ one.T, other @ other.T, atol=1e-12)
 
 
-@pytest.mark.parametrize(("values", "size"), [([4, 3, 2, 1], 3), ([4, 1e-3, 0, 0], 2), ([1, 0, 0, 0], 1)])
-def test_there_are_no_more_directions_than_the_components_have(values, size):
-    assert top_directions(np.diag(np.array(values, dtype=float)), 3, fixed("key"), SESSION).shape == (4, size)
+def test_components_of_zeros_are_a_clear_error():
+    with pytest.raises(DataError, match="the components of all parties are zero"):
+        top_directions(np.zeros((4, 4)), 3, fixed("key"), SESSION)
 
 
 # What the coordinator sees of one party
@@ -188,24 +200,12 @@ def test_a_sample_has_different_nodes_in_ascending_order():
     assert_array_equal(draw_sample(10, 11, 5, 4), np.arange(10))
 
 
-def test_the_sample_grows_with_the_widest_party():
-    assert len(covariance_sample(100_000, [4, 28], 1)) == subspace.MIN_SAMPLE
-    assert len(covariance_sample(100_000, [4, 400], 1)) == 20_000
-    assert len(covariance_sample(500, [4, 28], 1)) == 500
-
-
 def test_all_parties_use_the_same_sample(monkeypatch):
-    monkeypatch.setattr(subspace, "MIN_SAMPLE", 12)
-    monkeypatch.setattr(subspace, "SAMPLE_OF_COMPONENT", 1)
-
-    def samples(session):
-        outcome = scenario_of(session=session).run(stop_before_directions)
-        messages = [message for _, _, message in outcome.messages(Padded)]
-        assert {len(one.words) for one in messages} == {8 * 12 * 3}
-        return {one.sample for one in messages}
-
-    assert len(samples(0)) == 1
-    assert samples(0) == samples(0)
+    monkeypatch.setattr(pooled_joint, "MIN_SAMPLE", 12)
+    monkeypatch.setattr(pooled_joint, "SAMPLE_VALUES", 1)
+    messages = [message for _, _, message in scenario_of().run(stop_before_directions).messages(Padded)]
+    assert {len(one.words) for one in messages} == {8 * 12 * 3}
+    assert len({one.sample for one in messages}) == 1
 
 
 # What is refused
@@ -225,70 +225,11 @@ def refused(outcome, culprit, by=None):
     return "; ".join(str(error) for error in outcome.origins.values())
 
 
-def as_matrix(message):
-    return np.frombuffer(message.values).reshape(-1, message.size).copy()
-
-
-def with_values(message, values):
-    values = np.ascontiguousarray(values, dtype="<f8")
-    return msgspec.structs.replace(message, size=values.shape[1], values=values.tobytes())
-
-
-def place(value):
-    def edit(message):
-        values = as_matrix(message)
-        values[0, 0] = value
-        return with_values(message, values)
-
-    return edit
-
-
-IMPOSSIBLE = {
-    "not a number": (place(np.nan), "not finite"),
-    "infinite": (place(np.inf), "not finite"),
-    "minus infinite": (place(-np.inf), "not finite"),
-    "too long": (lambda one: with_values(one, 1.01 * np.linalg.svd(as_matrix(one))[0]), "longer than orthonormal"),
-    "huge": (place(1e300), "longer than orthonormal"),
-    "one byte less": (lambda one: but(values=one.values[:-1])(one), "bytes for 3 components"),
-    "one value more": (lambda one: but(values=one.values + bytes(8))(one), "bytes for 3 components"),
-    "of another size": (but(size=2), "bytes for 3 components"),
-    "none": (but(size=0, values=b""), "bytes for 3 components"),
-    "more than clusters": (lambda one: with_values(one, np.zeros((3, 4))), "bytes for 3 components"),
-    "a size without end": (but(size=(1 << 48) - 1), "bytes for 3 components"),
-}
-
-
-@pytest.mark.parametrize("name", IMPOSSIBLE)
-@pytest.mark.parametrize("form", ["coordinator", "shares"])
-def test_impossible_directions_are_refused_before_anything_else_is_sent(form, name):
-    edit, words_of_error = IMPOSSIBLE[name]
-    outcome = scenario_of(joint_rows=form).run(Changing(Directions, edit, to="party-2"))
-    assert words_of_error in refused(outcome, COORDINATOR, {"party-2"})
-    assert not [entry for entry in outcome.ledger.of("message/masked") if entry.sender == "party-2"]
-
-
-POSSIBLE_FOR_ONE = {
-    "half as long": lambda values: values / 2,
-    "zero": lambda values: 0 * values,
-    "as long as they can be": lambda values: np.linalg.svd(values)[0],
-    "one of them missing": lambda values: values * [1, 1, 0],
-    "slightly off": lambda values: values * 0.99,
-}
-
-
-@pytest.mark.parametrize("name", POSSIBLE_FOR_ONE)
-@pytest.mark.parametrize("form", ["coordinator", "shares"])
-def test_directions_that_are_not_orthonormal_over_all_parties_are_refused_with_the_receipts(form, name):
-    edit = Changing(Directions, lambda one: with_values(one, POSSIBLE_FOR_ONE[name](as_matrix(one))), to="party-2")
-    outcome = scenario_of(joint_rows=form, max_iter=3).run(edit)
-    assert "not orthonormal" in refused(outcome, COORDINATOR, set(party_names(3)))
-
-
 @pytest.mark.parametrize("liar", party_names(3))
 def test_a_party_with_another_sample_is_named(liar):
     outcome = scenario_of().run(Changing(Padded, but(sample=bytes(32)), sender=liar))
     assert "another sample of nodes" in refused(outcome, liar, {COORDINATOR})
-    assert not outcome.messages(Directions)
+    assert not outcome.messages(Split)
 
 
 @pytest.mark.parametrize("liar", party_names(2))
@@ -318,7 +259,7 @@ FALSE_SHAPES = {
 def test_components_or_corrections_of_the_wrong_shape_are_refused(name, liar):
     outcome = scenario_of().run(Changing(Padded, FALSE_SHAPES[name], sender=liar))
     refused(outcome, liar, {COORDINATOR})
-    assert not outcome.messages(Directions)
+    assert not outcome.messages(Split)
 
 
 @pytest.mark.parametrize("liar", ["party-1", "party-3"])
@@ -336,5 +277,5 @@ def test_a_party_that_claims_another_number_of_components_than_it_told_the_other
 
 @pytest.mark.parametrize("seed", [b"", b"short", bytes(33)])
 def test_a_seed_of_shares_of_the_wrong_length_is_refused(seed):
-    outcome = scenario_of(joint_rows="shares").run(Changing(Padded, but(share_seed=seed), sender="party-2"))
+    outcome = scenario_of().run(Changing(Padded, but(share_seed=seed), sender="party-2"))
     assert "32 bytes" in refused(outcome, "party-2", {COORDINATOR})

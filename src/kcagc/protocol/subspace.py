@@ -177,7 +177,7 @@ async def find_subspace(
     if party.name == sums.holders[0]:
         answer = await party.channel.receive(party.agreement.aggregator, Split)
         wanted = 8 * size * (n_components + len(nodes))
-        if len(answer.words) != wanted:
+        if (answer.group, answer.number, len(answer.words)) != (sums.group.name, 0, wanted):
             got = f"{len(answer.words)} bytes where {wanted} bytes were expected"
             raise PeerError(f"sent shares of directions and rows of {got}", peer=party.agreement.aggregator)
         both = _words(answer.words).reshape(-1, size)
