@@ -23,7 +23,7 @@ QUICK = ROOT / "experiments" / "quick"  # not in the repository: a quick run mus
 @click.option("--graphs", "names", default="", help="Only these graphs, separated by commas.")
 @click.option("--parties", default="", help="Only these numbers of parties, separated by commas.")
 @click.option("--methods", default="", help=f"Only these methods, separated by commas: {', '.join(study.METHODS)}, ...")
-@click.option("--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each cell.")
+@click.option("--seeds", type=click.IntRange(min=1), default=study.SEEDS, show_default=True, help="Runs of each cell.")
 @click.option("--quick", is_flag=True, help="Two parties on the embedded graph, stored separately.")
 @click.option("--again", is_flag=True, help="Compute stored cells again.")
 @click.option("--all-cores", is_flag=True, help="Compute one cell on each core at the same time.")
