@@ -38,6 +38,7 @@ RUNS = {
     "a party aggregates two": lambda: fit(aggregator="party", count=2),
     "a party aggregates a tree": lambda: fit(aggregator="party", method="tree", count=4),
     "prediction": lambda: prediction().run(),
+    "prediction, joint": lambda: prediction(method="joint").run(),
     "prediction, a party aggregates": lambda: prediction(aggregator="party").run(),
     "prediction, a party aggregates two": lambda: prediction(2, aggregator="party").run(),
     "refused": _refused,
