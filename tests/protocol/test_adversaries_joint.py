@@ -6,6 +6,7 @@ import pytest
 
 from adversaries import COORDINATOR, Changing, Scenario, but, data_with, parameters, party_names
 from kcagc.errors import AbortedError, PeerError
+from kcagc.protocol import aggregator
 from kcagc.protocol.messages import AnonymousClusters, Answer, Masked, Split, Step, pack, unpack
 from protocol.test_adversaries_signs import LIES, LyingAggregator
 
@@ -69,32 +70,50 @@ def test_a_coordinator_that_tells_one_party_another_answer_is_noticed(to):
 # A coordinator that sends false shares
 
 
-def test_random_shares_end_the_fit_in_the_next_sum():
-    """Numbers that no honest run has leave the range of comparisons, and the copies of comparisons differ."""
+def added(size, where=slice(None)):
+    """Return an edit that adds random numbers below this size to some words of shares."""
     random = np.random.RandomState(0)
-    numbers = [one.number for _, _, one in scenario_of().run().messages(Split)]
-    assert len(numbers) > 3
-    for at, number in enumerate(numbers):  # of directions and joint rows, of unit rows, and of scores
-        edit = Changing(Split, lambda one: but(words=random.bytes(len(one.words)))(one), at=at)
-        outcome = scenario_of().run(edit)
-        assert edit.done == 1
-        assert ended(outcome)
-        assert max(one.number for _, _, one in outcome.messages(Answer)) <= number + 3
-
-
-@pytest.mark.parametrize("bits", [20, 30, 36, 40])
-def test_shares_with_small_errors_never_split_the_parties(bits):
-    random = np.random.RandomState(bits)
 
     def edit(one):
         words = np.frombuffer(one.words, dtype="<u8").copy()
-        words += random.randint(-(1 << bits), 1 << bits, size=len(words)).view(np.uint64)
+        chosen = words[where]
+        chosen += random.randint(1, size + 1, size=chosen.shape).view(np.uint64)
         return but(words=words.tobytes())(one)
 
-    for at in (0, 1, 3, None):
-        outcome = scenario_of().run(Changing(Split, edit, at=at))
-        assert one_result(outcome)
-        assert outcome.raised is None or type(outcome.raised) is PeerError
+    return edit
+
+
+@pytest.mark.parametrize("at", [2, 3, 5])
+@pytest.mark.parametrize("size", [1, 1 << 20, 1 << 36, 1 << 62])
+@pytest.mark.parametrize(
+    "where",
+    [slice(0, 1), slice(40, 43), slice(None), slice(0, None, 3)],
+    ids=["one", "some", "all", "one cluster"],
+)
+def test_false_shares_of_scores_end_the_fit_in_the_next_sum(where, size, at):
+    """Even one share that is false by one unit: the check rows do not fit, and the next sum of the holders is noise."""
+    numbers = [one.number for _, _, one in scenario_of().run().messages(Split)]
+    edit = Changing(Split, added(size, where), at=at)
+    outcome = scenario_of().run(edit)
+    assert edit.done == 1
+    assert "the masks of a sum do not cancel" in ended(outcome, named="")
+    assert max((one.number for _, _, one in outcome.messages(Answer)), default=0) < numbers[at]
+
+
+def test_a_coordinator_that_ignores_that_a_sum_does_not_open_is_noticed_by_the_parties(monkeypatch):
+    """It has shares of false scores and no sum of comparisons: any answer fails the checks."""
+    monkeypatch.setattr(aggregator, "open_sum", lambda total, _: total[:-2].view(np.int64))
+    outcome = scenario_of().run(Changing(Split, added(1 << 36), at=3))
+    assert "checks of the comparisons failed" in ended(outcome)
+
+
+@pytest.mark.parametrize("size", [1 << 20, 1 << 36, 1 << 62])
+@pytest.mark.parametrize("at", [0, 1])
+def test_false_directions_or_unit_rows_never_split_the_parties(at, size):
+    """The coordinator chooses the directions, and no role knows what a unit row should be."""
+    outcome = scenario_of().run(Changing(Split, added(size), at=at))
+    assert one_result(outcome)
+    assert outcome.raised is None or type(outcome.raised) is PeerError
 
 
 FALSE_SPLITS = {
@@ -185,11 +204,14 @@ def test_a_party_that_sends_random_words_opens_nothing(sender, form):
 @pytest.mark.parametrize("step", [Step.SHARES, Step.SCORES, Step.LLOYD])
 @pytest.mark.parametrize("sender", ["party-1", "party-2"])
 def test_a_holder_that_hides_noise_under_valid_masks_ends_the_run_in_a_sum_of_comparisons(sender, step):
-    """No role can tell this from wrong answers: the error names the coordinator and this cause."""
+    """No role can tell this from wrong answers or products of the coordinator."""
     edit = Changing(Masked, noise(1, check_words=False), sender=sender, at=0, where=lambda one: one.step is step)
     outcome = scenario_of().run(edit)
     assert edit.done == 1
-    assert "or a party sent numbers that are not its" in ended(outcome)
+    if step is Step.LLOYD:
+        assert "or a party sent numbers that are not its" in ended(outcome)
+    else:  # what the coordinator multiplies is noise, and the check rows do not fit
+        assert "the masks of a sum do not cancel" in ended(outcome, named="")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -241,4 +263,7 @@ def test_a_second_holder_that_counts_its_draws_falsely_ends_the_run(step, draw):
     edit = Changing(Masked, but(draw=draw), sender="party-2", at=0, where=lambda one: one.step is step)
     outcome = scenario_of().run(edit)
     assert edit.done == 1
-    assert "or a party sent numbers that are not its" in ended(outcome)
+    if step is Step.ROWS:
+        assert "or a party sent numbers that are not its" in ended(outcome)
+    else:
+        assert "the masks of a sum do not cancel" in ended(outcome, named="")

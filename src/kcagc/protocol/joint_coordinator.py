@@ -121,8 +121,8 @@ class JointCoordinator:
                 raise PeerError(message, peer=group.members[1])
             return self._split(group, number, weights, draw, seed)
         if step is Step.SCORES:
-            if not len(self._rows) or not len(words) or len(words) % (k * size):
-                message = f"sent centres of {len(words)} values, {k} times {size} in a set"
+            if not len(self._rows) or not len(words) or len(words) % (2 * k * size):
+                message = f"sent centres of {len(words)} values, twice {k} times {size} in a set"
                 raise PeerError(message, peer=group.members[0])
         elif len(words) % size:
             raise PeerError(f"sent rows of {len(words)} values, {size} in a row", peer=group.members[0])

@@ -65,6 +65,7 @@ class SecureSums:
     transcript: bytes = b""
     number: int = 0
     checks: int = 0  # probes and copies that were sent
+    agreed: bytes = b""  # digest of what the holders must have in common in their next sum
 
     def encode(self, distances: FloatArray) -> IntArray:
         """Return squared distances as integers; a distance beyond the bound ends the run before it is sent."""
@@ -134,6 +135,10 @@ class SecureSums:
             raise PeerError(message, peer=self.group.aggregator)
         return np.frombuffer(found.words, dtype="<u8").astype(np.uint64).reshape(shape)
 
+    def holders_agree_on(self, values: RingMatrix) -> None:
+        """Let the next sum of the two holders open only if both call this with the same values."""
+        self.agreed = digest("holders", values.astype("<u8", copy=False).tobytes())
+
     async def finish(self) -> None:
         """Inform the aggregator that this group needs no further sums."""
         stage = RunStage.of_group(Step.FINISHED, self.group)
@@ -156,7 +161,8 @@ class SecureSums:
         else:  # Protocol 4, lines 8 to 13
             maskers = tuple(other for other in senders if other != aggregator)
             pairs = [self.session.pairs[other] for other in maskers if other != me]
-            covered = mask(words, pairs, maskers, label, self.transcript)
+            common = digest(self.transcript, self.agreed) if self.agreed else self.transcript
+            covered, self.agreed = mask(words, pairs, maskers, label, common), b""
         message = Masked(self.group.name, step, self.number, covered.astype("<u8", copy=False).tobytes(), draw, seed)
         kind = "plain" if self.group.exposes_one_party else "masked"
         stage = RunStage.of_group(step, self.group, self.number)

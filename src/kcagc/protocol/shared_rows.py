@@ -8,13 +8,14 @@ holders turn back. From then on the coordinator has the unit rows under a pad, a
 In each round, the holders compute their shares of the centres, which are means of unit rows, and send them under a pad.
 The coordinator multiplies padded rows and padded centres, and returns the products in shares. The holders remove what
 the pads have added. The score of node i and centre r is 2·u_i·m_r - ‖m_r‖², the larger the nearer:
-‖u_i - m_r‖² = 1 - score.
+‖u_i - m_r‖² = 1 - score. Check rows, which are secret mixtures of all rows, and centres times secret numbers show
+whether the coordinator multiplied rightly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from kcagc._types import IntArray
 from kcagc.protocol.messages import Step
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.secagg.blinding import secret_order
+from kcagc.secagg.masks import RingVector
 from kcagc.secagg.shares import (
     JOINT_BITS,
     ROTATION_BITS,
@@ -40,6 +42,7 @@ from kcagc.secagg.shares import (
 )
 
 SCORE_BITS = 24  # fraction bits of the scores that are compared
+CHECK_ROWS = 8  # an error of the coordinator that is 2^v times an odd number passes one of them with 2^(v - 64)
 SHARE_ROOM = 2 * ROW_BITS + 5  # bits of a score: it lies between -15 and 1, as a centre is not longer than 3
 
 
@@ -53,6 +56,7 @@ class SharedRows:
     sums: SecureSums
     share: IntArray  # nodes × d
     seed: bytes  # of the shares that this party draws, if it is the second holder
+    checks: RingMatrix = field(default_factory=lambda: np.zeros((0, 0), dtype=np.uint64))  # check rows × d
 
     @property
     def holds(self) -> bool:
@@ -71,7 +75,7 @@ class SharedRows:
         here = cls(sums, np.zeros((count, size), dtype=np.int64), seed)
         if not here.holds:
             await sums.skip(Step.ROWS, count * size)
-            await sums.skip(Step.SHARES, count * size)
+            await sums.skip(Step.SHARES, (count + CHECK_ROWS) * size)
             return here
         key, session, label = sums.group_key, sums.session.id, sums.label()
         rotations = row_rotations(key, session, label, count=count, size=size)
@@ -94,11 +98,20 @@ class SharedRows:
             number = await sums.send_words(Step.ROWS, words, sums.holders)
             found = turned_back(await sums.receive_split(number, (count, size)))
         here.share = rounded_share(found, ROTATION_BITS)
-        padded = here.share.view(np.uint64)
+        here.checks = ring_product(here._check_weights(), here.share.view(np.uint64))
+        padded = here._with_checks()
         if here.draws:
             padded = padded + pad(key, session, "rows", shape=padded.shape)
         await sums.send_words(Step.SHARES, padded.ravel(), sums.holders)
         return here
+
+    def _with_checks(self) -> RingMatrix:
+        """Return this party's share of the unit rows, and of the check rows behind them."""
+        return np.concatenate([self.share.view(np.uint64), self.checks])
+
+    def _check_weights(self) -> RingMatrix:
+        """Return the secret weights of all rows in the check rows (check rows × nodes)."""
+        return pad(self.sums.group_key, self.sums.session.id, "checks", shape=(CHECK_ROWS, len(self.share)))
 
     def _draw(
         self, label: bytes, shape: tuple[int, ...], own: Callable[[RingMatrix], RingMatrix]
@@ -114,29 +127,53 @@ class SharedRows:
         """
         sums, (count, size), k = self.sums, self.share.shape, len(centers[0])
         key, session, label = sums.group_key, sums.session.id, sums.label()
-        shape = (len(centers), count, k)
         if not self.holds:
-            await sums.skip(Step.SCORES, len(centers) * k * size)
-            return np.zeros(shape, dtype=np.int64)
-        row_pad = pad(key, session, "rows", shape=(count, size))
-        center_pads = pad(key, session, "centers", label, shape=(len(centers), k, size))
-        share, words = self.share.view(np.uint64), np.stack(centers).view(np.uint64)
+            await sums.skip(Step.SCORES, 2 * len(centers) * k * size)
+            return np.zeros((len(centers), count, k), dtype=np.int64)
+        share, words = self._with_checks(), np.stack(centers).view(np.uint64)
+        # Odd secret numbers: the coordinator must return the square of a centre, and of the centre times such a number.
+        times = pad(key, session, "times", label, shape=words.shape[:2]) | np.uint64(1)
+        multiples = words * times[:, :, None]
+        shape = (len(centers), len(share) + 1, k)
+        row_pad = pad(key, session, "rows", shape=share.shape)
+        center_pads = pad(key, session, "centers", label, shape=words.shape)
+        multiple_pads = pad(key, session, "multiples", label, shape=words.shape)
         without_pads = np.empty(shape, dtype=np.uint64)
         for place, (own, hidden) in enumerate(zip(words, center_pads, strict=True)):
             # 2(x + r)(y + s) - (y + s)² = 2xy - y² + 2(xs + ry + rs) - 2ys - s²
             cross = ring_product(share, hidden.T) + ring_product(row_pad, own.T)
-            square = np.uint64(2) * (hidden * own).sum(axis=1)
             if self.draws:
                 cross += ring_product(row_pad, hidden.T)
-                square += (hidden * hidden).sum(axis=1)
-            without_pads[place] = square - np.uint64(2) * cross
+            without_pads[place, :-1] = self._square(own, hidden) - np.uint64(2) * cross
+            without_pads[place, -1] = self._square(multiples[place], multiple_pads[place])
         if self.draws:
-            found, draw = self._draw(label, shape, lambda drawn: drawn + without_pads)
-            await sums.send_words(Step.SCORES, (words + center_pads).ravel(), sums.holders, draw=draw)
+            _, draw = self._draw(label, shape, lambda drawn: (drawn + without_pads)[:, :count])
+            sent = np.concatenate([words + center_pads, multiples + multiple_pads])
+            await sums.send_words(Step.SCORES, sent.ravel(), sums.holders, draw=draw)
+            found = drawn_share(self.seed, session, label, draw, shape=shape) + without_pads
         else:
-            number = await sums.send_words(Step.SCORES, words.ravel(), sums.holders)
+            number = await sums.send_words(Step.SCORES, np.concatenate([words, multiples]).ravel(), sums.holders)
             found = await sums.receive_split(number, shape) + without_pads
-        return rounded_share(found, 2 * ROW_BITS - SCORE_BITS)
+        self._check(found, times)
+        return rounded_share(found[:, :count], 2 * ROW_BITS - SCORE_BITS)
+
+    def _square(self, own: RingMatrix, hidden: RingMatrix) -> RingVector:
+        """Return what the pads have added to the squares of centres, as far as this party knows it."""
+        found: RingVector = np.uint64(2) * (hidden * own).sum(axis=1)
+        return found + (hidden * hidden).sum(axis=1) if self.draws else found
+
+    def _check(self, found: RingMatrix, times: RingMatrix) -> None:
+        """Let the next sum of the holders open only if the coordinator has multiplied rightly.
+
+        The score of a check row, less the weighted scores of all rows, is a multiple of the square of the centre. So is
+        the last row. What is left is zero; each holder has a share of it, and the shares are opposite.
+        """
+        weights, count = self._check_weights(), len(self.share)
+        sums_of_weights = weights.sum(axis=1, dtype=np.uint64)
+        left = np.stack([one[count:-1] - ring_product(weights, one[:count]) for one in found])
+        left *= (times * times)[:, None, :]
+        left += (sums_of_weights - np.uint64(1))[None, :, None] * found[:, -1:, :]
+        self.sums.holders_agree_on(np.negative(left) if self.draws else left)
 
 
 # The coordinator's side
@@ -152,6 +189,18 @@ def unit_rows(opened: IntArray) -> RingMatrix:
 
 
 def padded_scores(rows: RingMatrix, centers: RingMatrix) -> RingMatrix:
-    """Return the scores of padded rows (count × size) for several sets of padded centres (sets × k × size)."""
-    found = [np.uint64(2) * ring_product(rows, own.T) - (own * own).sum(axis=1) for own in centers]
+    """Return the scores of padded rows (count × size) for several sets of padded centres, and squares of multiples.
+
+    `centers` has sets of centres and as many sets of their multiples (2·sets × k × size).
+    """
+    half = len(centers) // 2
+    found = [
+        np.concatenate(
+            [
+                np.uint64(2) * ring_product(rows, own.T) - (own * own).sum(axis=1),
+                np.negative((multiples * multiples).sum(axis=1))[None],
+            ]
+        )
+        for own, multiples in zip(centers[:half], centers[half:], strict=True)
+    ]
     return np.stack(found)
