@@ -38,7 +38,7 @@ class AGC(PooledEstimator):
         The k-means: "agc" starts from nodes that are far apart (`kcagc.cluster.fit_kmeans`), "joint" from means of
         random sets of nodes, with the schedule of the joint method (`kcagc.cluster.fit_joint_kmeans`).
     n_init : int, default=10
-        The number of restarts of k-means. Not used by the method "joint", which has 8.
+        The number of restarts of k-means. Not used by the method "joint", which has its own number.
     max_iter : int, default=300
         The largest number of Lloyd iterations of a restart. The method "joint" never takes more than 14.
     random_state : int, RandomState or None, default=None
