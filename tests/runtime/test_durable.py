@@ -16,7 +16,6 @@ from kcagc.protocol.fit import fit_party
 from kcagc.protocol.messages import (
     AnonymousClusters,
     Answer,
-    Directions,
     Finished,
     Hellos,
     Masked,
@@ -113,9 +112,8 @@ class Run:
         message = decode(payload, sender)
         if receiver == self.aggregator and isinstance(message, Masked):
             self.received.setdefault((sender, message.group, message.number), set()).add(payload)
-        if isinstance(message, Padded | Directions | Split | AnonymousClusters):
-            key = (sender, receiver, type(message), getattr(message, "number", 0))
-            self.received.setdefault(key, set()).add(payload)
+        if isinstance(message, Padded | Split | AnonymousClusters):
+            self.received.setdefault((sender, receiver, type(message), number), set()).add(payload)
         self.roles[receiver].receive(sender, number, payload)
         return True
 

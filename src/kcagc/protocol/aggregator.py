@@ -33,6 +33,7 @@ from kcagc.protocol.messages import (
     Hello,
     Hellos,
     Masked,
+    Message,
     Padded,
     RelayedMessages,
     RunStage,
@@ -88,6 +89,7 @@ class Aggregator:
         self.channel = Channel(name, is_aggregator=True)
         self._sums = 0
         self._last_loaded: dict[str, int] = {}  # by group, the last sum whose answer an earlier process stored
+        self._may_repeat_components: set[str] = set()  # parties, if an earlier process stored the joint directions
         self._steps = steps_of(agreement.parameters)
         self._joint: JointCoordinator | None = None
 
@@ -177,6 +179,8 @@ class Aggregator:
                 await Progress("joint subspace: directions")
                 kept = await StoreResult(name, lambda: find_directions(parameters, session, self._secret, messages))
                 del messages
+            else:  # the earlier process may have ended before it acknowledged them
+                self._may_repeat_components = set(self.parties)
             stored = kept
         self._joint = JointCoordinator(parameters, session, stored)
         if stored:
@@ -221,7 +225,7 @@ class Aggregator:
     async def _receive_vector(self, member: str, group: Group, number: int) -> Masked | Finished:
         """Receive a member's vector for the sum of this number, or the message that it is finished."""
         message, _ = await self.channel.receive_any(member)
-        while isinstance(message, Masked) and self._is_answered(message, group, number):
+        while self._is_repeated(message, member, group, number):
             message, _ = await self.channel.receive_any(member)
         if not isinstance(message, Finished):
             message = expect(message, Masked, member)
@@ -235,8 +239,13 @@ class Aggregator:
             raise PeerError(f"sent a message of group {printable(message.group)}, not of {group.name}", peer=member)
         return message
 
-    def _is_answered(self, message: Masked, group: Group, number: int) -> bool:
-        """Return whether a party repeats, after a crash, a vector that was answered before."""
+    def _is_repeated(self, message: Message, member: str, group: Group, number: int) -> bool:
+        """Return whether a party repeats, after a crash, components or a vector that were used before."""
+        if isinstance(message, Padded) and member in self._may_repeat_components:
+            self._may_repeat_components.remove(member)
+            return True
+        if not isinstance(message, Masked):
+            return False
         last = self._last_loaded.get(group.name, -1)
         return message.group == group.name and message.number <= last and message.number != number
 
