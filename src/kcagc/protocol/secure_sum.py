@@ -136,7 +136,7 @@ class SecureSums:
         return np.frombuffer(found.words, dtype="<u8").astype(np.uint64).reshape(shape)
 
     def holders_agree_on(self, values: RingMatrix) -> None:
-        """Let the next sum of the two holders open only if both call this with the same values."""
+        """Add values to the masks of the holders' next sum: it opens only if both holders have the same."""
         self.agreed = digest("holders", values.astype("<u8", copy=False).tobytes())
 
     async def finish(self) -> None:

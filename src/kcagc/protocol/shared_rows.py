@@ -163,7 +163,7 @@ class SharedRows:
         return found + (hidden * hidden).sum(axis=1) if self.draws else found
 
     def _check(self, found: RingMatrix, times: RingMatrix) -> None:
-        """Let the next sum of the holders open only if the coordinator has multiplied rightly.
+        """Check that the coordinator has multiplied rightly: otherwise the next sum of the holders does not open.
 
         The score of a check row, less the weighted scores of all rows, is a multiple of the square of the centre. So is
         the last row. What is left is zero; each holder has a share of it, and the shares are opposite.
