@@ -147,15 +147,15 @@ def watch(into: dict[tuple[str, int], Blinded]) -> Iterator[None]:
         state.rows[id(sums)] = _places(state.tables.get(id(sums)), distances) if known is None else known
         return await real_nearest(sums, step, distances, *rest, **options)
 
-    async def signs(self: SecureSums, step: Any, asked: Any) -> Any:
+    async def signs(self: SecureSums, step: Any, asked: Any, senders: tuple[str, ...] = ()) -> Any:
         pending, state.pending = state.pending, []
         unknown, state.unknown = state.unknown, []
         if len(asked):
             one = into.setdefault((self.group.name, self.number), Blinded())
-            by_label[self._label()] = one
+            by_label[self.label()] = one
             if one.about is None:
                 one.about = _about(state, self, len(asked), pending, unknown)
-        return await real_signs(self, step, asked)
+        return await real_signs(self, step, asked, senders)
 
     with ExitStack() as stack:
         for where, name, spy in (

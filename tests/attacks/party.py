@@ -158,7 +158,7 @@ class Tracer:
         self._compared.append(np.rint(distances).astype(np.int64))
         return self._compared[-1]
 
-    async def signs(self, step: Step, asked: Comparisons) -> np.ndarray:
+    async def signs(self, step: Step, asked: Comparisons, _senders: tuple[str, ...] = ()) -> np.ndarray:
         """Find out what is compared, get the answers, and note them."""
         if not len(asked):
             return np.zeros(0, dtype=bool)
@@ -308,7 +308,7 @@ def from_transcript(transcript: Transcript, seen: View) -> Ask:
         one.number: len(one.words) // 8 - CHECK_WORDS for _, one in transcript.messages(Masked) if one.group == name
     }
     members = len(seen.merge.group.members)
-    asked = iter(range(len(answers)))
+    asked = iter(sorted(answers))
 
     async def ask(_step: Step, parts: np.ndarray, _ties: np.ndarray) -> np.ndarray:
         number = next(asked)
