@@ -11,10 +11,18 @@ from collaborations import parameters, random_parties, run_fit
 from kcagc import KCAGC
 from kcagc.datasets import generate, load
 from kcagc.disclosure import Ledger, Policy
+from kcagc.engines import LOCAL
 from kcagc.errors import AbortedError, DataError, PolicyError
 from kcagc.graph import Graph, HalfFilter
-from kcagc.protocol.label_policy import LIMITS, NARROW, check_labels, measure_labels
-from kcagc.protocol.local import PartyData, compute_local, join_small_clusters
+from kcagc.protocol.label_policy import LIMITS, NARROW, check_labels, measure_labels, observed_nodes
+from kcagc.protocol.local import (
+    ObservedRows,
+    PartyData,
+    compute_labels,
+    compute_local,
+    compute_rows,
+    join_small_clusters,
+)
 from kcagc.protocol.parameters import RunSettings
 
 NODES, K = 2000, 5
@@ -223,6 +231,32 @@ def test_a_size_that_leaves_one_cluster_is_refused_with_a_remedy():
     (data,) = random_parties(0, 1, n_nodes=12).values()
     with pytest.raises(DataError, match="min_local_size: 12 nodes do not form two local clusters of 7 nodes; use a sm"):
         compute_local(data, parameters(min_local_size=7), 0)
+
+
+@pytest.mark.parametrize(
+    ("n_columns", "as_table"), [(12, True), (12, False), (300, False)], ids=["table", "all columns again", "operator"]
+)
+def test_a_measurement_is_that_of_a_table_smoothed_without_the_columns(monkeypatch, n_columns, as_table):
+    """The rows that a party kept, those it computes again after a crash, and every block smoothed anew say the same."""
+    graph, table = sensitive_among(12) if n_columns == 12 else words(n_columns, 30)
+    settings = RunSettings(n_clusters=K, psi=3).resolve(2)
+    monkeypatch.setattr("kcagc.protocol.label_policy._NODES", 100)
+    data = PartyData.build("bank", graph, table, HalfFilter(3))
+    rows = compute_rows(data, settings)
+    found = compute_local(data, settings, 0) if as_table else compute_labels(data, rows, settings, 0)
+    assert 100 < len(observed_nodes(graph)) < NODES
+    assert found.measurement.n_nodes == 100
+
+    def smoothed_anew(self, stored, embedder):
+        smoothed = HalfFilter(3).apply(graph, self._data.features)
+        return embedder.rows(LOCAL, smoothed)[observed_nodes(graph)]
+
+    monkeypatch.setattr(ObservedRows, "project", smoothed_anew)
+    anew = compute_labels(data, rows, settings, 0)
+    assert found.measurement.gain == pytest.approx(anew.measurement.gain, abs=1e-9)
+    for one, other in zip(found.measurement.columns, anew.measurement.columns, strict=True):
+        assert (one.column, one.auc) == (other.column, other.auc)
+        assert one.without == pytest.approx(other.without, abs=1e-9)
 
 
 def test_a_measurement_survives_the_journal():

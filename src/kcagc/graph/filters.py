@@ -21,7 +21,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
 
-from kcagc._types import AnyFloatArray, Features, FloatArray, Sparse, check_between, check_choice, check_count
+from kcagc._types import AnyFloatArray, Features, FloatArray, IntArray, Sparse, check_between, check_choice, check_count
 from kcagc.errors import ParameterError
 from kcagc.graph.graph import Graph, as_graph, check_features
 
@@ -35,6 +35,8 @@ _WIDE_PRODUCT = 0.05  # the same in a product with a block, for each vector and 
 _CALL = 5_000.0  # one call of a product
 _DENSE = 0.05  # one multiplication in a product of dense matrices
 _SPECTRUM = 50  # multiplications by the dense table for each singular vector, in units of its shorter side
+
+_ALL_ROWS = slice(None)
 
 BlockFilter = Callable[[AnyFloatArray], AnyFloatArray]
 
@@ -342,20 +344,26 @@ class NormFilter(_PowerFilter):
 
 
 def filter_columns(
-    filter_block: BlockFilter, features: Features, dtype: Any, *, n_threads: int | None = None
+    filter_block: BlockFilter,
+    features: Features,
+    dtype: Any,
+    *,
+    n_threads: int | None = None,
+    rows: IntArray | slice = _ALL_ROWS,
 ) -> AnyFloatArray:
-    """Filter the columns of `features` in blocks, several threads in parallel.
+    """Filter the columns of `features` in blocks, several threads in parallel; return these rows.
 
     SciPy's sparse product runs on one core and releases the interpreter lock, so each thread takes a block.
     """
     columns = sparse.csc_array(features) if sparse.issparse(features) else features
-    result = np.empty(features.shape, dtype=dtype)
+    n_rows = features.shape[0] if isinstance(rows, slice) else len(rows)
+    result = np.empty((n_rows, features.shape[1]), dtype=dtype)
 
     def work(start: int) -> None:
         stop = min(start + BLOCK_COLUMNS, features.shape[1])
         block = columns[:, start:stop]
         dense = block.toarray() if sparse.issparse(block) else block
-        result[:, start:stop] = filter_block(np.ascontiguousarray(dense, dtype=dtype))
+        result[:, start:stop] = filter_block(np.ascontiguousarray(dense, dtype=dtype))[rows]
 
     starts = range(0, features.shape[1], BLOCK_COLUMNS)
     with ThreadPoolExecutor(min(n_threads or os.cpu_count() or 1, len(starts))) as pool:

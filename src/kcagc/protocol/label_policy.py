@@ -47,7 +47,7 @@ NARROW = 0.08  # mean gain over labels without the column, above which a table i
 _NODES = 3_000  # drawn at random if there are more
 _COLUMNS = 500  # those with the largest variance if there are more
 _FOLDS = 5
-_BLOCKS = 5
+N_BLOCKS = 5  # of columns that are left out together
 _VALUES = 10  # a column with more values is a number
 _TESTED_VALUES = 4  # of a category: its most frequent values
 _LEAST = 20  # nodes with and without a property: with fewer the AUC is too uncertain
@@ -107,19 +107,32 @@ class LabelMeasurement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(one for one in self.columns if one.predicted) if self.narrow else ()
 
 
-Relabel = Callable[[Flags, IntArray], IntArray | None]
+Relabel = Callable[[Flags], IntArray | None]
+
+
+def measured_nodes(n_nodes: int) -> IntArray:
+    """Return the nodes whose columns are predicted: all, or on large graphs the same random ones every time."""
+    if n_nodes <= _NODES:
+        return np.arange(n_nodes)
+    return np.sort(np.random.default_rng(0).choice(n_nodes, _NODES, replace=False)).astype(np.int64)
+
+
+def observed_nodes(graph: Graph) -> IntArray:
+    """Return the measured nodes and their neighbours, in ascending order: the nodes whose labels are needed."""
+    measured = measured_nodes(graph.n_nodes)
+    return np.union1d(measured, graph.adjacency[measured].indices).astype(np.int64)
 
 
 def measure_labels(graph: Graph, features: Features, labels: IntArray, relabel: Relabel) -> LabelMeasurement:
     """Measure how well labels predict the columns of a table.
 
-    `relabel` returns labels of some nodes that are made without some columns, or None if nothing is left to cluster.
+    `relabel` returns labels of the observed nodes, made without some columns, or None if nothing is left to cluster.
     """
     n, m = features.shape
     largest = max(float(features.max()), -float(features.min()))
     if not 1 / _SAFE < largest < _SAFE:  # squares would overflow or vanish
         features = features / largest
-    nodes = np.arange(n) if n <= _NODES else np.sort(np.random.default_rng(0).choice(n, _NODES, replace=False))
+    nodes = measured_nodes(n)
     variance = _variances(features)
     chosen = np.sort(np.argsort(-variance, kind="stable")[:_COLUMNS])
     chosen = chosen[variance[chosen] > 0]
@@ -135,7 +148,7 @@ def measure_labels(graph: Graph, features: Features, labels: IntArray, relabel: 
         blocks = _blocks(table, chosen, m)
         for block in range(int(blocks.max()) + 1):
             inside = np.flatnonzero(blocks[chosen[tests.columns]] == block)
-            made = relabel(blocks == block, view.nodes) if inside.size else None
+            made = relabel(blocks == block) if inside.size else None
             if made is not None:
                 without[inside] = np.maximum(tests.auc(view.evidence(made), inside), 0.5)
     return tests.summary(auc, without, chosen, variance[chosen], len(nodes))
@@ -152,7 +165,7 @@ class _View:
     @classmethod
     def of(cls, graph: Graph, measured: IntArray) -> _View:
         rows = sparse.csr_array(graph.adjacency[measured])
-        nodes = np.union1d(measured, rows.indices).astype(np.int64)
+        nodes = observed_nodes(graph)
         degree = np.diff(rows.indptr)
         shares = 1.0 / np.repeat(degree, degree)
         places = np.searchsorted(nodes, rows.indices)
@@ -308,8 +321,8 @@ def _blocks(table: FloatArray, chosen: IntArray, m: int) -> IntArray:
     unit = centred / np.where(length > 0, length, 1.0)
     _, group = connected_components(sparse.csr_array(np.abs(unit.T @ unit) >= _SIMILAR), directed=False)
     weight = np.bincount(group, weights=length**2)
-    found = np.arange(m) % _BLOCKS
-    filled = np.zeros(min(_BLOCKS, len(weight)))
+    found = np.arange(m) % N_BLOCKS
+    filled = np.zeros(min(N_BLOCKS, len(weight)))
     for one in np.argsort(-weight, kind="stable"):
         block = int(filled.argmin())
         filled[block] += weight[one]

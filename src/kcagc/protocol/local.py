@@ -17,18 +17,18 @@ import msgspec
 import numpy as np
 from scipy import sparse
 
-from kcagc._types import Features, Flags, FloatArray, IntArray, Sparse
+from kcagc._types import AnyFloatArray, Features, Flags, FloatArray, IntArray, Sparse
 from kcagc.cluster.joint import random_for
 from kcagc.cluster.kmeans import fit_kmeans, local_search, plus_plus
 from kcagc.cluster.lloyd import weighted_means
 from kcagc.cluster.local import Projection, Scaling
 from kcagc.engines import LOCAL, Engine, Smoothed
 from kcagc.errors import DataError, ParameterError
-from kcagc.graph.filters import Filter, FilteredOperator, StoredFilter
+from kcagc.graph.filters import Filter, FilteredOperator, StoredFilter, filter_columns
 from kcagc.graph.graph import AttributedGraph, Graph
 from kcagc.protocol.agreement import graph_digest, ids_digest
 from kcagc.protocol.effects import StoreResult
-from kcagc.protocol.label_policy import LabelMeasurement, measure_labels
+from kcagc.protocol.label_policy import N_BLOCKS, LabelMeasurement, measure_labels, observed_nodes
 from kcagc.protocol.messages import Stored, restore, store
 from kcagc.protocol.parameters import Parameters
 from kcagc.secagg.keys import digest
@@ -175,12 +175,44 @@ class LocalResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return restore(self.stored_labels)
 
 
+class ObservedRows:
+    """Smoothed rows of the nodes whose labels are measured; they stay in memory and are computed again after a crash.
+
+    The filter smooths each column alone. The smoothed table without some columns is therefore that of all columns with
+    these left out, and nothing is smoothed again for a measurement.
+    """
+
+    def __init__(self, data: PartyData) -> None:
+        self._data = data
+        self._smoothed: AnyFloatArray | FilteredOperator | None = None  # rows of the observed nodes, or all as operator
+
+    def keep(self, smoothed: Smoothed) -> None:
+        """Keep the rows of a smoothed table; smoothed features of another form have no rows to keep."""
+        if isinstance(smoothed, np.ndarray):
+            self._smoothed = smoothed[observed_nodes(self._data.graph)]
+
+    def project(self, stored: StoredFilter, embedder: Embedder) -> FloatArray:
+        """Return the projected rows of the observed nodes."""
+        if self._smoothed is None:
+            self._smoothed = self._smooth(stored.restore(self._data.filter), *embedder.basis.shape)
+        rows = embedder.rows(LOCAL, self._smoothed)
+        return rows if isinstance(self._smoothed, np.ndarray) else rows[observed_nodes(self._data.graph)]
+
+    def _smooth(self, chosen: Filter, n_columns: int, n_components: int) -> AnyFloatArray | FilteredOperator:
+        graph, features = self._data.graph, self._data.features
+        if n_columns <= N_BLOCKS * n_components:  # the operator smooths one vector for each component and each block
+            smooth = chosen.prepare(graph, features.dtype)
+            return filter_columns(smooth, features, features.dtype, rows=observed_nodes(graph))
+        return FilteredOperator(features, features.T, chosen.prepare(graph, np.float64), np.dtype(np.float64))
+
+
 async def local_result(name: str, data: PartyData, parameters: Parameters, seed: int) -> LocalResult:
     """Return the result of this session, with the labels of an earlier session with these data if there was one."""
+    observed = ObservedRows(data)
 
     def project() -> bytes:
         try:
-            return msgspec.msgpack.encode(compute_rows(data, parameters))
+            return msgspec.msgpack.encode(compute_rows(data, parameters, observed))
         except DataError as error:
             raise DataError(str(error), party=name) from error
 
@@ -188,7 +220,7 @@ async def local_result(name: str, data: PartyData, parameters: Parameters, seed:
 
     def cluster() -> bytes:
         try:
-            return msgspec.msgpack.encode(compute_labels(data, rows, parameters, seed))
+            return msgspec.msgpack.encode(compute_labels(data, rows, parameters, seed, observed))
         except DataError as error:
             raise DataError(str(error), party=name) from error
 
@@ -198,23 +230,29 @@ async def local_result(name: str, data: PartyData, parameters: Parameters, seed:
 
 def compute_local(data: PartyData, parameters: Parameters, seed: int) -> LocalResult:
     """Filter, project and, unless the method is basic, cluster (Protocol 3, lines 1 to 3, which run Protocol 1)."""
-    rows = compute_rows(data, parameters)
-    return LocalResult.of(rows, compute_labels(data, rows, parameters, seed))
+    observed = ObservedRows(data)
+    rows = compute_rows(data, parameters, observed)
+    return LocalResult.of(rows, compute_labels(data, rows, parameters, seed, observed))
 
 
-def compute_rows(data: PartyData, parameters: Parameters) -> LocalRows:
-    """Filter and project."""
+def compute_rows(data: PartyData, parameters: Parameters, observed: ObservedRows | None = None) -> LocalRows:
+    """Filter and project; keep in `observed` what the measurement of labels needs."""
     stored = data.filter.fixed_on(data.graph).stored()
     chosen = stored.restore(data.filter)
     smoothed = data.engine.smooth(chosen, data.graph, data.features, parameters.n_components)
     embedder = Embedder.fit(data.engine, smoothed, parameters)
+    if observed is not None and parameters.method != "basic":
+        observed.keep(smoothed)
     rows = embedder.rows(data.engine, smoothed)
+    del smoothed  # the largest array
     if (rows == rows[0]).all():
         raise DataError(_NO_VARIATION)
     return LocalRows(stored, embedder, store(rows))
 
 
-def compute_labels(data: PartyData, own: LocalRows, parameters: Parameters, seed: int) -> LocalLabels:
+def compute_labels(
+    data: PartyData, own: LocalRows, parameters: Parameters, seed: int, observed: ObservedRows | None = None
+) -> LocalLabels:
     """Cluster a party's rows, join small clusters with others, and measure what the labels reveal.
 
     A table with fewer distinct rows than local clusters gets one cluster for each distinct row. In the basic method a
@@ -233,11 +271,10 @@ def compute_labels(data: PartyData, own: LocalRows, parameters: Parameters, seed
             "use a smaller min_local_size, or more nodes"
         )
     whole = found.inertia <= _ROUNDING * len(rows) and n_clusters == len(found.centers)
-    smooth = own.filter.restore(data.filter).prepare(data.graph, np.float64)
-    filtered = FilteredOperator(data.features, data.features.T, smooth, np.dtype(np.float64))
+    seen = observed or ObservedRows(data)
 
-    def relabel(left_out: Flags, nodes: IntArray) -> IntArray | None:
-        some = own.embedder.without(left_out).rows(LOCAL, filtered)[nodes]
+    def relabel(left_out: Flags) -> IntArray | None:
+        some = seen.project(own.filter, own.embedder.without(left_out))
         if (some == some[0]).all():
             return None
         return fit_kmeans(some, n_clusters, n_init=1, random_state=seed, fewer=True).labels
