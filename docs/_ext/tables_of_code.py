@@ -221,7 +221,15 @@ def _modules() -> tuple[str, ...]:
 
 def joint_numbers() -> str:
     """List the constants of the joint method."""
-    in_round = f"{joint.RESTARTS}; from round {joint.FIRST_ROUNDS + 1} on {joint.LATE_RESTARTS}"
+    many, few = f"more than {joint.FEW_CLUSTERS} clusters", f"up to {joint.FEW_CLUSTERS} clusters"
+    plans = [
+        (few, joint.schedule(1, joint.FEW_CLUSTERS, joint.MAX_ROUNDS)),
+        (
+            f"{many}, at most {joint.SAMPLE_VALUES:,} / k nodes in the sample",
+            joint.schedule(1, joint.FEW_CLUSTERS + 1, joint.MAX_ROUNDS),
+        ),
+        (f"{many}, larger samples", joint.schedule(joint.SAMPLE_VALUES, joint.FEW_CLUSTERS + 1, joint.MAX_ROUNDS)),
+    ]
     values = f"{joint.SAMPLE_VALUES:,} / k"
     rows = [
         (
@@ -238,8 +246,14 @@ def joint_numbers() -> str:
             f"{joint.MIN_SAMPLE:,} nodes or {values}, whichever is more; all nodes if n is smaller",
         ),
         ("nodes in the mean that is a starting centre", str(joint.START_NODES)),
-        ("restarts in a round (a)", in_round),
-        ("largest number of rounds (R)", str(joint.ROUNDS)),
+        *(
+            (
+                f"{case}: restarts (a), rounds (R)",
+                f"{plan.restarts}, from round {joint.FIRST_ROUNDS + 1} on {plan.late_restarts}; "
+                f"at most {plan.rounds} rounds",
+            )
+            for case, plan in plans
+        ),
         ("fraction bits of components", str(shares.COMPONENT_BITS)),
         ("fraction bits of joint directions", str(shares.DIRECTION_BITS)),
         ("fraction bits of joint rows", str(shares.JOINT_BITS)),

@@ -40,7 +40,7 @@ class AGC(PooledEstimator):
     n_init : int, default=10
         The number of restarts of k-means. Not used by the method "joint", which has its own number.
     max_iter : int, default=300
-        The largest number of Lloyd iterations of a restart. The method "joint" never takes more than 14.
+        The largest number of Lloyd iterations of a restart. The method "joint" never takes more than 18.
     random_state : int, RandomState or None, default=None
         The seed. None draws a fresh one.
 

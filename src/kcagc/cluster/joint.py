@@ -24,10 +24,38 @@ from kcagc.graph.graph import check_features
 RandomState = np.random.RandomState  # its stream is the same in all versions of NumPy, which may differ among parties
 
 START_NODES = 20  # a start is never a single node
-RESTARTS, FIRST_ROUNDS, LATE_RESTARTS = 12, 5, 4  # all run a few rounds, then the best continue
-BEYOND_UNTIL, ROUNDS = 9, 14  # rounds with centres beyond the means, and rounds in all
+FIRST_ROUNDS = 7  # all restarts run so many rounds, then the better half continues
+LAST_ROUNDS = 4  # rounds at the end in which centres are means
+MAX_ROUNDS = 18
+FEW_CLUSTERS = 8
 SAMPLE_VALUES, MIN_SAMPLE = 80_000, 5_000  # scores of one restart in a round, and the least number of nodes
 _TIE = 2.0**-24  # distances this near are equal, as the last bit of a compared score is
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How many restarts begin, how many continue after the first rounds, and how many rounds there are at most."""
+
+    restarts: int
+    late_restarts: int
+    rounds: int
+
+    def centers_are_means(self, number: int) -> bool:
+        """Return whether the centres of a round are means: when costs are compared, and in the last rounds."""
+        return number == FIRST_ROUNDS or number > self.rounds - LAST_ROUNDS
+
+
+def schedule(n_nodes: int, k: int, max_iter: int) -> Schedule:
+    """Return the schedule for k clusters of so many nodes; more clusters need more rounds and more restarts.
+
+    On large graphs, more restarts would take too many bytes.
+    """
+    if k <= FEW_CLUSTERS:
+        return Schedule(8, 4, min(max_iter, 14))
+    if n_nodes * k <= SAMPLE_VALUES:
+        return Schedule(16, 8, min(max_iter, MAX_ROUNDS))
+    return Schedule(8, 4, min(max_iter, MAX_ROUNDS))
+
 
 # Choices that every party makes alike, in integers
 
@@ -59,11 +87,6 @@ def start_sets(n_nodes: int, k: int, seed: int, restart: int) -> IntArray:
     """Return the nodes whose means are the first centres of a restart (k × nodes of a set)."""
     random, size = random_for(seed, 5, restart), min(START_NODES, n_nodes)
     return np.stack([random.choice(n_nodes, size, replace=False) for _ in range(k)])
-
-
-def centers_are_means(number: int, n_rounds: int) -> bool:
-    """Return whether the centres of a round are means: when costs are compared, and in the last rounds."""
-    return number == FIRST_ROUNDS or number > BEYOND_UNTIL or number >= n_rounds
 
 
 def choose_centers(better: Flags, labels: IntArray, seed: int, restart: int, number: int) -> IntArray:
@@ -116,7 +139,7 @@ class _PooledRestart:
     converged: bool = False
 
 
-def fit_joint_kmeans(rows: ArrayLike, k: int, *, seed: int, max_iter: int = ROUNDS) -> KMeansResult:
+def fit_joint_kmeans(rows: ArrayLike, k: int, *, seed: int, max_iter: int = MAX_ROUNDS) -> KMeansResult:
     """Cluster rows of unit length by the steps of the joint method.
 
     On large graphs the clusters are found on a sample of the rows. Each other row goes to the cluster whose centre has
@@ -130,8 +153,8 @@ def fit_joint_kmeans(rows: ArrayLike, k: int, *, seed: int, max_iter: int = ROUN
         The number of clusters.
     seed : int
         The seed of all choices. In a run, all parties contribute to it.
-    max_iter : int, default=14
-        The largest number of rounds. The joint method never takes more than 14.
+    max_iter : int, default=18
+        The largest number of rounds. The joint method never takes more than 18, and 14 up to 8 clusters.
 
     Returns
     -------
@@ -154,7 +177,7 @@ def fit_joint_kmeans(rows: ArrayLike, k: int, *, seed: int, max_iter: int = ROUN
     if len(rows) < k:
         raise DataError(f"n_clusters: {k} clusters requested, but there are {len(rows)} rows")
     nodes = clustered_sample(len(rows), k, seed)
-    found = _cluster(rows[nodes], k, seed, min(max_iter, ROUNDS))
+    found = _cluster(rows[nodes], k, seed, schedule(len(nodes), k, max_iter))
     order = order_by_first_node(found.labels, k)
     labels, centers = np.empty(len(rows), dtype=np.intp), found.centers[order]
     length = np.linalg.norm(centers, axis=1)
@@ -168,27 +191,28 @@ def fit_joint_kmeans(rows: ArrayLike, k: int, *, seed: int, max_iter: int = ROUN
     return KMeansResult(labels, centers, float(np.sum(away * away)), found.n_iter, found.converged)
 
 
-def _cluster(rows: FloatArray, k: int, seed: int, n_rounds: int) -> _PooledRestart:
+def _cluster(rows: FloatArray, k: int, seed: int, plan: Schedule) -> _PooledRestart:
     """Return the restart of the lowest cost."""
     none = np.zeros(len(rows), dtype=np.int64)
     restarts = [
-        _PooledRestart(one, rows[start_sets(len(rows), k, seed, one)].mean(axis=1), none) for one in range(RESTARTS)
+        _PooledRestart(one, rows[start_sets(len(rows), k, seed, one)].mean(axis=1), none)
+        for one in range(plan.restarts)
     ]
-    for number in range(1, n_rounds + 1):
+    for number in range(1, plan.rounds + 1):
         active = [one for one in restarts if not one.converged]
         if not active:
             break
         for one in active:
-            _move(one, rows, seed, number, n_rounds)
+            _move(one, rows, seed, number, plan)
         restarts = [*active, *(one for one in restarts if one not in active)]
-        if number > 1 and centers_are_means(number, n_rounds):
+        if number > 1 and plan.centers_are_means(number):
             restarts.sort(key=lambda one: one.cost)
         if number == FIRST_ROUNDS:
-            restarts = restarts[:LATE_RESTARTS]
+            restarts = restarts[: plan.late_restarts]
     return restarts[0]
 
 
-def _move(one: _PooledRestart, rows: FloatArray, seed: int, number: int, n_rounds: int) -> None:
+def _move(one: _PooledRestart, rows: FloatArray, seed: int, number: int, plan: Schedule) -> None:
     """Move every node to a better centre, then move the centres."""
     k = len(one.centers)
     away = squared_distances(rows, one.centers)
@@ -198,12 +222,12 @@ def _move(one: _PooledRestart, rows: FloatArray, seed: int, number: int, n_round
         own = np.take_along_axis(away, one.labels[:, None], axis=1)
         one.cost = float(own.mean())
         better = away < own - _TIE
-        one.converged = centers_are_means(number, n_rounds) and not better.any()
+        one.converged = plan.centers_are_means(number) and not better.any()
         labels = choose_centers(better, one.labels, seed, one.number, number)
     ones = np.ones(len(rows), dtype=np.int64)
     one.labels = refill_empty_clusters(labels, ones, k, (seed, 1, one.number, number))
     one.n_iter = number
     if not one.converged:
         means = weighted_means(rows, np.ones(len(rows)), one.labels, np.zeros_like(one.centers))
-        last = means if one.means is None or centers_are_means(number + 1, n_rounds) else one.means
+        last = means if one.means is None or plan.centers_are_means(number + 1) else one.means
         one.centers, one.means = 2 * means - last, means

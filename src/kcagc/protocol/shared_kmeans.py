@@ -14,12 +14,10 @@ import numpy as np
 from kcagc._types import Flags, IntArray
 from kcagc.cluster.joint import (
     FIRST_ROUNDS,
-    LATE_RESTARTS,
-    RESTARTS,
-    ROUNDS,
-    centers_are_means,
+    Schedule,
     choose_centers,
     refill_empty_clusters,
+    schedule,
     start_sets,
 )
 from kcagc.protocol.effects import Progress
@@ -56,12 +54,13 @@ class SharedClusters:
 
 async def shared_kmeans(rows: SharedRows, k: int, seed: int, max_iter: int) -> SharedClusters:
     """Cluster shared rows; `seed` is that of the common choices."""
-    run = _Run(rows, k, seed, min(max_iter, ROUNDS))
-    restarts = [_SharedRestart(number, run.first_centers(number)) for number in range(RESTARTS)]
-    while run.rounds < run.max_iter and (active := [one for one in restarts if not one.converged]):
+    plan = schedule(len(rows.share), k, max_iter)
+    run = _Run(rows, k, seed, plan)
+    restarts = [_SharedRestart(number, run.first_centers(number)) for number in range(plan.restarts)]
+    while run.rounds < plan.rounds and (active := [one for one in restarts if not one.converged]):
         restarts = await run.round(active, [one for one in restarts if one.converged])
         if run.rounds == FIRST_ROUNDS:
-            restarts = restarts[:LATE_RESTARTS]
+            restarts = restarts[: plan.late_restarts]
     winner = restarts[0]
     others = run.comparisons - winner.comparisons
     counts = SumCounts(winner.comparisons, others, run.about_costs, rows.sums.checks)
@@ -74,7 +73,7 @@ class _Run:
     rows: SharedRows
     k: int
     seed: int
-    max_iter: int
+    plan: Schedule
     rounds: int = 0
     comparisons: int = 0
     about_costs: int = 0
@@ -100,7 +99,7 @@ class _Run:
         """
         sums = self.rows.sums
         self.rounds += 1
-        await Progress(f"{sums.group.title}: iteration", self.rounds, self.max_iter, limit=True)
+        await Progress(f"{sums.group.title}: iteration", self.rounds, self.plan.rounds, limit=True)
         distances = -await self.rows.scores([one.centers for one in active])
         if active[0].labels is None:
             await self._first(active, distances)
@@ -112,7 +111,7 @@ class _Run:
         np.put_along_axis(elsewhere, labels[:, :, None], values=False, axis=2)
         asked = Comparisons((distances - own)[elsewhere], np.ones(int(elsewhere.sum()), dtype=bool))
         restarts = [*active, *others]
-        pairs = list(combinations(restarts, 2)) if self._plain(self.rounds) else []
+        pairs = list(combinations(restarts, 2)) if self.plan.centers_are_means(self.rounds) else []
         order = np.array([one.cost - other.cost for one, other in pairs], dtype=np.int64)
         about_costs = [falls, Comparisons(order, np.zeros(len(order), dtype=bool))]
         signs = await sums.signs(Step.LLOYD, Comparisons.joined([asked, *about_costs]), sums.holders)
@@ -125,13 +124,9 @@ class _Run:
         nearer[elsewhere] = ~moves
         for one, better, last in zip(active, nearer, labels, strict=True):
             one.comparisons += len(asked) // len(active)
-            one.converged = self._plain(self.rounds) and not better.any()
+            one.converged = self.plan.centers_are_means(self.rounds) and not better.any()
             self._advance(one, choose_centers(better, last, self.seed, one.number, self.rounds))
         return self._ranked(restarts, pairs, dearer) if pairs else restarts
-
-    def _plain(self, number: int) -> bool:
-        """Return whether the centres of a round are means."""
-        return centers_are_means(number, self.max_iter)
 
     def _ranked(
         self, restarts: list[_SharedRestart], pairs: list[tuple[_SharedRestart, _SharedRestart]], dearer: Flags
@@ -164,7 +159,7 @@ class _Run:
         one.labels, one.n_iter = filled, self.rounds
         if not one.converged:
             means = self.means(filled)
-            last = means if one.means is None or self._plain(self.rounds + 1) else one.means
+            last = means if one.means is None or self.plan.centers_are_means(self.rounds + 1) else one.means
             one.centers, one.means = 2 * means - last, means
 
     def _new_costs(self, active: list[_SharedRestart], costs: IntArray) -> Comparisons:
@@ -172,7 +167,7 @@ class _Run:
         before = [one.cost for one in active]
         for one, cost in zip(active, costs.tolist(), strict=True):
             one.cost = cost
-        comparable = self._plain(self.rounds) and self._plain(self.rounds - 1)
+        comparable = self.plan.centers_are_means(self.rounds) and self.plan.centers_are_means(self.rounds - 1)
         rounding = _ROUNDING if self.rows.draws else 0
         parts = [last - cost + rounding for last, cost in zip(before, costs.tolist(), strict=True) if comparable]
         return Comparisons(np.array(parts, dtype=np.int64), np.ones(len(parts), dtype=bool))
