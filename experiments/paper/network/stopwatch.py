@@ -54,6 +54,7 @@ class Stopwatch:
         run.read_party = self._timed(run.read_party, "read")
         local.compute_rows = self._timed(local.compute_rows, "local")
         local.compute_labels = self._timed(local.compute_labels, "local")
+        local.Components.compute = self._timed(local.Components.compute, "local")  # type: ignore[method-assign]
         Journal.commit = self._committing(Journal.commit)  # type: ignore[method-assign]
         SessionRun.connect = self._connecting(SessionRun.connect)  # type: ignore[method-assign]
         Assembly.add = self._arriving(Assembly.add)  # type: ignore[method-assign]

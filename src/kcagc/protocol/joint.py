@@ -25,7 +25,7 @@ from kcagc.protocol.secure_sum import SecureSums
 from kcagc.protocol.shared_kmeans import shared_kmeans
 from kcagc.protocol.shared_rows import SharedRows
 from kcagc.protocol.subspace import JointShares, find_subspace, mixtures_of_components, sample_of_components
-from kcagc.protocol.weights import SharedModel, assign, open_weights
+from kcagc.protocol.weights import SharedModel, assign, open_weights, part_of_scores
 from kcagc.secagg.blinding import secret_order
 from kcagc.secagg.keys import derive_key, digest
 from kcagc.secagg.shares import COMPONENT_BITS, joint_rotation
@@ -68,14 +68,15 @@ async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult:
     (merge,) = party.merges
     sums = party.secure_sums(merge, digest("joint", common_seed.to_bytes(8, "big"), scale, *widths.values()))
     nodes = clustered_sample(party.n_nodes, parameters.n_clusters, common_seed)
-    sample = await sample_of_components(own, nodes, scale)
+    own.scale_to(scale)
+    sample = await sample_of_components(own, nodes)
     share_seed = derive_key(party.secret, party.session.id, "draw shares")
     if parameters.joint_rows == "coordinator":
         found = await _cluster_openly(party, sums, sample, widths)
     else:
         mixed = sample
         if len(nodes) < party.n_nodes:
-            mixed = await mixtures_of_components(own, party.n_nodes, scale, common_seed)
+            mixed = await mixtures_of_components(own, party.n_nodes, common_seed)
         joint = await find_subspace(party, sums, sample, mixed, nodes, widths, share_seed)
         found = await _cluster_shares(party, sums, joint, common_seed, share_seed)
     found = found.in_order()
@@ -93,31 +94,31 @@ async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult:
                 "or a smaller min_local_size"
             )
         opened = await open_weights(party, sums, shared, share_seed) if weights is None else weights
-        rows = await _stored_rows(own, others, scale)
-        labels[others] = np.flatnonzero(known)[await assign(sums, Step.ASSIGNMENT, rows, opened)]
+        scores = await _stored_scores(party.name, own, others, opened)
+        labels[others] = np.flatnonzero(known)[await assign(sums, Step.ASSIGNMENT, scores)]
     elif weights is None:
         await sums.finish()
     await sums.finish()
     model = _model(party, own, scale, labels, shared, weights)
 
     def cost() -> bytes:
-        return np.array([model.mean_distance(np.ldexp(own.rows, -scale), labels)], dtype="<f8").tobytes()
+        return np.array([model.mean_distance(own.rows, labels)], dtype="<f8").tobytes()
 
     own_cost = np.frombuffer(await StoreResult("final cost", cost), dtype="<f8")  # leaves under a mask
     summed = await party.confirm_result(sums.transcript, labels, "labels", own_cost.astype(np.float64))
     report = merge_report(merge, np.ones(len(nodes), dtype=np.int64), parameters.n_clusters, found.clusters)
     delays = EXCHANGE * (3 + sums.number)
-    return FitResult(labels, float(summed[0]), model, [report], delays, np.ldexp(own.rows, -scale))
+    return FitResult(labels, float(summed[0]), model, [report], delays, own.rows)
 
 
-async def _stored_rows(own: Components, nodes: IntArray, scale: int) -> FloatArray:
-    """Return the components of nodes outside the sample; stored, as their scores leave under masks."""
+async def _stored_scores(name: str, own: Components, nodes: IntArray, weights: FloatArray) -> IntArray:
+    """Return this party's part of the scores of nodes outside the sample; stored, as it leaves under masks."""
 
     def compute() -> bytes:
-        return np.rint(np.ldexp(own.rows[nodes], COMPONENT_BITS - scale)).astype("<i4").tobytes()
+        return part_of_scores(own.rows, nodes, weights, name).tobytes()
 
-    stored = np.frombuffer(await StoreResult("components of other nodes", compute), dtype="<i4")
-    return np.ldexp(stored.reshape(len(nodes), -1).astype(np.float64), -COMPONENT_BITS)
+    stored = np.frombuffer(await StoreResult("scores of other nodes", compute), dtype="<i4")
+    return stored.reshape(len(nodes), -1)
 
 
 def _joined_seed(party: Party, received: dict[str, Confirmation], own: int) -> int:
@@ -179,7 +180,7 @@ def _model(
 ) -> PartyModel:
     """Return this party's part of the model."""
     used, among = np.unique(labels, return_inverse=True)
-    basis, rows = own.basis, np.ldexp(own.rows, -scale)
+    basis = own.basis
     joint = JointModel(
         scored=tuple(np.flatnonzero(shared.known).tolist()),
         widths=shared.widths,
@@ -195,7 +196,7 @@ def _model(
         filter=basis.filter,
         embedder=msgspec.structs.replace(basis.embedder, divisor=2.0**scale),
         clusters=tuple(used.tolist()),
-        stored_centers=store(own.engine.means(rows, among, len(used))),
+        stored_centers=store(own.engine.means(own.rows, among, len(used))),
         joint=joint,
     )
 
@@ -213,6 +214,7 @@ async def predict_jointly(party: Party, sums: SecureSums, model: JointModel, row
     else:
         weights = restore(model.weights)
         await sums.finish()
-    places = await assign(sums, Step.PREDICTION, rows, weights)
+    scores = part_of_scores(rows, np.arange(len(rows)), weights, party.name)
+    places = await assign(sums, Step.PREDICTION, scores)
     await sums.finish()
     return np.array(model.scored, dtype=np.int64)[places]

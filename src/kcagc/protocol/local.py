@@ -20,7 +20,7 @@ from scipy import sparse
 from kcagc._types import AnyFloatArray, Features, Flags, FloatArray, IntArray, Sparse
 from kcagc.cluster.joint import random_for
 from kcagc.cluster.kmeans import fit_kmeans, local_search, plus_plus
-from kcagc.cluster.lloyd import weighted_means
+from kcagc.cluster.lloyd import blocks_of, weighted_means
 from kcagc.cluster.local import Projection, Scaling
 from kcagc.engines import LOCAL, Engine, Smoothed
 from kcagc.errors import DataError, ParameterError
@@ -122,7 +122,8 @@ class Embedder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def rows(self, engine: Engine, smoothed: Smoothed) -> FloatArray:
         """Project rows with the fitted basis."""
         projection = Projection(restore(self.basis), restore(self.singular_values), self.noise_floor)
-        return engine.project(smoothed, projection, self.scaling) / self.divisor
+        rows = engine.project(smoothed, projection, self.scaling)
+        return rows if self.divisor == 1.0 else rows / self.divisor
 
 
 class LocalRows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -338,23 +339,32 @@ class ComponentBasis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Components:
     """A party's components: they stay in memory and are computed again after a crash, which may change last bits.
 
-    Whatever leaves the party therefore comes from a stored result: the basis, the rows of the sample, the joint rows.
+    Whatever leaves the party therefore comes from a stored result: the basis, the rows of the sample, the scores. There
+    is one copy of them, divided by 2^scale in place once the parties have agreed on the scale.
     """
 
-    def __init__(self, data: PartyData, rows: FloatArray | None = None) -> None:
-        self._data, self._rows = data, rows
+    def __init__(self, data: PartyData) -> None:
+        self._data, self._scale = data, 0
+        self._rows: FloatArray | None = None
         self.engine = data.engine
         self.basis: ComponentBasis
 
     @property
     def rows(self) -> FloatArray:
-        """The components of all nodes, n × q."""
+        """The components of all nodes, n × q, divided by 2^scale."""
         if self._rows is None:
-            data, n_components = self._data, self.basis.embedder.basis.shape[1]
+            data, n_components, scale = self._data, self.basis.embedder.basis.shape[1], self._scale
             chosen = self.basis.filter.restore(data.filter)
             smoothed = data.engine.smooth(chosen, data.graph, data.features, n_components)
-            self._rows = self.basis.embedder.rows(data.engine, smoothed)
+            self._rows, self._scale = self.basis.embedder.rows(data.engine, smoothed), 0
+            self.scale_to(scale)
         return self._rows
+
+    def scale_to(self, scale: int) -> None:
+        """Divide all rows by a power of two, which is exact."""
+        if self._rows is not None:
+            np.ldexp(self._rows, self._scale - scale, out=self._rows)
+        self._scale = scale
 
     def compute(self, parameters: Parameters, key: bytes) -> bytes:
         """Filter, project, and turn by a secret rotation; return the encoded basis."""
@@ -365,9 +375,9 @@ class Components:
         fitted = data.engine.singular_vectors(smoothed, parameters.n_components)
         basis = fitted.basis @ rotation(key, b"", "components", size=fitted.n_components)
         embedder = Embedder(store(basis), store(fitted.singular_values), fitted.noise_floor, "US", 1.0)
-        self._rows = embedder.rows(data.engine, smoothed)
-        exponent = int(np.frexp(np.abs(self._rows).max())[1])  # squares of very large or small values leave float64
-        longest = float(np.linalg.norm(np.ldexp(self._rows, -exponent), axis=1).max())
+        self._rows = rows = embedder.rows(data.engine, smoothed)
+        exponent = int(np.frexp(max(rows.max(), -rows.min()))[1])  # squares of very large or small values leave float64
+        longest = max(float(np.linalg.norm(np.ldexp(rows[one], -exponent), axis=1).max()) for one in blocks_of(rows))
         if not longest > 0.0:
             raise DataError(_NO_VARIATION)
         return msgspec.msgpack.encode(ComponentBasis(stored, embedder, exponent + int(np.frexp(longest)[1])))
@@ -433,5 +443,8 @@ class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def mean_distance(self, rows: FloatArray, labels: IntArray) -> float:
         """Return the mean squared distance of rows to the centres of their clusters, in this party's coordinates."""
-        away = rows - self.centers[np.searchsorted(self.clusters, labels)]
-        return float(np.mean(np.sum(away * away, axis=1)))
+        centers, squares = self.centers, np.empty(len(rows))
+        for block in blocks_of(rows):
+            away = rows[block] - centers[np.searchsorted(self.clusters, labels[block])]
+            squares[block] = np.sum(away * away, axis=1)
+        return float(np.mean(squares))

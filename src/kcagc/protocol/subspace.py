@@ -63,20 +63,20 @@ def joint_size(n_clusters: int, widths: Mapping[str, int]) -> int:
     return min(n_clusters, sum(widths.values()))
 
 
-async def sample_of_components(found: Components, nodes: IntArray, scale: int) -> IntArray:
-    """Return the party's components on the sample as integers, divided by 2^scale.
+async def sample_of_components(found: Components, nodes: IntArray) -> IntArray:
+    """Return the party's components on the sample as integers.
 
     They are stored: computed again, they might differ, and one pad would hide two contents.
     """
 
     def compute() -> bytes:
-        return np.rint(np.ldexp(found.rows[nodes], COMPONENT_BITS - scale)).astype("<i8").tobytes()
+        return np.rint(np.ldexp(found.rows[nodes], COMPONENT_BITS)).astype("<i8").tobytes()
 
     stored = np.frombuffer(await StoreResult("sample of components", compute), dtype="<i8")
     return stored.astype(np.int64).reshape(len(nodes), -1)
 
 
-async def mixtures_of_components(found: Components, n_nodes: int, scale: int, seed: int) -> IntArray:
+async def mixtures_of_components(found: Components, n_nodes: int, seed: int) -> IntArray:
     """Return the rows of the party's covariances as integers: its components, or on large graphs mixtures of them.
 
     A sample of nodes would miss long rows, which count most. A mixture adds components of random nodes with random
@@ -87,7 +87,7 @@ async def mixtures_of_components(found: Components, n_nodes: int, scale: int, se
         rows = found.rows
         if n_nodes > MIXTURES:
             rows = _exact(_mixing(n_nodes, seed) @ rows, rows)
-        return np.rint(np.ldexp(rows, _covariance_bits(n_nodes) - scale)).astype("<i8").tobytes()
+        return np.rint(np.ldexp(rows, _covariance_bits(n_nodes))).astype("<i8").tobytes()
 
     stored = np.frombuffer(await StoreResult("mixtures of components", compute), dtype="<i8")
     return stored.astype(np.int64).reshape(min(n_nodes, MIXTURES), -1)

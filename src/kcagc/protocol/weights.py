@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kcagc._types import Flags, FloatArray, IntArray
+from kcagc.cluster.lloyd import blocks_of
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.messages import RunStage, Step, WeightShares
@@ -140,29 +141,33 @@ def padded_weights(words: RingMatrix, k: int) -> RingMatrix | None:
     return np.concatenate([ring_product(left, right.T), (right * right).sum(axis=1)[None]])
 
 
-async def assign(sums: SecureSums, step: Step, rows: FloatArray, weights: FloatArray) -> IntArray:
-    """Return the place of the highest score of each row of components."""
-    count = weights.shape[1]
+async def assign(sums: SecureSums, step: Step, scores: IntArray) -> IntArray:
+    """Return the place of the highest score of each row; `scores` are this party's part (rows × clusters)."""
+    n_rows, count = scores.shape
     # A knockout needs the fewest comparisons, small groups the fewest sums.
-    group_size = GROUP_SIZE if len(rows) * count <= BATCH_VALUES else 2
+    group_size = GROUP_SIZE if n_rows * count <= BATCH_VALUES else 2
     batch, found = max(1, (BATCH_VALUES - _PROBES) // count), []
-    for start in range(0, len(rows), batch):
-        await Progress("assigning nodes", start, len(rows))
-        scores = part_of_scores(rows[start : start + batch], weights, sums.channel.me)
-        candidates = np.tile(np.arange(count), (len(scores), 1))
-        winners, _, _ = await nearest(sums, step, -scores, candidates, group_size=group_size)
+    for start in range(0, n_rows, batch):
+        await Progress("assigning nodes", start, n_rows)
+        distances = -scores[start : start + batch].astype(np.int64)
+        candidates = np.tile(np.arange(count), (len(distances), 1))
+        winners, _, _ = await nearest(sums, step, distances, candidates, group_size=group_size)
         found.append(winners)
     return np.concatenate(found)
 
 
-def part_of_scores(rows: FloatArray, weights: FloatArray, name: str) -> IntArray:
-    """Return this party's part of the scores as integers.
+def part_of_scores(rows: FloatArray, nodes: IntArray, weights: FloatArray, name: str) -> IntArray:
+    """Return this party's part of the scores of some rows, as integers of 32 bits (nodes × clusters).
 
     Products of integers below 2^53 are exact whatever the order of the additions: the same when computed again.
     """
-    if rows.size and not np.linalg.norm(rows, axis=1).max() <= MAX_DISTANCE:
-        message = f"a new row is more than {MAX_DISTANCE:g} times as long as any row of the fit; check its values"
-        raise DataError(message, party=name).with_public_message("aborted")
-    whole = np.rint(np.ldexp(rows, _COMPONENT_BITS)) @ np.rint(np.ldexp(weights, _WEIGHT_BITS))
-    found: IntArray = np.rint(np.ldexp(whole, FRACTION_BITS - _COMPONENT_BITS - _WEIGHT_BITS)).astype(np.int64)
+    rounded = np.rint(np.ldexp(weights, _WEIGHT_BITS))
+    found = np.empty((len(nodes), weights.shape[1]), dtype="<i4")
+    for block in blocks_of(nodes):
+        some = rows[nodes[block]]
+        if not np.linalg.norm(some, axis=1).max() <= MAX_DISTANCE:
+            message = f"a new row is more than {MAX_DISTANCE:g} times as long as any row of the fit; check its values"
+            raise DataError(message, party=name).with_public_message("aborted")
+        whole = np.rint(np.ldexp(some, _COMPONENT_BITS)) @ rounded
+        found[block] = np.rint(np.ldexp(whole, FRACTION_BITS - _COMPONENT_BITS - _WEIGHT_BITS))
     return found
