@@ -225,10 +225,10 @@ def joint_numbers() -> str:
     plans = [
         (few, joint.schedule(1, joint.FEW_CLUSTERS, joint.MAX_ROUNDS)),
         (
-            f"{many}, at most {joint.SAMPLE_VALUES:,} / k nodes in the sample",
+            f"{many}, at most {joint.SAMPLE_VALUES:,} / k nodes",
             joint.schedule(1, joint.FEW_CLUSTERS + 1, joint.MAX_ROUNDS),
         ),
-        (f"{many}, larger samples", joint.schedule(joint.SAMPLE_VALUES, joint.FEW_CLUSTERS + 1, joint.MAX_ROUNDS)),
+        (f"{many}, larger graphs", joint.schedule(joint.SAMPLE_VALUES, joint.FEW_CLUSTERS + 1, joint.MAX_ROUNDS)),
     ]
     values = f"{joint.SAMPLE_VALUES:,} / k"
     rows = [

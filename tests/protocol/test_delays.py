@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collaborations import parameters, random_parties
+from kcagc.cluster import joint
 from kcagc.protocol import joint_kmeans
 from kcagc.protocol.fit_result import EXCHANGE
 from kcagc.protocol.messages import Masked
@@ -131,6 +132,27 @@ def test_the_results_of_any_tree_agree_with_the_clock(aggregator, seed, n_partie
         seed, n_parties, n_nodes=20, method="tree", fan_in=fan_in, aggregator=aggregator, n_init=n_init, max_iter=6
     )
     agree_with_the_clock(run, results)
+
+
+@pytest.mark.parametrize("joint_rows", ["shares", "coordinator"])
+@pytest.mark.parametrize("n_parties", [2, 3])
+@pytest.mark.parametrize("sampled", [30, 60, 150], ids=["sample", "larger sample", "all nodes"])
+@pytest.mark.parametrize("k", [3, 9])
+def test_the_results_of_the_joint_method_agree_with_the_clock(k, sampled, n_parties, joint_rows, monkeypatch):
+    """Also if weights are opened for the nodes outside the sample, in a sum and a message that is relayed."""
+    monkeypatch.setattr(joint, "MIN_SAMPLE", sampled)
+    monkeypatch.setattr(joint, "SAMPLE_VALUES", sampled)
+    run, results = timed_run(
+        1, n_parties, n_nodes=150, method="joint", joint_rows=joint_rows, n_clusters=k, min_local_size=1, max_iter=3
+    )
+    told = agree_with_the_clock(run, results)
+    (asked,) = rounds_of(run).values()
+    steps = [step for _, step in sorted(asked)]
+    assert results[0].merges[0].rounds == len(asked)
+    opened = "weights" in steps
+    assert opened == (joint_rows == "shares" and sampled < 150)
+    assert ("assignment" in steps) == (sampled < 150)
+    assert told == 2 * (2 + len(asked) + opened)
 
 
 def test_all_parties_side_by_side_take_as_long_as_two():

@@ -15,7 +15,7 @@ from kcagc.disclosure import Ledger
 from kcagc.protocol.fit import fit_party
 from kcagc.protocol.fit_result import FitResult
 from kcagc.protocol.local import PartyData
-from kcagc.protocol.messages import Answer, RelayedMessages, decode
+from kcagc.protocol.messages import AnonymousClusters, Answer, RelayedMessages, decode
 from kcagc.protocol.parameters import Parameters
 from kcagc.runtime.driver import Driver
 from kcagc.simulation import SimulatedRoles
@@ -73,5 +73,5 @@ class TimedRun:
     def _note(self, sender: str, receiver: str, message: Any) -> None:
         self.heard.append((sender, receiver, message))
         labels = isinstance(message, RelayedMessages) and message.stage.step == "labels"
-        if isinstance(message, Answer) or labels:
+        if isinstance(message, Answer | AnonymousClusters) or labels:
             self.knows[receiver] = self.now[receiver]

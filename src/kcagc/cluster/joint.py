@@ -46,7 +46,7 @@ class Schedule:
 
 
 def schedule(n_nodes: int, k: int, max_iter: int) -> Schedule:
-    """Return the schedule for k clusters of so many nodes; more clusters need more rounds and more restarts.
+    """Return the schedule for k clusters of a graph of so many nodes; more clusters need more rounds and more restarts.
 
     On large graphs, more restarts would take too many bytes.
     """
@@ -177,7 +177,7 @@ def fit_joint_kmeans(rows: ArrayLike, k: int, *, seed: int, max_iter: int = MAX_
     if len(rows) < k:
         raise DataError(f"n_clusters: {k} clusters requested, but there are {len(rows)} rows")
     nodes = clustered_sample(len(rows), k, seed)
-    found = _cluster(rows[nodes], k, seed, schedule(len(nodes), k, max_iter))
+    found = _cluster(rows[nodes], k, seed, schedule(len(rows), k, max_iter))
     order = order_by_first_node(found.labels, k)
     labels, centers = np.empty(len(rows), dtype=np.intp), found.centers[order]
     length = np.linalg.norm(centers, axis=1)

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from kcagc._types import Flags, FloatArray, IntArray
-from kcagc.cluster.joint import clustered_sample, order_by_first_node
+from kcagc.cluster.joint import clustered_sample, order_by_first_node, schedule
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.effects import Progress, StoreResult
 from kcagc.protocol.fit_result import EXCHANGE, FitResult, merge_report
@@ -87,6 +87,7 @@ async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult:
     labels[nodes] = found.clusters.labels
     others = np.flatnonzero(labels < 0)
     weights = found.weights[:, known] if found.weights.size else None
+    opens_weights = bool(len(others)) and weights is None
     if len(others):
         if not known.any():
             raise DataError(
@@ -106,8 +107,11 @@ async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult:
 
     own_cost = np.frombuffer(await StoreResult("final cost", cost), dtype="<f8")  # leaves under a mask
     summed = await party.confirm_result(sums.transcript, labels, "labels", own_cost.astype(np.float64))
-    report = merge_report(merge, np.ones(len(nodes), dtype=np.int64), parameters.n_clusters, found.clusters)
-    delays = EXCHANGE * (3 + sums.number)
+    effort = replace(found.clusters, rounds=sums.number)
+    report = merge_report(merge, np.ones(len(nodes), dtype=np.int64), parameters.n_clusters, effort)
+    # Hellos, confirmations, sums, and weights that are relayed. In shares, the components have an answer besides, and
+    # the padded rows, which count as a sum, have none.
+    delays = EXCHANGE * (2 + sums.number + opens_weights)
     return FitResult(labels, float(summed[0]), model, [report], delays, own.rows)
 
 
@@ -140,7 +144,8 @@ async def _cluster_shares(party: Party, sums: SecureSums, joint: JointShares, se
     parameters = party.agreement.parameters
     await Progress("joint clustering: unit rows")
     rows = await SharedRows.of(sums, joint.rows, share_seed)
-    found = await shared_kmeans(rows, parameters.n_clusters, seed, parameters.max_iter)
+    plan = schedule(party.n_nodes, parameters.n_clusters, parameters.max_iter)
+    found = await shared_kmeans(rows, parameters.n_clusters, seed, plan)
     return _Found(found.found, np.zeros((0, 0)), joint.directions, found.centers)
 
 

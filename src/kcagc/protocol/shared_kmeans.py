@@ -17,7 +17,6 @@ from kcagc.cluster.joint import (
     Schedule,
     choose_centers,
     refill_empty_clusters,
-    schedule,
     start_sets,
 )
 from kcagc.protocol.effects import Progress
@@ -52,9 +51,8 @@ class SharedClusters:
     centers: IntArray
 
 
-async def shared_kmeans(rows: SharedRows, k: int, seed: int, max_iter: int) -> SharedClusters:
+async def shared_kmeans(rows: SharedRows, k: int, seed: int, plan: Schedule) -> SharedClusters:
     """Cluster shared rows; `seed` is that of the common choices."""
-    plan = schedule(len(rows.share), k, max_iter)
     run = _Run(rows, k, seed, plan)
     restarts = [_SharedRestart(number, run.first_centers(number)) for number in range(plan.restarts)]
     while run.rounds < plan.rounds and (active := [one for one in restarts if not one.converged]):
