@@ -1,4 +1,4 @@
-"""Up to a million nodes and ten million edges between three parties and a coordinator."""
+"""Up to a million nodes and ten million edges between three parties and a coordinator: cells and the joint method."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from kcagc.metrics import accuracy
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 N_PARTIES, DEGREE, COLUMNS, CLUSTERS, LOCAL, ORDER, STARTS = 3, 20, 64, 16, 32, 5, 10
 MOST_HELD, MOST_TIMES, MOST_FILTER, MOST_GROWTH = 4.0, 1.5, 3.0, 1.15
+MOST_MEGABYTES, MOST_TIMES_CELLS = 200.0, 2.0  # of the joint method: sent and received by a party, and time ÷ cells
 _WORD, _FRAME = 8, 512  # bytes of a value, and of a message without its values
 
 
@@ -33,14 +34,16 @@ def cells(options: Options) -> list[Config]:
 
 
 def compute(cell: Config) -> Result:
-    """Write the parties' files, run all roles on them, then every party's local work alone."""
-    settings = {
-        "n_clusters": cell["clusters"],
+    """Write the parties' files, run all roles on them with each method, then every party's local work alone."""
+    common = {"n_clusters": cell["clusters"], "psi": cell["psi"], "n_init": STARTS, "random_state": 0}
+    settings = common | {
+        "method": "cells",
         "n_local_clusters": cell["local"],
         "accept": ["revealing-labels"],  # generated data; the small form has few columns
-        "psi": cell["psi"],
-        "n_init": STARTS,
-        "random_state": 0,
+    }
+    forms = {
+        "shares": common | {"method": "joint"},
+        "coordinator": common | {"method": "joint", "joint_rows": "coordinator", "accept": ["anonymous-geometry"]},
     }
     with tempfile.TemporaryDirectory() as folder:
         tables = alone(
@@ -53,7 +56,11 @@ def compute(cell: Config) -> Result:
             n_clusters=cell["clusters"],
         )
         graph = str(Path(folder) / "graph.npz")
-        runs = run_roles([Files(one, graph) for one in tables], N_PARTIES, settings)
+        files = [Files(one, graph) for one in tables]
+        with np.load(Path(folder) / "labels.npz") as kept:
+            truth = kept["labels"]
+        found = _figures(run_roles(files, N_PARTIES, settings), truth, settings)
+        joint = {form: joint_figures(run_roles(files, N_PARTIES, chosen), truth) for form, chosen in forms.items()}
         local = [
             alone(
                 "local_work_of_files",
@@ -66,9 +73,8 @@ def compute(cell: Config) -> Result:
             for one in tables
         ]
         filter_ns = alone("filter_time", features=tables[0], graph=graph, psi=cell["psi"])
-        with np.load(Path(folder) / "labels.npz") as kept:
-            truth = kept["labels"]
-    return _figures(runs, truth, settings) | {
+    return found | {
+        "joint": joint,
         "local_alone": [round(one["seconds"], 3) for one in local],
         "reading_alone": [round(one["reading"], 3) for one in local],
         "filter_ns": round(filter_ns, 4),
@@ -98,6 +104,26 @@ def _figures(runs: list[MeasuredRole], truth: np.ndarray, settings: dict[str, An
         "cpu_seconds": figures["cpu_seconds"],
         "critical_path": figures["critical_path"],
     }
+
+
+def joint_figures(runs: list[MeasuredRole], truth: np.ndarray) -> Result:
+    """Return the figures of a run of the joint method; a party's bytes are those of its messages in both directions."""
+    figures, parties = figures_of(runs), parties_of(runs)
+    return {
+        "seconds": figures["seconds"],
+        "cpu_seconds": figures["cpu_seconds"],
+        "peak_megabytes": figures["peak_megabytes"],
+        "bytes_sent": figures["bytes_sent"],
+        "bytes_both_ways": {one.name: bytes_both_ways(one) for one in runs},
+        "rounds": figures["rounds"],
+        "delays": max(one.summary["delays"] for one in parties),
+        "accuracy": round(100 * accuracy(truth, common_labels(parties)), 2),
+    }
+
+
+def bytes_both_ways(one: MeasuredRole) -> int:
+    """Return the bytes of all messages that a role sent and received."""
+    return sum(detail[2] for _, what, detail in one.events if what in ("sends", "receives"))
 
 
 def bytes_after_labels(one: MeasuredRole) -> int:
@@ -149,6 +175,7 @@ def render(book: Book, figures: Figures) -> str:
         + "\n"
         + table(header, rows, left=1)
         + "\n"
+        + _joint_table(found)
         + _plot(found, figures)
     )
 
@@ -161,6 +188,13 @@ def targets(found: list[tuple[int, Result]]) -> list[Target]:
         Target(f"memory of a party at {nodes:,} nodes", _held(largest), MOST_HELD, "GiB"),
         Target(f"time ÷ sum of the local work at {nodes:,} nodes", _times(largest), MOST_TIMES, "×"),
     ]
+    if "joint" in largest:
+        one, where = largest["joint"]["shares"], f"joint method in shares at {nodes:,} nodes"
+        wanted += [
+            Target(f"{where}: sent and received by a party", _most(one, "bytes_both_ways"), MOST_MEGABYTES, "MB"),
+            Target(f"{where}: time ÷ cells", one["seconds"] / largest["seconds"], MOST_TIMES_CELLS, "×"),
+            Target(f"{where}: memory of a party", _held(one), MOST_HELD, "GiB"),
+        ]
     if len(found) >= 3:
         before, between = found[-3], found[-2]
         middle = before[0]
@@ -177,6 +211,39 @@ def targets(found: list[tuple[int, Result]]) -> list[Target]:
             )
         )
     return wanted
+
+
+def _joint_table(found: list[tuple[int, Result]]) -> str:
+    """Return the runs of the joint method, beside those with cells."""
+    rows = [
+        [
+            f"{nodes:,}",
+            f"`{form}`",
+            f"{one['seconds']:.2f}",
+            f"{one['seconds'] / result['seconds']:.2f}×",
+            f"{sum(one['cpu_seconds'].values()) / sum(result['cpu_seconds'].values()):.2f}×",
+            f"{_held(one):.2f}",
+            f"{one['peak_megabytes']['coordinator'] * 1e6 / 2**30:.2f}",
+            f"{_most(one, 'bytes_sent'):.1f}",
+            f"{_most(one, 'bytes_both_ways'):.1f}",
+            str(one["rounds"]),
+            str(one["delays"]),
+            f"{one['accuracy']:.1f}",
+        ]
+        for nodes, result in found
+        for form, one in result.get("joint", {}).items()
+    ]
+    if not rows:
+        return ""
+    header = ["nodes", "`joint_rows`", "fit, s", "÷ cells", "processor time ÷ cells", "GiB a party", "GiB coordinator"]
+    header += ["MB sent", "MB sent and received", "rounds", "delays", "accuracy, %"]
+    words = "The joint method on the same files, in the same run; MB are those of the party with most.\n\n"
+    return words + table(header, rows, left=2) + "\n"
+
+
+def _most(one: Result, kind: str) -> float:
+    """Return the megabytes of the party with most."""
+    return max(count for name, count in one[kind].items() if name != "coordinator") / 1e6
 
 
 def _growth(small: tuple[int, Result], large: tuple[int, Result]) -> float:

@@ -24,6 +24,7 @@ MODULES = {
     "breakdown": "benchmarks.breakdown",
     "delays": "benchmarks.delays",
     "versions": "benchmarks.versions",
+    "joint": "benchmarks.joint",
     "peers": "benchmarks.peers.benchmark",
     "million": "benchmarks.million",
     "scaling": "benchmarks.scaling",

@@ -18,14 +18,22 @@ from experiments.paper.store import Book, Records
 from experiments.paper.tables import NOTHING, table
 
 _NETWORKS = {"lan": GIGABIT, "wan": FAR}
+_JOINT = {"shares": [], "coordinator": ["anonymous-geometry"]}  # by `joint_rows`, what is accepted by name
 
 
 def cells(network: str, options: Options) -> list[Config]:
     """Return every cell in the paper's configuration, and our defaults at k̂ = k and 2k, up to eight parties.
 
-    With sixteen parties on a few cores, the defaults' additional sums would measure the cores.
+    With sixteen parties on a few cores, the defaults' additional sums would measure the cores. The joint method has no
+    local clusters; it runs in both forms.
     """
-    return [
+    joint = [
+        {"network": network, "dataset": name, "configuration": "joint", "parties": number, "joint_rows": form}
+        for number in options.thinned((2,), published.PARTIES)
+        for name in (options.pick(*PUBLIC) if options.datasets or not options.quick else ("cora",))
+        for form in _JOINT
+    ]
+    return joint + [
         {"network": network, "dataset": name, "configuration": one, "parties": number, "local": many}
         for number in options.thinned((2, 4), published.PARTIES)
         for many in options.thinned(("k",), published.LOCAL)
@@ -38,11 +46,13 @@ def cells(network: str, options: Options) -> list[Config]:
 def compute(cell: Config) -> Result:
     """Run all roles as processes; measure from the last connection to the last labels."""
     data = dataset(cell["dataset"])
-    settings = (
-        paper_settings(data.n_classes, cell["local"], random_state=0)
-        if cell["configuration"] == "paper"
-        else default_settings(cell["local"], random_state=0)
-    )
+    if cell["configuration"] == "joint":
+        form = cell["joint_rows"]
+        settings = {"method": "joint", "joint_rows": form, "accept": _JOINT[form], "random_state": 0}
+    elif cell["configuration"] == "paper":
+        settings = paper_settings(data.n_classes, cell["local"], random_state=0)
+    else:
+        settings = default_settings(cell["local"], random_state=0)
     found = measure(data, cell["parties"], settings, _NETWORKS[cell["network"]], fork_server=_fork_server())
     return {
         "seconds": found["seconds"],
@@ -54,6 +64,7 @@ def compute(cell: Config) -> Result:
         "local_cpu_seconds": round(sum(found["local_cpu_seconds"].values()), 3),
         "cpu_seconds": round(sum(found["cpu_seconds"].values()), 2),
         "megabytes_sent": round(max(found["bytes_sent"].values()) / 1e6, 3),
+        "megabytes_on_link": round(max(map(sum, found["bytes_on_link"].values())) / 1e6, 3),  # both ways, of a party
         "peak_megabytes": max(found["peak_megabytes"].values()),
     }
 
@@ -104,6 +115,11 @@ def _summary(network: str, records: Records) -> str:
                 f"**`{SHOWN[one]}` is faster than the paper in {faster} of {len(found)} cells**, at least five times "
                 f"in {five}; from {least:.1f} to {most:.0f} times.\n"
             )
+    if records.one(configuration="joint"):
+        lines.append(
+            "The paper has no joint method. Its rows show seconds, secure sums that follow one another, and what the "
+            "party with most sent and received, with TLS.\n"
+        )
     return "\n".join(lines)
 
 
@@ -121,7 +137,16 @@ def _table(network: str, records: Records, name: str) -> str:
                 shown.append(f"{found['seconds']:.2f}{times}" if found else NOTHING)
             if set(shown) != {NOTHING}:
                 rows.append(["", f"`{SHOWN[one]}`", *shown])
+    for form in (form for form in _JOINT if records.one(dataset=name, joint_rows=form)):
+        joint = [records.one(dataset=name, joint_rows=form, parties=number) for number in parties]
+        shown = [_effort(found) if found else NOTHING for found in joint]
+        rows.append(["joint method" if form == "shares" else "", f'`joint_rows="{form}"`', *shown])
     return f"### {name.capitalize()}\n\n{table(['', '', *(f'L = {number}' for number in parties)], rows, left=2)}"
+
+
+def _effort(found: Result) -> str:
+    """Return seconds, rounds, and megabytes of the party with most on its link, in both directions."""
+    return f"{found['seconds']:.2f} ({found['rounds']} rounds, {found['megabytes_on_link']:.1f} MB)"
 
 
 def _plot(network: str, records: Records, figures: Figures) -> str:

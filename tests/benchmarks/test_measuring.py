@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import breakdown, delays, fit_over_agc, million, scaling, startup, versions
+from benchmarks import breakdown, delays, fit_over_agc, joint, million, scaling, startup, versions
 from benchmarks.harness import run_roles
 from benchmarks.page import NAMES, benchmark, book, render
 from benchmarks.peers import ours
@@ -33,6 +33,7 @@ def kept(tmp_path_factory):
         (breakdown, DEMO),
         (delays, DEMO),
         (versions, DEMO | {"network": "lan", "turns": 1}),
+        (joint, {"network": "wan", "dataset": "demo", "parties": 3, "joint_rows": "shares", "turns": 1}),
         (million, SMALL),
         (scaling, {name: value for name, value in SMALL.items() if name != "local"} | {"dtype": "float64"}),
         (startup, {"command": startup.HELP, "times": 1}),
@@ -71,12 +72,22 @@ def test_the_delays_that_a_run_reports_are_those_of_its_trace(kept):
     assert found["seconds"] >= found["on_critical_path"] * found["delay"]
 
 
+def test_a_joint_run_in_the_wan_takes_its_delays(kept):
+    found = result(kept, "joint")
+    assert found["on_critical_path"] >= found["delays"] > 2 * found["rounds"]
+    assert found["seconds"][0] >= 0.1 * found["delays"]
+    assert max(found["bytes_on_link"]["party-01"]) > found["bytes_sent"]["party-01"]
+
+
 def test_a_large_run_is_measured_with_its_parties_alone_beside_it(kept):
     found = result(kept, "million")
     assert len(found["local_alone"]) == 3
     assert 0 < found["bytes_after_labels"] <= found["most_bytes_after_labels"]
     assert found["accuracy"] > 50
     assert set(found["peak_megabytes"]) == {"party-01", "party-02", "party-03", "coordinator"}
+    for one in found["joint"].values():
+        assert one["accuracy"] > 50
+        assert all(one["bytes_both_ways"][name] > sent for name, sent in one["bytes_sent"].items())
 
 
 def test_the_page_shows_what_there_is_and_names_what_is_not(kept, tmp_path):
@@ -87,7 +98,7 @@ def test_the_page_shows_what_there_is_and_names_what_is_not(kept, tmp_path):
     for name in shown:
         assert f"`make bench NAME={name}`" in page
     drawn = {path.stem for path in (tmp_path / "performance").iterdir()}
-    assert drawn == set(shown) - {"delays", "startup", "versions"}
+    assert drawn == set(shown) - {"delays", "joint", "startup", "versions"}
 
 
 def test_bytes_after_the_labels_do_not_depend_on_the_number_of_nodes():
