@@ -16,14 +16,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from data.tensors import Data, Tensor
-from kcagc import KCAGC
+from kcagc import AGC, KCAGC
 from kcagc.data import TablePreprocessor
 from kcagc.datasets import load, split_columns
 from kcagc.disclosure import RISKS
 from kcagc.engines import LOCAL
 from kcagc.errors import DataError, ParameterError, PolicyError
 from kcagc.graph import AttributedGraph, ChebyshevFilter, Graph, HalfFilter
-from kcagc.metrics import accuracy
+from kcagc.metrics import accuracy, ari
 from kcagc.protocol.local import PartyModel
 from kcagc.protocol.parameters import PARAMETERS
 
@@ -58,15 +58,33 @@ def test_dense_sparse_and_a_checked_graph_give_the_same_labels():
     np.testing.assert_array_equal(model.fit_predict(PARTIES, adjacency=DEMO.adjacency), dense)
 
 
-def test_method_is_flat_up_to_three_parties_and_a_tree_beyond():
-    assert fitted().merges_[0].group == "1.1"
+def test_by_default_the_method_is_joint_and_no_labels_leave_a_party(caplog):
+    with caplog.at_level("INFO", logger="kcagc"):
+        model = fitted()
+    assert (model.method, model.method_) == ("auto", "joint")
+    assert model.models_["party-1"].parameters.joint_rows == "shares"
+    assert caplog.messages == [f"method: joint, because {model.method_reason_}"]
+    assert not model.ledger_.of("encrypted/labels")
+    assert not any(entry.weaker for entry in model.ledger_)
+    pooled = AGC(n_clusters=5, psi=2, scaling="unit", random_state=0).fit(DEMO.features, adjacency=DEMO.adjacency)
+    assert ari(pooled.labels_, model.labels_) > 0.95
+    np.testing.assert_array_equal(fitted(method="joint").labels_, model.labels_)
+
+
+def test_with_local_clusters_the_method_is_flat_up_to_three_parties_and_a_tree_beyond():
+    model = fitted(n_local_clusters="2k")
+    assert model.merges_[0].group == "1.1"
+    assert (model.method_, model.method_reason_) == ("cells", '"joint" does not use n_local_clusters, which is set')
     tables = split_columns(DEMO.features, 5)
-    model = KCAGC(n_clusters=5, psi=2, random_state=0, n_init=2).fit(tables, adjacency=DEMO.adjacency)
+    settings = {"n_clusters": 5, "n_local_clusters": "k", "psi": 2, "random_state": 0, "n_init": 2}
+    model = KCAGC(**settings).fit(tables, adjacency=DEMO.adjacency)
     assert [merge.group for merge in model.merges_] == ["1.1", "2.1"]
-    assert model.models_["party-1"].parameters.method == "tree"
+    assert model.method_ == model.models_["party-1"].parameters.method == "tree"
 
 
-@pytest.mark.parametrize("changes", [{}, {"n_init": 1}, {"method": "basic"}, {"aggregator": "party"}])
+@pytest.mark.parametrize(
+    "changes", [{"method": "cells"}, {"method": "cells", "n_init": 1}, {"method": "basic"}, {"aggregator": "party"}]
+)
 def test_every_value_that_opens_is_counted_once(changes):
     model = fitted(accept=tuple(RISKS), **changes)
     opened = [entry.shape[0] for entry in model.ledger_.of("opened/")]
@@ -112,7 +130,7 @@ def test_a_binary_tree_stays_within_the_papers_bound(n_parties):
 
 
 def test_bytes_are_those_of_the_messages():
-    model = fitted(n_init=1)
+    model = fitted(method="cells", n_init=1)
     assert model.bytes_sent_ == sum(model.bytes_by_role_.values())
     assert set(model.bytes_by_role_) == {"party-1", "party-2", "party-3", "coordinator"}
     words = 8 * sum(entry.shape[0] for entry in model.ledger_.of("opened/"))
@@ -399,7 +417,7 @@ def test_prediction_is_a_session_of_its_own_with_the_same_basis():
 def test_many_nodes_are_predicted_in_batches(monkeypatch):
     from kcagc.protocol import predict
 
-    model = fitted()
+    model = fitted(method="cells")
     whole = model.predict(PARTIES, adjacency=DEMO.adjacency, nodes=range(600))
     monkeypatch.setattr(predict, "BATCH_VALUES", 500)
     np.testing.assert_array_equal(model.predict(PARTIES, adjacency=DEMO.adjacency, nodes=range(600)), whole)
@@ -414,7 +432,7 @@ def test_a_partys_model_is_bytes_and_back():
 
 
 def test_the_ledger_reads_as_words_and_as_json_lines(tmp_path):
-    model = fitted()
+    model = fitted(method="cells")
     assert "local label of every node" in str(model.ledger_)
     model.ledger_.save(tmp_path / "ledger.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]

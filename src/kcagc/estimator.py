@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
@@ -31,6 +32,8 @@ from kcagc.protocol.predict import predict_parameters
 from kcagc.secagg.masks import TWO_PARTY_SUM
 from kcagc.simulation import simulate_fit, simulate_predict
 
+logger = logging.getLogger(__name__)
+
 Callback = Callable[[str, Progress], None]
 _PRIVATE = ("models_", "feature_names_", "transformers_", "merges_", "node_ids_")  # not for notebooks
 Graphs = Any  # a graph, a matrix, a graph of networkx or PyTorch Geometric, or a list with one for each party
@@ -48,14 +51,17 @@ class KCAGC(ClusterMixin, BaseEstimator):
         Number of clusters k to find.
     n_local_clusters : int, str or None, default=None
         Number of local clusters of each party: a number, or a multiple of k such as "2k". None means "2k" for up to
-        3 parties and "k" for more. The methods "basic" and "joint" have none.
+        3 parties and "k" for more. The methods "basic" and "joint" have none: if you set it, the method "auto" does
+        not take "joint".
     min_local_size : int, default=5
         Least number of nodes of a local cluster. Each party joins smaller ones with the nearest, before it sends its
         local labels. With the method "joint", no centre of a smaller cluster is disclosed.
     method : {"auto", "joint", "cells", "basic", "tree"}, default="auto"
         "joint" clusters the rows of all parties in their joint subspace, as on pooled data, "cells" clusters the cells
         of all parties (Protocol 3), "tree" merges the cells of a few parties at a time, "basic" clusters every node
-        (Protocol 2, many more secure sums), "auto" takes "cells" for up to 3 parties and "tree" for more.
+        (Protocol 2, many more secure sums). "auto" takes "joint" if a coordinator aggregates and `n_local_clusters`,
+        `scaling`, `unit`, `virtual_nodes` and `fan_in` have their defaults; otherwise "cells" for up to 3 parties and
+        "tree" for more. `method_` and `method_reason_` say what it took.
     joint_rows : {"shares", "coordinator"}, default="shares"
         Who sees the rows of the joint subspace, for the method "joint". "shares": no role, because two parties hold
         shares of them; "coordinator": the coordinator sees them without names, which is faster.
@@ -106,6 +112,10 @@ class KCAGC(ClusterMixin, BaseEstimator):
     ----------
     labels_ : ndarray of shape (n_nodes,)
         Cluster of every node.
+    method_ : str
+        Method of the fit, which "auto" stands for.
+    method_reason_ : str
+        Why it was taken.
     node_ids_ : list or None
         Node ids in the order of `labels_`; None if nodes are row numbers.
     cost_ : float
@@ -269,6 +279,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self._check()
         settings, filter_ = settings_of(self, "shared" if shared else "own")
         parameters = settings.resolve(len(X), filter_)
+        choice = settings.choose_method(len(X))
+        logger.info("method: %s", choice)
         names = [f"party-{number}" for number in range(1, len(X) + 1)]
         inputs = prepare_parties(
             names, graphs, X, id_column=self.id_column, nodes=self.nodes, transformers=self.transformers
@@ -285,6 +297,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
             watcher=self._watch,
         )
         self.ledger_, self.filter_ = ledger, filter_
+        self.method_, self.method_reason_ = choice
         first = results[names[0]]
         self.labels_: Labels = first.labels.astype(np.intp)
         self.cost_ = first.cost

@@ -92,7 +92,7 @@ def save_estimator(model: Any, path: PathLike) -> None:
         models=model.models_,
         tables={name: SavedTable.of(name, one) for name, one in model.transformers_.items()},
         feature_names=model.feature_names_,
-        figures={name: getattr(model, name) for name in _FIGURES},
+        figures={name: getattr(model, name) for name in (*_FIGURES, "method_reason_")},
         merges=model.merges_,
         ledger=[entry.fields() for entry in model.ledger_],
     )
@@ -119,6 +119,9 @@ def load_estimator(kind: type[T], path: PathLike) -> T:
     model.filter_, model.models_, model.merges_ = saved.filter.restore(), saved.models, saved.merges
     model.transformers_ = {name: None if one is None else one.fitted() for name, one in saved.tables.items()}
     model.feature_names_ = saved.feature_names
+    taken = next(iter(saved.models.values())).parameters.method
+    model.method_ = taken
+    model.method_reason_ = saved.figures.get("method_reason_", "the version that made this model took it")
     return model  # type: ignore[no-any-return]
 
 

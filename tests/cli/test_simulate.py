@@ -33,8 +33,11 @@ def test_a_simulation_prints_results_and_disclosures():
     done = kcagc("simulate")
     assert done.returncode == 0
     assert done.stderr == ""
-    assert "demo: 3 parties, method cells, 10 local clusters, the coordinator aggregates" in done.stdout
-    assert f"coordinator {TEXTS['opened/comparisons.blinded'].learns}" in " ".join(done.stdout.split())
+    assert "demo: 3 parties, method joint, joint_rows shares, the coordinator aggregates" in done.stdout
+    assert "Method joint, because it comes closest to the clusters of pooled columns." in done.stdout
+    text = " ".join(done.stdout.split())
+    assert f"coordinator {TEXTS['message/padded'].learns}" in text
+    assert TEXTS["opened/comparisons.blinded"].learns in text
     assert max(map(len, done.stdout.splitlines())) <= 100
     assert "weaker" not in done.stdout
 

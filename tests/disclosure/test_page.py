@@ -124,7 +124,7 @@ def test_a_reader_must_take_part():
 
 
 def test_the_page_is_also_plain_data():
-    found = describe_run(outline(agreement()), "party-a").as_dict()
+    found = describe_run(outline(agreement(method="cells")), "party-a").as_dict()
     (labels,) = [item for section in found["sections"] for item in section["items"] if item["title"] == "Local labels"]
     assert labels["when"] == "before the joint clustering"
 

@@ -10,11 +10,13 @@ from kcagc import KCAGC
 from kcagc.errors import ParameterError
 from kcagc.graph.filters import HalfFilter, NormFilter
 from kcagc.protocol.parameters import (
+    FLAT_UP_TO,
     PARAMETERS,
     Parameters,
     RunSettings,
     describe_parameter,
     draw_seed,
+    joint_components,
     settings_of,
 )
 
@@ -68,11 +70,12 @@ def test_choices_are_in_the_order_of_the_declaration():
     [(None, 2, 10), (None, 3, 10), (None, 4, 5), ("k", 2, 5), ("3k", 2, 15), ("12", 2, 12), (7, 9, 7), (" 3k ", 2, 15)],
 )
 def test_local_clusters_are_a_number_or_a_multiple_of_k(asked, n_parties, found):
-    assert resolved(n_parties, n_local_clusters=asked).n_local_clusters == found
+    method = "cells" if n_parties <= FLAT_UP_TO else "tree"
+    assert resolved(n_parties, method=method, n_local_clusters=asked).n_local_clusters == found
 
 
 def test_one_cluster_still_takes_two_local_clusters():
-    assert RunSettings(n_clusters=1).resolve(4).n_local_clusters == 2
+    assert RunSettings(n_clusters=1, method="tree").resolve(4).n_local_clusters == 2
 
 
 @pytest.mark.parametrize("asked", ["2x", "k2", "", "-1k", 1, 1.5, True, "1", "0k", "²k", []])
@@ -81,10 +84,46 @@ def test_other_numbers_of_local_clusters_are_refused(asked):
         resolved(n_local_clusters=asked)
 
 
-@pytest.mark.parametrize(("n_parties", "method"), [(2, "cells"), (3, "cells"), (4, "tree"), (16, "tree")])
-def test_the_automatic_method_depends_on_the_number_of_parties(n_parties, method):
-    assert resolved(n_parties).method == method
+@pytest.mark.parametrize("n_parties", [2, 3, 4, 16])
+def test_the_automatic_method_is_the_best_one_that_needs_no_acceptance(n_parties):
+    for more in ({}, {"n_init": 3}, {"max_iter": 5}, {"n_components": 9}, {"min_local_size": 1}, {"graph": "own"}):
+        parameters = resolved(n_parties, **more)
+        assert (parameters.method, parameters.joint_rows) == ("joint", "shares")
+        parameters.check()
     assert resolved(n_parties, method="basic").method == "basic"
+
+
+@pytest.mark.parametrize(("n_parties", "method"), [(2, "cells"), (3, "cells"), (4, "tree"), (16, "tree")])
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"aggregator": "party"}, "a party aggregates"),
+        ({"n_local_clusters": "2k"}, "n_local_clusters, which is set"),
+        ({"scaling": "US", "unit": 2.0}, "scaling or unit, which are set"),
+        ({"virtual_nodes": "local"}, "virtual_nodes, which is set"),
+        ({"fan_in": 2}, "fan_in, which is set"),
+    ],
+)
+def test_the_automatic_method_has_local_clusters_where_joint_is_not_possible(n_parties, method, changes, reason):
+    choice = RunSettings(n_clusters=5, **changes).choose_method(n_parties)
+    assert choice.method == resolved(n_parties, **changes).method == method
+    assert reason in choice.reason
+    assert str(choice) == f"{method}, because {choice.reason}"
+
+
+def test_the_reason_names_what_the_automatic_method_does_not_use():
+    assert RunSettings(n_clusters=5, n_init=3).choose_method(2).reason.endswith("; it does not use n_init")
+    assert "n_init" not in RunSettings(n_clusters=5).choose_method(2).reason
+    assert RunSettings(n_clusters=5, method="cells").choose_method(2) == ("cells", "it is set")
+
+
+@pytest.mark.parametrize("other", [{"aggregator": "party"}, {"n_local_clusters": 9}, {"fan_in": 2}])
+def test_settings_for_different_methods_are_refused(other):
+    assert RunSettings(n_clusters=5, joint_rows="coordinator").resolve(3).method == "joint"
+    settings = RunSettings(n_clusters=5, joint_rows="coordinator", **other)
+    message = rf"^joint_rows: is only for the method .*; set method, or leave joint_rows or {next(iter(other))} out$"
+    with pytest.raises(ParameterError, match=message):
+        settings.resolve(3)
 
 
 def test_the_basic_method_has_no_local_clusters():
@@ -92,7 +131,8 @@ def test_the_basic_method_has_no_local_clusters():
 
 
 def test_components_are_as_many_as_clusters_unless_given():
-    assert resolved().n_components == 5
+    assert resolved(method="cells").n_components == 5
+    assert resolved().n_components == joint_components(5) == 64
     assert resolved(n_components=9).n_components == 9
 
 
@@ -141,9 +181,9 @@ def test_an_unknown_or_missing_name_is_refused():
     [("method", "auto"), ("n_clusters", 0), ("n_local_clusters", 1), ("unit", 0.0), ("task", "forget"), ("graph", "")],
 )
 def test_parameters_of_a_session_are_checked_too(name, value):
-    resolved().check()
+    resolved(method="cells").check()
     with pytest.raises(ParameterError, match=f"^{name}: "):
-        msgspec.structs.replace(resolved(), **{name: value}).check()
+        msgspec.structs.replace(resolved(method="cells"), **{name: value}).check()
 
 
 def test_the_filter_of_an_estimator_is_a_name_or_a_filter():

@@ -19,8 +19,8 @@ from kcagc import KCAGC
 from kcagc.datasets import load
 
 # Version 0.5.0 sent local clusters of any size.
-DEMO_SETTINGS = {"n_clusters": 5, "psi": 2, "min_local_size": 1, "random_state": 0}
-PUBLIC_SETTINGS = {"n_clusters": 7, "psi": 9, "min_local_size": 1, "random_state": 0}
+DEMO_SETTINGS = {"n_clusters": 5, "psi": 2, "min_local_size": 1, "random_state": 0, "method": "cells"}
+PUBLIC_SETTINGS = {"n_clusters": 7, "psi": 9, "min_local_size": 1, "random_state": 0, "method": "cells"}
 PARTY_AGGREGATOR = {"aggregator": "party", "accept": ("two-party-sum", "labelled-sums")}
 PAPER_SETTINGS = PARTY_AGGREGATOR | {"n_local_clusters": "k", "scaling": "U", "fan_in": 2, "max_iter": 10}
 

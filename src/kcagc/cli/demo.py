@@ -171,5 +171,4 @@ def _show(results: list[dict[str, Any]], disclosed: dict[str, Any], where: Path,
     console.print(f"\nFour processes with mutual TLS took {duration:.1f} s. Bytes sent: {listed(sent)}.")
     console.print("The folder of each role contains its configuration, keys, labels, model, ledger and report:")
     console.print(f"[bold]{escape(str(where))}[/]", soft_wrap=True)
-    console.print(f"\nThe report of the {_PARTIES[0]}, for a browser:")
-    console.print(f"[bold]{escape(report)}[/]", soft_wrap=True)
+    console.print(f"The report of the {_PARTIES[0]}, for a browser:\n[bold]{escape(report)}[/]", soft_wrap=True)

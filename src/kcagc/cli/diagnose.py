@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from kcagc.analysis import Diagnosis, PartyDiagnosis
 
 # The theory is about local clustering: the other run parameters do not matter to it.
-_WITHOUT = ("n_clusters", "graph", "method", "virtual_nodes", "fan_in", "aggregator", "max_iter", "n_init")
+_WITHOUT = (
+    "n_clusters", "graph", "method", "joint_rows", "virtual_nodes", "fan_in", "aggregator", "max_iter", "n_init"
+)  # fmt: skip
 
 
 @click.command(cls=ParameterCommand, without=_WITHOUT)
@@ -80,10 +82,12 @@ def _diagnose_dataset(
     **given: Any,
 ) -> tuple[dict[str, Any], Diagnosis]:
     from kcagc.analysis import diagnose
+    from kcagc.protocol.parameters import RunSettings
 
     data = load_dataset(dataset)
     tables = split(data, parties)
-    model = make_model(data, seed, **given)
+    method = RunSettings(n_clusters=data.n_classes).method_with_labels(len(tables))
+    model = make_model(data, seed, method=method, **given)
     with terminal.steps(dataset, len(tables) + 1 + found) as step:
         if found:
             step("clustering together")
@@ -99,6 +103,7 @@ def _diagnose_party(
 ) -> tuple[dict[str, Any], PartyDiagnosis]:
     from kcagc.analysis import diagnose_party
     from kcagc.analysis.clusters import read_labels
+    from kcagc.analysis.diagnosis import local_parameters
     from kcagc.deploy.config import Config
     from kcagc.deploy.run import RoleRun
     from kcagc.errors import ParameterError
@@ -121,7 +126,8 @@ def _diagnose_party(
         # If the configuration sets a seed, use it: the party's own clusters are then those of the run.
         fixed = config.document.me.random_state
         drawn = draw_seed(seed if seed is not None else fixed or 0)
-        found = diagnose_party(config.me, data, role_run.agreement.parameters, target, seed=drawn, enough=enough)
+        parameters = local_parameters(config.document.session, config.n_parties)
+        found = diagnose_party(config.me, data, parameters, target, seed=drawn, enough=enough)
     return {"config": str(path), "compared_with": "own clusters" if labels is None else str(labels)}, found
 
 

@@ -166,6 +166,8 @@ def _show(folder: Path, summary: dict[str, Any]) -> None:
     console = terminal.out()
     if "cluster_sizes" in summary:
         console.print(_sizes(summary["task"], summary["nodes"], summary["cluster_sizes"]))
+    if "method" in summary:
+        console.print(f"Method: {summary['method']}")
     sent = f"{summary['messages_sent']} messages, {size(summary['bytes_sent'])} sent"
     console.print(f"{sent}. What each message disclosed: {escape(str(folder / 'ledger.jsonl'))}", soft_wrap=True)
     files = ", ".join(summary["files"].values())

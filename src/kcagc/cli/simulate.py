@@ -78,7 +78,8 @@ def _run(
     result: dict[str, Any] = {
         "dataset": data.name,
         "parties": len(tables),
-        "method": parameters.method,
+        "method": model.method_,
+        "method_reason": model.method_reason_,
         "joint_rows": None if has_cells else parameters.joint_rows,
         "local_clusters": parameters.n_local_clusters or None,
         "aggregator": model.aggregator,
@@ -135,8 +136,9 @@ def _show(results: list[dict[str, Any]], model: Any) -> None:
     aggregator = "the coordinator" if last["aggregator"] == "coordinator" else "the last party"
     console.print(
         f"[bold]{last['dataset']}[/]: {last['parties']} parties, method {last['method']}{local}, "
-        f"{aggregator} aggregates\n"
+        f"{aggregator} aggregates"
     )
+    console.print(f"Method {last['method']}, because {last['method_reason']}.\n")
     table = Table(box=None, pad_edge=False)
     for column in ("seed", "accuracy", "NMI", "cells", "iter", "rounds", "comparisons", "sent", "time"):
         table.add_column(column, justify="right", no_wrap=True)

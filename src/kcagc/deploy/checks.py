@@ -59,6 +59,7 @@ def run_checks(
     checks: list[tuple[str, Callable[[RoleRun], _Result]]] = [
         ("identity", _identity),
         ("certificate", _certificate),
+        ("method", _method),
         ("policy", _policy),
         ("journal", _journal),
     ]
@@ -91,6 +92,11 @@ def _certificate(run: RoleRun) -> _Result:
     found = run.config.credentials()
     soon = (f"{found.certificate_file}: {found.days_left} days left",) if found.days_left < _SOON else ()
     return f"for {', '.join(sorted(found.names))}, {found.days_left} days left", (*found.warnings, *soon)
+
+
+def _method(run: RoleRun) -> _Result:
+    fitted = f"{run.agreement.parameters.method}, as in the fit"
+    return str(run.config.method_choice()) if run.model is None else fitted, ()
 
 
 def _policy(run: RoleRun) -> _Result:

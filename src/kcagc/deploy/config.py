@@ -19,7 +19,7 @@ from kcagc.disclosure import Policy
 from kcagc.errors import ParameterError
 from kcagc.net.tls import Credentials, split_address
 from kcagc.protocol.agreement import Agreement, Participant, RoleName
-from kcagc.protocol.parameters import Parameters, RunSettings
+from kcagc.protocol.parameters import MethodChoice, Parameters, RunSettings
 from kcagc.protocol.plan import check_enough_cells
 from kcagc.runtime.journal import MAX_STORED_BYTES
 from kcagc.runtime.session import Limits
@@ -214,9 +214,16 @@ class Config:
 
     def parameters(self) -> Parameters:
         """Return the parameters of a fit."""
-        settings = self.document.session
-        parties = sum(one.role == "party" for one in self.document.participants)
-        return settings.resolve(parties)
+        return self.document.session.resolve(self.n_parties)
+
+    def method_choice(self) -> MethodChoice:
+        """Return the method of a fit and why it was taken."""
+        return self.document.session.choose_method(self.n_parties)
+
+    @property
+    def n_parties(self) -> int:
+        """The number of parties."""
+        return sum(one.role == "party" for one in self.document.participants)
 
     def agreement(self, parameters: Parameters | None = None) -> Agreement:
         """Return what all roles must agree on."""

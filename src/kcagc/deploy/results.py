@@ -94,6 +94,8 @@ def write_results(files: ResultFiles, run: RoleRun, result: Any, disclosed: Disc
     name, graph, rows = run.config.me, run.graph, run.new_rows
     files.folder.mkdir(parents=True, exist_ok=True)
     summary = summary_of(name, run.agreement, result, disclosed)
+    if run.model is None:
+        summary["method"] = str(run.config.method_choice())
     if run.input is not None:
         summary["data"] = run.input.summary()
     if run.kept is not None:

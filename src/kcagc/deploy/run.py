@@ -274,6 +274,8 @@ def execute(
         if journal.status == "failed":
             logger.info("the last run ended with: %s. This is a new session", journal.failure)
         run.check()
+        if run.model is None:
+            logger.info("method: %s", run.config.method_choice())
         if journal.status == "new":
             keep_earlier_results(run.files)
         spec = _role_spec(run, journal, results, watcher, on_status)

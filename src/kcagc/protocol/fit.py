@@ -42,7 +42,8 @@ async def fit_party(context: PartyContext, data: PartyData, *, seed: int) -> Fit
     data.check_filter(party.name, parameters.filter)
     data.check_values(party.name)
     await party.open()
-    await Progress("filtering, projecting and clustering own features")
+    own = "filtering, projecting and clustering" if parameters.has_local_clusters else "filtering and projecting"
+    await Progress(f"{own} own features")
     common_seed = seed if party.name == parties[0] else None
     if parameters.method == "joint":
         return await fit_jointly(party, data, seed)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import UnionType
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Self, Union, get_args, get_origin
 
 import msgspec
 import numpy as np
@@ -34,6 +34,7 @@ GraphSharing = Literal["shared", "own"]
 # Of a party, for each cluster and at least: what parties have in common may lie in directions that look like noise to
 # each of them.
 JOINT_COMPONENTS, MIN_JOINT_COMPONENTS = 4, 64
+_NOT_FOR_JOINT = ("n_local_clusters", "scaling", "unit", "virtual_nodes", "fan_in")  # settings
 FLAT_UP_TO = 3  # parties; with more, the cells of all parties together are nearly as many as the nodes
 
 _Count = Annotated[int, Meta(ge=1)]
@@ -48,6 +49,16 @@ def _about(meaning: str) -> Meta:
 def joint_components(n_clusters: int) -> int:
     """Return the default number of components of a party in the joint method, if it has so many columns."""
     return max(JOINT_COMPONENTS * n_clusters, MIN_JOINT_COMPONENTS)
+
+
+class MethodChoice(NamedTuple):
+    """The method of a fit, and in words why it was taken."""
+
+    method: Method
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.method}, because {self.reason}"
 
 
 class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -68,7 +79,8 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         Annotated[int, Meta(ge=2)] | _Multiple | None,
         _about(
             'Number of local clusters of each party: a number, or a multiple of k such as "2k". The default is '
-            '"2k" for up to 3 parties and "k" for more. The methods "basic" and "joint" have none.'
+            '"2k" for up to 3 parties and "k" for more. The methods "basic" and "joint" have none: if you set it, the '
+            'method "auto" does not take "joint".'
         ),
     ] = None
     min_local_size: Annotated[
@@ -83,8 +95,9 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         _about(
             '"joint" clusters the rows of all parties in their joint subspace, as on pooled data, '
             '"cells" clusters the cells of all parties (Protocol 3), "tree" merges the cells of a few parties at a '
-            'time, "basic" clusters every node (Protocol 2, many more secure sums), "auto" takes "cells" for up to 3 '
-            'parties and "tree" for more.'
+            'time, "basic" clusters every node (Protocol 2, many more secure sums). "auto" takes "joint" if a '
+            "coordinator aggregates and n_local_clusters, scaling, unit, virtual_nodes and fan_in have their defaults; "
+            'otherwise "cells" for up to 3 parties and "tree" for more.'
         ),
     ] = "auto"
     joint_rows: Annotated[
@@ -174,10 +187,43 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
             raise ParameterError(f"n_local_clusters: each party needs 2 local clusters or more, not {asked}")
         return asked
 
+    def choose_method(self, n_parties: int) -> MethodChoice:
+        """Return the method of a fit and the reason: for "auto", the best method that needs no acceptance.
+
+        All roles compute the same choice, because it depends on nothing but the agreed settings and participants.
+
+        Raises
+        ------
+        ParameterError
+            If a setting is only for the method "joint", and another one excludes this method.
+        """
+        if self.method != "auto":
+            return MethodChoice(self.method, "it is set")
+        changed = [name for name in _NOT_FOR_JOINT if getattr(self, name) != PARAMETERS[name].default]
+        if self.aggregator != "coordinator":
+            changed = ["aggregator"]
+            reason = 'a party aggregates, and "joint" needs a coordinator'
+        elif changed:
+            reason = f'"joint" does not use {listed(changed, last="or")}, which {"are" if changed[1:] else "is"} set'
+        else:
+            unused = "" if self.n_init == PARAMETERS["n_init"].default else "; it does not use n_init"
+            return MethodChoice("joint", f"it comes closest to the clusters of pooled columns{unused}")
+        if self.joint_rows != PARAMETERS["joint_rows"].default:
+            raise ParameterError(
+                f'joint_rows: is only for the method "joint", but {reason}; set method, or leave joint_rows or '
+                f"{changed[0]} out"
+            )
+        return MethodChoice(self.method_with_labels(n_parties), reason)
+
+    def method_with_labels(self, n_parties: int) -> Method:
+        """Return the method of the settings or, for "auto", the one that "auto" takes among those with local labels."""
+        if self.method != "auto":
+            return self.method
+        return "cells" if n_parties <= FLAT_UP_TO else "tree"
+
     def resolve(self, n_parties: int, graph_filter: Filter | None = None) -> Parameters:
         """Return the parameters of a fit by `n_parties` parties; `graph_filter` replaces the filter of the settings."""
-        automatic: Method = "cells" if n_parties <= FLAT_UP_TO else "tree"
-        method = automatic if self.method == "auto" else self.method
+        method = self.choose_method(n_parties).method
         resolved = {
             "method": method,
             "n_local_clusters": 0 if method in ("basic", "joint") else self.local_clusters(n_parties),

@@ -86,8 +86,9 @@ def _convergence(run: RunFolder, merges: list[dict[str, Any]]) -> str:
         text += f"has {count(delays)} messages."
     text += " A merge is one joint clustering by a group of parties."
     if method == "joint":
-        text += " On large graphs, the clusters are found on a sample of the nodes. Then every other node goes to the "
-        text += "cluster whose centre has the most similar direction."
+        if last["rows"] < run.summary.get("nodes", 0):
+            text += f" The clusters were found on a sample of {count(last['rows'], 'node')}. Then every other node "
+            text += "went to the cluster whose centre has the most similar direction."
     elif method != "basic":
         text += " A cell is a set of nodes with the same labels at all parties of the merge."
     return text
@@ -200,6 +201,7 @@ _ELSEWHERE = {  # shown in other sections, or in tables of their own
     "session", "nodes", "cluster_sizes", "merges", "files", "data",
 }  # fmt: skip
 _FACTS = {
+    "method": "method, and why it was taken",
     "seconds_in_sums": "seconds in secure sums",
     "delays": "messages in the longest chain (each waited for the one before)",
     "columns_read": "columns in the file",
