@@ -24,7 +24,7 @@ def main(n_nodes: int) -> None:
         alone = AGC(n_clusters=5, psi=PSI, random_state=0).fit(table, adjacency=data.adjacency)
         show(f"party {number} alone", data.labels, alone.labels_, "–")
 
-    for method in ("cells", "basic"):
+    for method in ("joint", "cells", "basic"):
         model = KCAGC(n_clusters=5, psi=PSI, method=method, random_state=0).fit(tables, adjacency=data.adjacency)
         show(f"together, {method}", data.labels, model.labels_, f"{model.bytes_sent_ / 1e6:.1f} MB")
 

@@ -104,7 +104,7 @@ def test_when_one_party_aborts_all_others_report_its_name_and_the_reason(collabo
     aggregator = roles.start_aggregator()
     a, b = roles.start_parties("a", "b")
     # Fails when it is called, after the first answers: the session cannot restart by itself then.
-    c = roles.start("c", patches={"kcagc.protocol.joint_kmeans.refill_empty_clusters": None})
+    c = roles.start("c", patches={"kcagc.protocol.joint._model": None})
     assert c.ends() == 1
     for role in (aggregator, a, b):
         assert role.ends() == 7

@@ -18,8 +18,8 @@ def pages(run, tmp_path_factory):
         aggregator="bob",
         accept='["two-party-sum", "labelled-sums"]',
     )
-    tree = run_in(tmp_path_factory.mktemp("tree"), SEVEN)
-    joint = run_in(tmp_path_factory.mktemp("joint"), settings='method = "joint"')
+    tree = run_in(tmp_path_factory.mktemp("tree"), SEVEN, settings='method = "tree"')
+    cells = run_in(tmp_path_factory.mktemp("cells"), settings='method = "cells"')
     opened = run_in(
         tmp_path_factory.mktemp("opened"),
         accept='["anonymous-geometry"]',
@@ -32,7 +32,8 @@ def pages(run, tmp_path_factory):
         "party that sums": two.tasks["bob"].files.folder,
         "one of two": two.tasks["alice"].files.folder,
         "tree": tree.tasks["party-0"].files.folder,
-        "joint": joint.tasks["carol"].files.folder,
+        "joint": run.tasks["carol"].files.folder,
+        "cells": cells.tasks["alice"].files.folder,
         "joint, coordinator sees rows": opened.tasks["alice"].files.folder,
         "prediction": predicted,
     }

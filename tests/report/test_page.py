@@ -179,6 +179,13 @@ def test_a_tree_shows_every_merge_of_its_party(pages):
     assert [one for one in headers if re.fullmatch(r"\d\.\d", one)] == ["1.1", "2.1"]
 
 
+def test_the_page_says_which_method_was_taken_and_why(pages):
+    assert "joint, because it comes closest to the clusters of pooled columns" in pages["party"]
+    assert "joint, because it comes closest to the clusters of pooled columns" in pages["coordinator"]
+    assert "cells, because it is set" in pages["cells"]
+    assert "A cell is" in pages["cells"]
+
+
 def test_the_joint_method_counts_nodes_and_speaks_of_no_cells(pages):
     for kind in ("joint", "joint, coordinator sees rows"):
         assert "Nodes in the sample" in pages[kind]

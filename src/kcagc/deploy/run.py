@@ -274,8 +274,6 @@ def execute(
         if journal.status == "failed":
             logger.info("the last run ended with: %s. This is a new session", journal.failure)
         run.check()
-        if run.model is None:
-            logger.info("method: %s", run.config.method_choice())
         if journal.status == "new":
             keep_earlier_results(run.files)
         spec = _role_spec(run, journal, results, watcher, on_status)
@@ -322,13 +320,21 @@ def erase_journal(journal: Journal, files: ResultFiles) -> None:
 async def _run_on_network(run: RoleRun, spec: RoleSpec) -> None:
     network = run.config.document.network
     if not run.config.listens:
+        _log_method(run)
         await RoleClient(spec, network.address).run()
         return
     from kcagc.runtime.server import RoleServer  # noqa: PLC0415 - only for an aggregator
 
     server = RoleServer(spec, network.listen)
     logger.info("listening on %s:%d", network.listen.rpartition(":")[0], server.port)
+    _log_method(run)
     await server.run()
+
+
+def _log_method(run: RoleRun) -> None:
+    """Say which method all roles have chosen, before anything is sent."""
+    if run.model is None:
+        logger.info("method: %s", run.config.method_choice())
 
 
 def _role_spec(
