@@ -137,7 +137,7 @@ class Cell:
             order = np.random.RandomState(self.parties).permutation(features.shape[1])
             features = sparse.csc_array(features)[:, order]
         filter_ = HalfFilter(order_of(self.name))
-        settings = RunSettings(n_clusters=data.n_classes, psi=order_of(self.name))
+        settings = RunSettings(n_clusters=data.n_classes, psi=order_of(self.name), method="cells")
         self.k, self.k_local = data.n_classes, settings.local_clusters(self.parties)
         parameters = settings.resolve(self.parties, filter_)
         self.rows = []
