@@ -54,7 +54,7 @@ def test_prediction_on_cora_is_as_accurate_as_the_fit(cora):
     n_known = round(0.9 * cora.n_nodes)
     tables = [table[order] for table in cora.parties(2)]
     graph, truth = cora.adjacency[order][:, order], cora.labels[order]
-    model = KCAGC(n_clusters=7, psi=PSI, random_state=0)
+    model = KCAGC(n_clusters=7, psi=PSI, method="cells", random_state=0)
     model.fit([table[:n_known] for table in tables], adjacency=graph[:n_known, :n_known])
     found = model.predict(tables, adjacency=graph)
     predicted = matched_accuracy(matching(truth[:n_known], model.labels_), truth[n_known:], found)

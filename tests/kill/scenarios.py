@@ -87,12 +87,12 @@ class Scenario:
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
-        Scenario("coordinator"),
+        Scenario("coordinator", settings={"method": "cells"}),
         Scenario("party aggregates", aggregating_party="c", accept=("labelled-sums",)),
         Scenario("two parties", parties=("a", "b"), aggregating_party="b", accept=("labelled-sums", "two-party-sum")),
         Scenario("basic", settings={"method": "basic"}, n_nodes=40),
         Scenario("tree", parties=("a", "b", "c", "d", "e"), settings={"method": "tree", "fan_in": 2, "max_iter": 2}),
-        Scenario("predict", predicts=True),
+        Scenario("predict", settings={"method": "cells"}, predicts=True),
         Scenario("joint shares", settings={"method": "joint"}),
         Scenario(
             "joint coordinator",

@@ -50,7 +50,7 @@ def words(n_columns, n_per_node, seed=0):
 
 
 def local(graph, table, psi, columns=(), **changes):
-    settings = RunSettings(n_clusters=K, psi=psi, **changes)
+    settings = RunSettings(n_clusters=K, psi=psi, method="cells", **changes)
     return compute_local(PartyData.build("bank", graph, table, HalfFilter(psi), columns), settings.resolve(2), 0)
 
 
@@ -149,7 +149,7 @@ def test_labels_of_the_column_itself_predict_it_out_of_fold():
 def test_a_party_ends_the_run_alone_and_before_its_labels_leave():
     graph, narrow = sensitive_among(4)
     wide = generate(NODES, K, degree=6, homophily=0.6, signal=1.0, features=(40, 2), seed=1).parties()[0]
-    chosen = RunSettings(n_clusters=K, psi=5, n_init=1).resolve(2)
+    chosen = RunSettings(n_clusters=K, psi=5, n_init=1, method="cells").resolve(2)
     data = {
         "bank": PartyData.build("bank", graph, narrow, HalfFilter(5), ["smoker", "a", "b", "c"]),
         "shop": PartyData.build("shop", graph, wide, HalfFilter(5)),
@@ -165,7 +165,7 @@ def test_a_party_ends_the_run_alone_and_before_its_labels_leave():
 
 def test_the_estimator_refuses_and_accepts_alike():
     graph, narrow = sensitive_among(4)
-    model = KCAGC(n_clusters=K, n_init=1, random_state=0)
+    model = KCAGC(n_clusters=K, n_init=1, method="cells", random_state=0)
     with pytest.raises(PolicyError, match=r"^party-[12]: the local labels would reveal column '0'"):
         model.fit([narrow, narrow], adjacency=graph)
     model.set_params(accept=[NAME]).fit([narrow, narrow], adjacency=graph)
@@ -190,7 +190,8 @@ def test_the_demo_passes(psi):
 @pytest.mark.parametrize("name", ["cora", "citeseer", "wiki", "pubmed"])
 def test_tables_of_words_of_the_public_graphs_pass(name):
     data = load(name)
-    graph, chosen = Graph.from_matrix(data.adjacency), RunSettings(n_clusters=data.n_classes).resolve(3)
+    graph = Graph.from_matrix(data.adjacency)
+    chosen = RunSettings(n_clusters=data.n_classes, method="cells").resolve(3)
     for number, table in enumerate(data.parties(3)):
         found = compute_local(PartyData.build(f"party-{number}", graph, table, HalfFilter(5)), chosen, 0)
         assert checked(found) == "labels"
@@ -239,7 +240,7 @@ def test_a_size_that_leaves_one_cluster_is_refused_with_a_remedy():
 def test_a_measurement_is_that_of_a_table_smoothed_without_the_columns(monkeypatch, n_columns, as_table):
     """The rows that a party kept, those it computes again after a crash, and every block smoothed anew say the same."""
     graph, table = sensitive_among(12) if n_columns == 12 else words(n_columns, 30)
-    settings = RunSettings(n_clusters=K, psi=3).resolve(2)
+    settings = RunSettings(n_clusters=K, psi=3, method="cells").resolve(2)
     monkeypatch.setattr("kcagc.protocol.label_policy._NODES", 100)
     data = PartyData.build("bank", graph, table, HalfFilter(3))
     rows = compute_rows(data, settings)

@@ -166,7 +166,8 @@ def test_comparisons_opened_are_those_that_the_report_counts(name):
 
 def test_the_estimator_counts_what_its_record_shows():
     adjacency, *features = tables(3)
-    fitted = KCAGC(n_clusters=3, psi=2, n_init=2, random_state=0).fit(features, adjacency=adjacency)
+    settings = {"n_clusters": 3, "psi": 2, "n_init": 2, "method": "cells", "random_state": 0}
+    fitted = KCAGC(**settings).fit(features, adjacency=adjacency)
     opened = Counter(entry.kind for entry in fitted.ledger_.of("opened/"))
     assert opened == {"opened/comparisons.blinded": fitted.rounds_}
     assert fitted.bytes_sent_ == sum(fitted.bytes_by_role_.values()) == fitted.ledger_.bytes_sent()
