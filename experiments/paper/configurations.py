@@ -17,8 +17,10 @@ CONFIGURATIONS = {
         "`KCAGC.paper`: U, q = k, ten restarts of at most ten iterations, binary tree, the last party as aggregator"
     ),
     "converged": "`KCAGC.paper(max_iter=100)`: the same, run to convergence",
-    "default": "`KCAGC` with local clusters: rows of unit length, tree of fan-in 4, to convergence, and a coordinator that "
-    "learns no labels",
+    "default": (
+        "`KCAGC` with local clusters: rows of unit length, tree of fan-in 4, to convergence, a coordinator that "
+        "learns no labels"
+    ),
 }
 SHOWN = {"paper": "KCAGC.paper", "converged": "… converged", "default": "KCAGC"}
 
