@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
@@ -32,8 +31,6 @@ from kcagc.protocol.predict import predict_parameters
 from kcagc.secagg.masks import TWO_PARTY_SUM
 from kcagc.simulation import simulate_fit, simulate_predict
 
-logger = logging.getLogger(__name__)
-
 Callback = Callable[[str, Progress], None]
 _PRIVATE = ("models_", "feature_names_", "transformers_", "merges_", "node_ids_")  # not for notebooks
 Graphs = Any  # a graph, a matrix, a graph of networkx or PyTorch Geometric, or a list with one for each party
@@ -51,17 +48,15 @@ class KCAGC(ClusterMixin, BaseEstimator):
         Number of clusters k to find.
     n_local_clusters : int, str or None, default=None
         Number of local clusters of each party: a number, or a multiple of k such as "2k". None means "2k" for up to
-        3 parties and "k" for more. The methods "basic" and "joint" have none: if you set it, the method "auto" does
-        not take "joint".
+        3 parties and "k" for more. The methods "basic" and "joint" have none.
     min_local_size : int, default=5
         Least number of nodes of a local cluster. Each party joins smaller ones with the nearest, before it sends its
         local labels. With the method "joint", no centre of a smaller cluster is disclosed.
     method : {"auto", "joint", "cells", "basic", "tree"}, default="auto"
         "joint" clusters the rows of all parties in their joint subspace, as on pooled data, "cells" clusters the cells
         of all parties (Protocol 3), "tree" merges the cells of a few parties at a time, "basic" clusters every node
-        (Protocol 2, many more secure sums). "auto" takes "joint" if a coordinator aggregates and `n_local_clusters`,
-        `scaling`, `unit`, `virtual_nodes` and `fan_in` have their defaults; otherwise "cells" for up to 3 parties and
-        "tree" for more. `method_` and `method_reason_` say what it took.
+        (Protocol 2, many more secure sums). "auto" takes "joint" with a coordinator, unless `n_local_clusters`,
+        `scaling`, `unit`, `virtual_nodes` or `fan_in` is set; otherwise "cells" for up to 3 parties and "tree" for more.
     joint_rows : {"shares", "coordinator"}, default="shares"
         Who sees the rows of the joint subspace, for the method "joint". "shares": no role, because two parties hold
         shares of them; "coordinator": the coordinator sees them without names, which is faster.
@@ -112,10 +107,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
     ----------
     labels_ : ndarray of shape (n_nodes,)
         Cluster of every node.
-    method_ : str
-        Method of the fit, which "auto" stands for.
-    method_reason_ : str
-        Why it was taken.
+    method_, method_reason_ : str
+        Method of the fit, and why it was taken.
     node_ids_ : list or None
         Node ids in the order of `labels_`; None if nodes are row numbers.
     cost_ : float
@@ -279,14 +272,11 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self._check()
         settings, filter_ = settings_of(self, "shared" if shared else "own")
         parameters = settings.resolve(len(X), filter_)
-        choice = settings.choose_method(len(X))
-        logger.info("method: %s", choice)
         names = [f"party-{number}" for number in range(1, len(X) + 1)]
         inputs = prepare_parties(
             names, graphs, X, id_column=self.id_column, nodes=self.nodes, transformers=self.transformers
         )
-        # All parties have the same seed, so their order does not change the labels.
-        seed = draw_seed(self.random_state)
+        seed = draw_seed(self.random_state)  # of all parties, so their order does not change the labels
         ledger = Ledger()
         results = simulate_fit(
             parameters,
@@ -296,11 +286,10 @@ class KCAGC(ClusterMixin, BaseEstimator):
             ledger=ledger,
             watcher=self._watch,
         )
-        self.ledger_, self.filter_ = ledger, filter_
-        self.method_, self.method_reason_ = choice
+        self.method_, self.method_reason_ = settings.choose_method(len(X))
         first = results[names[0]]
         self.labels_: Labels = first.labels.astype(np.intp)
-        self.cost_ = first.cost
+        self.cost_, self.ledger_, self.filter_ = first.cost, ledger, filter_
         self.models_ = {name: result.model for name, result in results.items()}
         self.merges_ = _every_merge(result.merges for result in results.values())
         last = self.merges_[-1]
@@ -320,8 +309,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self.n_features_in_ = sum(one.n_columns for one in inputs.values())
         self.transformers_ = {name: one.preprocessing for name, one in inputs.items()}
         self.feature_names_ = {name: one.columns for name, one in inputs.items()}
-        ids = inputs[names[0]].graph.ids
-        self.node_ids_ = None if ids is None else ids.values
+        self.node_ids_ = getattr(inputs[names[0]].graph.ids, "values", None)
         self._warn()
         return self
 
@@ -430,8 +418,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
         """Warn about empty clusters."""
         found = len(np.unique(self.labels_))
         if found < self.n_clusters:
-            message = f"only {found} of {self.n_clusters} clusters have nodes: too many rows are equal"
-            warnings.warn(message, stacklevel=3)
+            few = f"only {found} of {self.n_clusters} clusters have nodes"
+            warnings.warn(f"{few}: too many rows are equal", stacklevel=3)
 
     def _policy(self) -> Policy:
         if not isinstance(self.accept, list | tuple | set | frozenset):

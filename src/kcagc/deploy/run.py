@@ -332,7 +332,7 @@ async def _run_on_network(run: RoleRun, spec: RoleSpec) -> None:
 
 
 def _log_method(run: RoleRun) -> None:
-    """Say which method all roles have chosen, before anything is sent."""
+    """Log the method, which all roles have chosen alike, before anything is sent."""
     if run.model is None:
         logger.info("method: %s", run.config.method_choice())
 
