@@ -56,7 +56,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         "joint" clusters the rows of all parties in their joint subspace, as on pooled data, "cells" clusters the cells
         of all parties (Protocol 3), "tree" merges the cells of a few parties at a time, "basic" clusters every node
         (Protocol 2, many more secure sums). "auto" takes "joint" with a coordinator, unless `n_local_clusters`,
-        `scaling`, `unit`, `virtual_nodes` or `fan_in` is set; otherwise "cells" for up to 3 parties and "tree" for more.
+        `scaling`, `unit`, `virtual_nodes` or `fan_in` is set; otherwise "cells" for up to 3 parties, "tree" for more.
     joint_rows : {"shares", "coordinator"}, default="shares"
         Who sees the rows of the joint subspace, for the method "joint". "shares": no role, because two parties hold
         shares of them; "coordinator": the coordinator sees them without names, which is faster.
