@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from kcagc.protocol import joint_kmeans, predict, secure_sum, tournament
+from kcagc.protocol import joint_kmeans, predict, secure_sum, shared_kmeans, tournament, weights
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.secagg.blinding import Blinding
 
@@ -84,6 +84,7 @@ class _State:
     )  # by sums: restart numbers, distances
     others: dict[int, np.ndarray] = field(default_factory=dict)  # by sums, in the margin step: all but starting rows
     rows: dict[int, np.ndarray] = field(default_factory=dict)  # by sums: restart and row of each line of a table
+    shared: dict[int, tuple[list[int], Any]] = field(default_factory=dict)  # by sums: restarts and labels, on shares
 
 
 @contextmanager
@@ -98,6 +99,7 @@ def watch(into: dict[tuple[str, int], Blinded]) -> Iterator[None]:
     )
     real_open, real_table = joint_kmeans._Restart.open_comparisons, joint_kmeans._distances
     real_nearest, real_margin_step = tournament.nearest, joint_kmeans._margin_step
+    real_round = shared_kmeans._Run.round
 
     def from_key(cls: type, key: bytes, session: bytes, label: bytes, *rest: Any) -> Blinding:
         state.label = label
@@ -147,6 +149,13 @@ def watch(into: dict[tuple[str, int], Blinded]) -> Iterator[None]:
         state.rows[id(sums)] = _places(state.tables.get(id(sums)), distances) if known is None else known
         return await real_nearest(sums, step, distances, *rest, **options)
 
+    async def shared_round(run: Any, active: list[Any], others: list[Any]) -> Any:
+        sums, numbers = id(run.rows.sums), [one.number for one in active]
+        state.shared[sums] = numbers, None if active[0].labels is None else np.stack([one.labels for one in active])
+        n = len(run.rows.share)
+        state.rows[sums] = np.stack([np.repeat(numbers, n), np.tile(np.arange(n), len(active))], axis=1)
+        return await real_round(run, active, others)
+
     async def signs(self: SecureSums, step: Any, asked: Any, senders: tuple[str, ...] = ()) -> Any:
         pending, state.pending = state.pending, []
         unknown, state.unknown = state.unknown, []
@@ -169,6 +178,8 @@ def watch(into: dict[tuple[str, int], Blinded]) -> Iterator[None]:
             (joint_kmeans, "_margin_step", margin_step),
             (joint_kmeans, "nearest", nearest),
             (predict, "nearest", nearest),
+            (weights, "nearest", nearest),
+            (shared_kmeans._Run, "round", shared_round),
             (SecureSums, "signs", signs),
         ):
             stack.enter_context(patch.object(where, name, spy))
@@ -182,6 +193,11 @@ def _about(state: _State, sums: SecureSums, n: int, pending: list[np.ndarray], u
         lines, first, second = np.concatenate(pending).T
         place = state.rows[id(sums)]
         about[:] = np.stack([place[lines, 0], place[lines, 1], first, second], axis=1)
+    elif id(sums) in state.shared:  # an iteration on shares compares the last centre of a node with all others
+        restarts, labels = state.shared[id(sums)]
+        k = n // labels.size + 1  # there are few comparisons of costs
+        which, row, center = np.nonzero(np.arange(k) != labels[:, :, None])
+        about[: len(row)] = np.stack([np.array(restarts)[which], row, labels[which, row], center], axis=1)
     else:  # an iteration; the costs are at the end
         numbers, _ = state.tables[id(sums)]
         which, row, center = np.nonzero(np.stack([found for _, found in unknown]))

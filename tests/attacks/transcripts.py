@@ -24,10 +24,13 @@ import numpy as np
 
 from attacks.coordinator_truth import Blinded, watch
 from experiments.paper.configurations import dataset, order_of
+from kcagc.datasets.dataset import Dataset
+from kcagc.datasets.generator import generate
 from kcagc.disclosure import RISKS, Ledger, Policy
 from kcagc.errors import KcagcError
 from kcagc.graph import Graph, HalfFilter
 from kcagc.protocol import fit, messages, party
+from kcagc.protocol import joint as joint_method
 from kcagc.protocol.agreement import Agreement, id_of
 from kcagc.protocol.local import PartyData, PartyModel
 from kcagc.protocol.messages import Confirmation, Hellos, Masked, RunStage
@@ -46,8 +49,10 @@ Change = Callable[[str, str, bytes], bytes]
 
 @dataclass(frozen=True)
 class Case:
-    """One run to attack: dataset, number of parties, method ("cells", "tree", "basic"), settings that differ from the
-    default, and a number that makes keys and seeds different from those of another session of the same case.
+    """One run to attack: dataset, number of parties, method ("cells", "tree", "basic", "joint"), settings that differ
+    from the default, and a number that makes keys and seeds different from those of another session of the same case.
+
+    The dataset "narrow" is generated: 12 columns of 0 and 1 for each party, or for the others as many as "narrow-4" says.
     """
 
     data: str = "demo"
@@ -61,20 +66,27 @@ class Case:
         return tuple(f"party-{number}" for number in range(1, self.parties + 1))
 
     def parameters(self) -> Any:
-        k = dataset(self.data).n_classes
-        settings = RunSettings(
-            **({"n_clusters": k, "psi": order_of(self.data), "method": self.method} | dict(self.settings))
-        )
+        k = self.dataset().n_classes
+        settings = RunSettings(**({"n_clusters": k, "psi": self.order, "method": self.method} | dict(self.settings)))
         return settings.resolve(self.parties)
+
+    def dataset(self) -> Dataset:
+        """Return the graph and all columns."""
+        return _narrow(self.data, self.parties) if self.data.startswith("narrow") else dataset(self.data)
+
+    @property
+    def order(self) -> int:
+        """The order of the filter."""
+        return 2 if self.data.startswith("narrow") else order_of(self.data)
 
     def tables(self) -> list[Any]:
         """Return the table of each party: the dataset's own, or its columns split evenly."""
-        own = dataset(self.data)
-        return list(own.parties(self.parties)) if self.data != "demo" else list(own.parties()[: self.parties])
+        own = self.dataset()
+        return list(own.parties()[: self.parties] if own.party_columns else own.parties(self.parties))
 
     def party_data(self) -> dict[str, PartyData]:
-        graph = _graph(self.data)
-        filter_ = HalfFilter(int(dict(self.settings).get("psi", order_of(self.data))))
+        graph = _graph(self)
+        filter_ = HalfFilter(int(dict(self.settings).get("psi", self.order)))
         return {
             name: PartyData.build(name, graph, table, filter_)
             for name, table in zip(self.names, self.tables(), strict=True)
@@ -82,8 +94,16 @@ class Case:
 
 
 @lru_cache(maxsize=4)
-def _graph(name: str) -> Graph:
-    return Graph.from_matrix(dataset(name).adjacency)
+def _graph(case: Case) -> Graph:
+    return Graph.from_matrix(case.dataset().adjacency)
+
+
+@lru_cache(maxsize=4)
+def _narrow(name: str, n_parties: int) -> Dataset:
+    """Return a table with few columns of 0 and 1 for each party."""
+    width = int(name.partition("-")[2] or 12)
+    columns = (12, *[width] * (n_parties - 1))
+    return generate(1500, 4, degree=6, homophily=0.7, signal=2.0, sparsity=0.75, features=columns, seed=1, name=name)
 
 
 @dataclass(frozen=True)
@@ -186,6 +206,8 @@ class Inside:
 
     joint: dict[str, Joint] = field(default_factory=dict)
     blinded: dict[tuple[str, int], Blinded] = field(default_factory=dict)  # by group and number of a sum
+    shares: dict[str, Any] = field(default_factory=dict)  # by party: its shares of joint rows and directions
+    weights: dict[str, np.ndarray] = field(default_factory=dict)  # by party: those that opened to it
 
 
 @dataclass
@@ -299,7 +321,7 @@ class _recorded:  # noqa: N801
             return made
 
         decrypt, encode_ = party.decrypt, party.Party._encrypted
-        joint = fit.joint_kmeans
+        joint, subspace, opened = fit.joint_kmeans, joint_method.find_subspace, joint_method.open_weights
 
         def spied_decrypt(pair: Any, label: bytes, ciphertext: bytes) -> bytes:
             content = decrypt(pair, label, ciphertext)
@@ -319,6 +341,14 @@ class _recorded:  # noqa: N801
             one.labels = result.labels
             return result
 
+        async def spied_subspace(party: Any, *rest: Any) -> Any:
+            into.inside.shares[party.name] = await subspace(party, *rest)
+            return into.inside.shares[party.name]
+
+        async def spied_weights(party: Any, *rest: Any) -> Any:
+            into.inside.weights[party.name] = await opened(party, *rest)
+            return into.inside.weights[party.name]
+
         enter = self.stack.enter_context
         enter(warnings.catch_warnings())
         warnings.simplefilter("ignore")
@@ -329,6 +359,8 @@ class _recorded:  # noqa: N801
         enter(patch.object(party, "decrypt", spied_decrypt))
         enter(patch.object(party.Party, "_encrypted", spied_encrypt))
         enter(patch.object(fit, "joint_kmeans", spied_joint))
+        enter(patch.object(joint_method, "find_subspace", spied_subspace))
+        enter(patch.object(joint_method, "open_weights", spied_weights))
         enter(watch(into.inside.blinded))
         return self.run
 

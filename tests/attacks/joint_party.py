@@ -1,0 +1,221 @@
+"""Attacks of a curious party on the joint method: what the answers of all rounds, and weights, say about the others.
+
+Each attack is compared with the same one without these messages: from the party's own columns, the graph and the final
+clusters, which every method gives to every party.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from attacks.joint import (
+    Learned,
+    alike,
+    binary_columns,
+    column_auc,
+    distance_correlation,
+    estimated_places,
+    explained,
+    graph_basis,
+    joint_case,
+    replay,
+    side_by_side,
+    truth,
+    unit,
+)
+from attacks.party import ME, within_rows
+from attacks.results import Figure
+from attacks.transcripts import Case, has_data, record_prediction, recorded
+
+TITLE = "A curious party, joint method"
+SENTENCES = {
+    "joint-rounds": (
+        "In the joint method a party sees the clusters of all nodes in every round and restart. If it also knows the "
+        "others' part of the joint rows of some nodes, it estimates this part for the other nodes better than from its "
+        "own columns, the graph and the final clusters."
+    ),
+    "joint-distances": (
+        "A party without such knowledge estimates distances between nodes in the others' columns from all answers of the "
+        "joint method; where its own columns are like the others', this is no gain over its own columns."
+    ),
+    "joint-columns": (
+        "The answers of the joint method say little about a single column of a wide table, and more about a column of a "
+        "table with few columns."
+    ),
+    "joint-sessions": "Repeated sessions of the joint method on the same tables reveal a little more with each session.",
+    "joint-weights": (
+        "The weights of its own components, which a prediction opens, help a party to estimate the others' part of the "
+        "scores."
+    ),
+    "joint-prediction": "A prediction of the joint method that is repeated opens the same weights again, and nothing new.",
+}
+_FEW, _HALF = 0.01, 0.5
+_COLUMN_MARGIN = 0.03  # AUC that answers may add on wide tables
+
+
+@lru_cache(maxsize=2)
+def learned(case: Case) -> Learned:
+    """Return what opened to the party in a run."""
+    return replay(recorded(case).of(ME))
+
+
+class View:
+    """The numbers that a party has about each node, before and after it reads the answers."""
+
+    def __init__(self, case: Case, own: np.ndarray, known: Learned, size: int) -> None:
+        k, basis = known.k, graph_basis(case)
+        clusters = np.eye(k)[known.final]
+        smooth = basis @ (basis.T @ clusters)
+        prior = np.hstack([basis / np.linalg.norm(basis), own / np.linalg.norm(own)]) * np.sqrt(len(own))
+        self.own, self.clusters = own, clusters
+        self.places = estimated_places(known, size, prior)
+        self.by_final = estimated_places(known.final_only(), size, prior)
+        self.main = own @ np.linalg.svd(own.T @ own)[0][:, :k]
+        together = alike(known.labels, 60)
+        before = [own, unit(own), basis]
+        final = [*before, clusters, smooth]
+        self.before = [side_by_side(before), side_by_side([own]), side_by_side([self.main])]
+        self.final = [*self.before, side_by_side(final), side_by_side([self.main, clusters, smooth])]
+        self.after = [
+            side_by_side([*final, together, self.places]),
+            side_by_side([self.main, self.places]),
+            side_by_side([together[:, :20], basis @ (basis.T @ together[:, :20])]),
+            side_by_side([self.places, own]),
+        ]
+
+    def distances(self, wanted: np.ndarray) -> tuple[float, float]:
+        """Return the correlation with the true distances from all answers, and from own columns or final clusters."""
+        length = np.linalg.norm(self.own, axis=1, keepdims=True)
+        claims = [self.places, self.places * length]
+        base = [self.own, self.main, self.by_final, self.by_final * length]
+        best, known = (max(distance_correlation(one, wanted) for one in some) for some in (claims, base))
+        return best, known
+
+
+def cases(short: bool) -> list[dict[str, Any]]:
+    """Return the runs to attack."""
+    runs = [("demo", 3, "fit", 1), ("demo", 3, "prediction", 1), ("demo", 3, "sessions", 2)]
+    if not short:
+        runs += [("narrow", parties, "fit", 1) for parties in (2, 3)]
+        runs += [("narrow", 2, "sessions", 3), ("narrow", 2, "prediction", 1)]
+        if has_data("cora"):
+            runs += [("cora", 2, "fit", 1), ("cora", 2, "prediction", 1), ("cora", 3, "fit", 1)]
+            runs += [("wiki", 2, "fit", 1), ("wiki", 2, "prediction", 1)]
+    return [dict(zip(("data", "parties", "task", "sessions"), run, strict=True)) for run in runs]
+
+
+def attack(case: dict[str, Any]) -> list[Figure]:
+    """Attack one run."""
+    here = joint_case(case["data"], case["parties"])
+    how = {"fit": _of_fit, "prediction": _of_prediction, "sessions": _of_sessions}[case["task"]]
+    return how(case, here)
+
+
+def _figure(
+    case: dict[str, Any],
+    sentence: str,
+    attacked: str,
+    by: str,
+    measure: str,
+    *values: float,
+    bound: float | None = None,
+    count: int = 0,
+) -> Figure:
+    data, method = f"{case['data']}, {case['parties']} parties", "joint"
+    found, baseline = values
+    if case["task"] == "prediction":
+        method = "joint prediction"
+    return Figure("party", method, data, attacked, by, measure, found, baseline, bound, count, sentence)
+
+
+def _of_fit(case: dict[str, Any], here: Case) -> list[Figure]:
+    run, known = recorded(here), learned(here)
+    true = truth(run)
+    view = View(here, true.components[ME], known, true.rows.shape[1])
+    wanted, what, how, count = true.others(ME), "others' part of the joint rows", "answers of all rounds", len(known.row)
+    found = []
+    for share in (_FEW, _HALF):
+        values = [explained(sets, wanted, share) for sets in (view.after, view.final, view.before)]
+        by = f"{how}, {share:.0%} of the nodes known"
+        found.append(_figure(case, "joint-rounds", what, by, "R²", values[0], max(values[1:]), count=count))
+    closest = view.distances(true.other_components(ME))
+    found.append(
+        _figure(case, "joint-distances", "distances in the others' columns", how, "correlation", *closest, count=count)
+    )
+    columns = np.hstack([binary_columns(table) for table in here.tables()[1:]])
+    areas = [column_auc(sets[:1], columns) for sets in (view.after, view.before)]
+    wide = here.tables()[1].shape[1] > 100
+    bound = areas[1] + _COLUMN_MARGIN if wide else None
+    return [
+        *found,
+        _figure(
+            case, "joint-columns", "single columns, half of the nodes known", how, "AUC", *areas, bound=bound, count=count
+        ),
+    ]  # fmt: skip
+
+
+def _of_sessions(case: dict[str, Any], here: Case) -> list[Figure]:
+    """Put the answers of several sessions together."""
+    true, found, known = truth(recorded(here)), [], learned(here)
+    first = None
+    for session in range(1, case["sessions"] + 1):
+        if session > 1:
+            known = known.together(learned(joint_case(case["data"], case["parties"], session=session - 1)))
+        if session in (1, case["sessions"]):
+            view = View(here, true.components[ME], known, true.rows.shape[1])
+            value = explained(view.after, true.others(ME), _HALF)
+            first = value if first is None else first
+            by = f"answers of {session} session{'s' * (session > 1)}, half of the nodes known"
+            found.append(
+                _figure(
+                    case, "joint-sessions", "others' part of the joint rows", by, "R²", value,
+                    explained(view.final, true.others(ME), _HALF), count=len(known.row),
+                )
+            )  # fmt: skip
+    return found
+
+
+def from_weights(own: np.ndarray, weights: np.ndarray, basis: np.ndarray, n_parties: int) -> list[np.ndarray]:
+    """Return estimates of the others' part of the scores: like the own part, or as the weights demand.
+
+    Directions are eigenvectors of the joint covariance: the product of own components and joint rows is own directions
+    times one unknown square matrix. The guess for this matrix is what the own part alone gives.
+    """
+    part = own @ weights
+    mixing = n_parties * np.linalg.pinv(weights.T @ weights, rcond=1e-8) @ (part.T @ part)
+    spread = np.sqrt((own**2).sum(axis=0))
+    prior = np.hstack([basis / np.linalg.norm(basis), own / np.linalg.norm(own)])
+    wanted = (weights @ mixing) / spread[:, None] - (own / spread).T @ part
+    return [part, prior @ (np.linalg.pinv((own / spread).T @ prior, rcond=1e-6) @ wanted)]
+
+
+def _of_prediction(case: dict[str, Any], here: Case) -> list[Figure]:
+    fitted, known = recorded(here), learned(here)
+    true = truth(fitted)
+    own, basis = true.components[ME], graph_basis(here)
+    weights, again = (record_prediction(fitted, np.arange(20), turn).inside.weights[ME] for turn in (1, 2))
+    wanted = np.sum([true.components[name] @ true.weights[name] for name in true.parts if name != ME], axis=0)
+    view = View(here, own, known, true.rows.shape[1])
+    centers = known.final_only().weights @ view.places
+    base = [np.eye(known.k)[known.final], view.places @ unit(centers).T]
+    base = [one[:, : wanted.shape[1]] for one in base]
+    claims = from_weights(own, weights, basis, case["parties"])
+    whole = base[1] * np.linalg.norm(own, axis=1, keepdims=True)  # all parties' scores, up to a factor
+    claims.append(case["parties"] * (claims[0] * whole).sum() / (whole**2).sum() * whole - claims[0])
+    what = "others' part of the scores"
+    values = [max(within_rows(one, wanted) for one in some) for some in (claims, base)]
+    lifted = side_by_side([claims[0], claims[1], view.places, view.main])
+    few = [explained(sets, wanted, _FEW) for sets in ([*view.after, lifted, lifted[:, : 2 * wanted.shape[1]]], view.after)]
+    return [
+        _figure(case, "joint-weights", what, "weights of own components", "correlation", *values, count=weights.size),
+        _figure(
+            case, "joint-weights", what, "weights and answers, 1% of the nodes known", "R²", *few, count=weights.size
+        ),
+        _figure(
+            case, "joint-prediction", "weights", "a second prediction", "largest difference",
+            float(np.abs(weights - again).max()), 0.0, bound=1e-5, count=weights.size,
+        ),
+    ]  # fmt: skip
