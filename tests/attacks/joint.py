@@ -25,7 +25,7 @@ from scipy.stats import rankdata
 
 from attacks.party import ME, _without_progress
 from attacks.transcripts import Case, Recording, Transcript
-from kcagc.cluster.joint import clustered_sample, order_by_first_node, start_sets
+from kcagc.cluster.joint import clustered_sample, order_by_first_node, schedule, start_sets
 from kcagc.protocol import shared_kmeans
 from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.joint import join_seeds
@@ -36,8 +36,8 @@ from kcagc.secagg.blinding import Blinding, draw_positions
 from kcagc.secagg.keys import framed
 from kcagc.secagg.shares import DIRECTION_BITS
 
-_MOST_ANSWERS = 400_000
-_SHARP = 30.0  # slope of the logistic loss: answers are exact, and places are not quite what the model says
+_MOST_ANSWERS = 300_000
+_SHARP = 100.0  # slope of the logistic loss: answers are exact
 _SOFT = 0.03  # length below which a row has no clear direction
 _COLUMNS = 40  # of another party, for the inference of single columns
 _PENALTIES = (1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -225,12 +225,16 @@ def replay(transcript: Transcript) -> Learned:
 
     def first_centers(run: Any, restart: int) -> np.ndarray:
         return np.stack(
-            [np.bincount(nodes, minlength=len(sample)) / len(nodes) for nodes in start_sets(len(sample), run.k, seed, restart)]
+            [
+                np.bincount(nodes, minlength=len(sample)) / len(nodes)
+                for nodes in start_sets(len(sample), run.k, seed, restart)
+            ]
         )
 
     spies = {"round": spied, "first_centers": first_centers, "means": lambda run, labels: _means(labels, run.k)}
     with patch.multiple(shared_kmeans._Run, **spies):
-        program = shared_kmeans.shared_kmeans(here, parameters.n_clusters, seed, parameters.max_iter)
+        plan = schedule(n_nodes, parameters.n_clusters, parameters.max_iter)
+        program = shared_kmeans.shared_kmeans(here, parameters.n_clusters, seed, plan)
         found = asyncio.run(_without_progress(program))
     row, near, far = (np.concatenate(one) for one in zip(*here.noted, strict=True))
     order = order_by_first_node(found.found.labels, parameters.n_clusters)
@@ -244,12 +248,11 @@ def replay(transcript: Transcript) -> Learned:
 class Places:
     """Unit rows that fit the answers: a logistic regression over comparisons of scores 2·u·m - |m|².
 
-    Rows are mixtures of `basis` (smooth on the graph, or like the attacker's own columns), or free if it is None.
     `shifts` are what a lying holder added to the centres.
     """
 
-    def __init__(self, known: Learned, size: int, basis: np.ndarray | None = None, shifts: np.ndarray | None = None) -> None:
-        self.known, self.size, self.basis = known, size, basis
+    def __init__(self, known: Learned, size: int, shifts: np.ndarray | None = None) -> None:
+        self.known, self.size = known, size
         self.n = known.weights.shape[1]
         self.shifts = np.zeros((len(known.weights), size)) if shifts is None else shifts
         chosen = np.arange(len(known.row))
@@ -260,8 +263,7 @@ class Places:
 
     def loss(self, values: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the loss and its gradient."""
-        free = values.reshape(-1, self.size)
-        points = free if self.basis is None else self.basis @ free
+        points = values.reshape(-1, self.size)
         length = np.sqrt((points**2).sum(axis=1) + _SOFT**2)[:, None]
         units = points / length
         centers = self.known.weights @ units + self.shifts
@@ -273,21 +275,16 @@ class Places:
         by_center = 2 * (by_score.T @ units - by_score.sum(axis=0)[:, None] * centers)
         by_unit = 2 * by_score @ centers + self.known.weights.T @ by_center
         by_point = (by_unit - (by_unit * units).sum(axis=1, keepdims=True) * units) / length
-        if self.basis is None:  # a row has no length: keep it near one
-            off = (length - 1.0) / self.n
-            total, gradient = float((off * (length - 1.0)).sum()), by_point + 2 * off / length * points
-        else:
-            total, gradient = 0.02 * float((free**2).mean()), self.basis.T @ by_point + 0.04 * free / free.size
-        return total + float(np.logaddexp(0, -margin).mean()), gradient.ravel()
+        off = (length - 1.0) / self.n  # a row has no length: keep it near one
+        total = float((off * (length - 1.0)).sum()) + float(np.logaddexp(0, -margin).mean())
+        return total, (by_point + 2 * off / length * points).ravel()
 
-    def fit(self, start: np.ndarray, max_iter: int = 60) -> np.ndarray:
+    def fit(self, start: np.ndarray, max_iter: int = 40) -> np.ndarray:
         """Return estimated unit rows."""
-        if self.basis is not None:
-            start = np.linalg.lstsq(self.basis, start, rcond=1e-6)[0]
-            start = start / np.sqrt((start**2).mean())
-        found = minimize(self.loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": max_iter}).x
-        found = found.reshape(-1, self.size)
-        return unit(found if self.basis is None else self.basis @ found)
+        options = {"maxiter": max_iter}
+        return unit(
+            minimize(self.loss, start.ravel(), jac=True, method="L-BFGS-B", options=options).x.reshape(start.shape)
+        )
 
 
 def alike(labels: np.ndarray, count: int) -> np.ndarray:
@@ -299,11 +296,13 @@ def alike(labels: np.ndarray, count: int) -> np.ndarray:
     return columns @ vectors[:, ::-1][:, :count]
 
 
-def estimated_places(known: Learned, size: int, basis: np.ndarray) -> np.ndarray:
-    """Return unit rows that fit all answers."""
+def estimated_places(known: Learned, size: int) -> np.ndarray:
+    """Return unit rows that fit all answers; most joint rows lie around one direction."""
     start = alike(known.labels, size - 1)
-    start = np.hstack([start, np.full((len(start), size - start.shape[1]), 0.3)])
-    return Places(known, size, basis).fit(start)
+    middle = 2 * np.sqrt((start**2).sum(axis=1).mean())
+    rest = np.zeros((len(start), size - start.shape[1]))
+    rest[:, 0] = middle
+    return Places(known, size).fit(unit(np.hstack([start, rest])))
 
 
 @lru_cache(maxsize=2)
@@ -312,7 +311,9 @@ def graph_basis(case: Case, count: int = 150) -> np.ndarray:
     adjacency = sparse.csr_array(case.dataset().adjacency, dtype=float)
     adjacency = adjacency + sparse.eye_array(adjacency.shape[0])
     scale = sparse.diags_array(1 / np.sqrt(np.maximum(adjacency.sum(axis=1), 1e-12)))
-    values, vectors = eigsh(scale @ adjacency @ scale, k=min(count, adjacency.shape[0] - 2), v0=np.ones(adjacency.shape[0]))
+    values, vectors = eigsh(
+        scale @ adjacency @ scale, k=min(count, adjacency.shape[0] - 2), v0=np.ones(adjacency.shape[0])
+    )
     return vectors * ((1 + values) / 2) ** case.order
 
 
@@ -380,9 +381,14 @@ def auc(scores: np.ndarray, wanted: np.ndarray) -> float:
     return float((rankdata(scores)[wanted].sum() - n * (n + 1) / 2) / (n * (len(wanted) - n)))
 
 
+def dense(table: Any) -> np.ndarray:
+    """Return a table as an array."""
+    return np.asarray(table.toarray() if sparse.issparse(table) else table, dtype=float)
+
+
 def binary_columns(table: Any) -> np.ndarray:
     """Return the most frequent columns of a table as yes or no; numbers count as yes above their median."""
-    whole = np.asarray(table.todense() if sparse.issparse(table) else table)
+    whole = dense(table)
     if (whole == 0).mean() < 0.3:
         return whole[:, :_COLUMNS] > np.median(whole[:, :_COLUMNS], axis=0)
     whole = whole != 0

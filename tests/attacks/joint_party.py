@@ -29,13 +29,17 @@ from attacks.joint import (
 from attacks.party import ME, within_rows
 from attacks.results import Figure
 from attacks.transcripts import Case, has_data, record_prediction, recorded
+from kcagc.protocol.messages import restore
 
 TITLE = "A curious party, joint method"
 SENTENCES = {
+    "joint-units": (
+        "In the joint method a party sees in every round and restart which centres are nearer to a node. From all answers "
+        "it can work out the directions of the joint rows of all nodes nearly, up to one linear map."
+    ),
     "joint-rounds": (
-        "In the joint method a party sees the clusters of all nodes in every round and restart. If it also knows the "
-        "others' part of the joint rows of some nodes, it estimates this part for the other nodes better than from its "
-        "own columns, the graph and the final clusters."
+        "If a party also knows the others' part of the joint rows of some nodes, it estimates this part for the other "
+        "nodes better than from its own columns, the graph and the final clusters."
     ),
     "joint-distances": (
         "A party without such knowledge estimates distances between nodes in the others' columns from all answers of the "
@@ -47,8 +51,12 @@ SENTENCES = {
     ),
     "joint-sessions": "Repeated sessions of the joint method on the same tables reveal a little more with each session.",
     "joint-weights": (
-        "The weights of its own components, which a prediction opens, help a party to estimate the others' part of the "
-        "scores."
+        "The weights of its own components, which a prediction opens, say less about the others' part of the scores than "
+        "the answers of all rounds, and add little to them."
+    ),
+    "joint-opened": (
+        'With `joint_rows = "coordinator"`, a party sees no intermediate clusters. From the weights that it gets, it '
+        "estimates the others' part of the scores about as well as from the final clusters."
     ),
     "joint-prediction": "A prediction of the joint method that is repeated opens the same weights again, and nothing new.",
 }
@@ -69,48 +77,44 @@ class View:
         k, basis = known.k, graph_basis(case)
         clusters = np.eye(k)[known.final]
         smooth = basis @ (basis.T @ clusters)
-        prior = np.hstack([basis / np.linalg.norm(basis), own / np.linalg.norm(own)]) * np.sqrt(len(own))
-        self.own, self.clusters = own, clusters
-        self.places = estimated_places(known, size, prior)
-        self.by_final = estimated_places(known.final_only(), size, prior)
+        self.own, self.length = own, np.linalg.norm(own, axis=1, keepdims=True)
+        self.places, self.by_final = estimated_places(known, size), estimated_places(known.final_only(), size)
         self.main = own @ np.linalg.svd(own.T @ own)[0][:, :k]
-        together = alike(known.labels, 60)
-        before = [own, unit(own), basis]
-        final = [*before, clusters, smooth]
-        self.before = [side_by_side(before), side_by_side([own]), side_by_side([self.main])]
-        self.final = [*self.before, side_by_side(final), side_by_side([self.main, clusters, smooth])]
-        self.after = [
-            side_by_side([*final, together, self.places]),
-            side_by_side([self.main, self.places]),
-            side_by_side([together[:, :20], basis @ (basis.T @ together[:, :20])]),
-            side_by_side([self.places, own]),
-        ]
+        before, final = [own, unit(own), basis], [own, unit(own), basis, clusters, smooth]
+        self.before = [side_by_side(one) for one in (before, [own], [self.main])]
+        self.final = [side_by_side(one) for one in (final, [self.main, clusters, smooth], [clusters])]
+        more = [*final, alike(known.labels, 60), self.places, self.places * self.length]
+        places = [self.places], [self.places * self.length], [self.main, self.places]
+        self.after = [side_by_side(one) for one in (more, *places)]
+
+    def of(self, level: str, share: float) -> list[np.ndarray]:
+        """Return the sets of features of a level: an attacker that knows few nodes uses few features."""
+        return getattr(self, level)[:1] if share == _HALF else getattr(self, level)[1:]
 
     def distances(self, wanted: np.ndarray) -> tuple[float, float]:
         """Return the correlation with the true distances from all answers, and from own columns or final clusters."""
-        length = np.linalg.norm(self.own, axis=1, keepdims=True)
-        claims = [self.places, self.places * length]
-        base = [self.own, self.main, self.by_final, self.by_final * length]
+        claims = [self.places, self.places * self.length]
+        base = [self.own, self.main, self.by_final, self.by_final * self.length]
         best, known = (max(distance_correlation(one, wanted) for one in some) for some in (claims, base))
         return best, known
 
 
 def cases(short: bool) -> list[dict[str, Any]]:
     """Return the runs to attack."""
-    runs = [("demo", 3, "fit", 1), ("demo", 3, "prediction", 1), ("demo", 3, "sessions", 2)]
+    runs = [("demo", 3, "fit", 1), ("demo", 3, "prediction", 1), ("demo", 3, "sessions", 3), ("demo", 3, "opened", 1)]
     if not short:
         runs += [("narrow", parties, "fit", 1) for parties in (2, 3)]
-        runs += [("narrow", 2, "sessions", 3), ("narrow", 2, "prediction", 1)]
+        runs += [("narrow", 2, "prediction", 1), ("narrow", 2, "sessions", 3), ("narrow", 2, "opened", 1)]
         if has_data("cora"):
-            runs += [("cora", 2, "fit", 1), ("cora", 2, "prediction", 1), ("cora", 3, "fit", 1)]
-            runs += [("wiki", 2, "fit", 1), ("wiki", 2, "prediction", 1)]
+            runs += [("cora", 2, "fit", 1), ("cora", 2, "prediction", 1), ("cora", 3, "fit", 1), ("wiki", 2, "fit", 1)]
+            runs += [("cora", 2, "opened", 1), ("wiki", 2, "opened", 1)]
     return [dict(zip(("data", "parties", "task", "sessions"), run, strict=True)) for run in runs]
 
 
 def attack(case: dict[str, Any]) -> list[Figure]:
     """Attack one run."""
     here = joint_case(case["data"], case["parties"])
-    how = {"fit": _of_fit, "prediction": _of_prediction, "sessions": _of_sessions}[case["task"]]
+    how = {"fit": _of_fit, "prediction": _of_prediction, "sessions": _of_sessions, "opened": _of_opened}[case["task"]]
     return how(case, here)
 
 
@@ -126,8 +130,8 @@ def _figure(
 ) -> Figure:
     data, method = f"{case['data']}, {case['parties']} parties", "joint"
     found, baseline = values
-    if case["task"] == "prediction":
-        method = "joint prediction"
+    if case["task"] in ("prediction", "opened"):
+        method = {"prediction": "joint prediction", "opened": "joint, coordinator"}[case["task"]]
     return Figure("party", method, data, attacked, by, measure, found, baseline, bound, count, sentence)
 
 
@@ -135,12 +139,23 @@ def _of_fit(case: dict[str, Any], here: Case) -> list[Figure]:
     run, known = recorded(here), learned(here)
     true = truth(run)
     view = View(here, true.components[ME], known, true.rows.shape[1])
-    wanted, what, how, count = true.others(ME), "others' part of the joint rows", "answers of all rounds", len(known.row)
+    wanted, what, how, count = (
+        true.others(ME),
+        "others' part of the joint rows",
+        "answers of all rounds",
+        len(known.row),
+    )
     found = []
     for share in (_FEW, _HALF):
-        values = [explained(sets, wanted, share) for sets in (view.after, view.final, view.before)]
+        values = [explained(view.of(level, share), wanted, share) for level in ("after", "final", "before")]
         by = f"{how}, {share:.0%} of the nodes known"
         found.append(_figure(case, "joint-rounds", what, by, "R²", values[0], max(values[1:]), count=count))
+    rows = (
+        explained([side_by_side([view.places])], true.units, _HALF),
+        explained(view.of("final", _HALF), true.units, _HALF),
+    )
+    by = f"{how}, one linear map known"
+    found.append(_figure(case, "joint-units", "unit rows of all nodes", by, "R²", *rows, count=count))
     closest = view.distances(true.other_components(ME))
     found.append(
         _figure(case, "joint-distances", "distances in the others' columns", how, "correlation", *closest, count=count)
@@ -160,19 +175,17 @@ def _of_fit(case: dict[str, Any], here: Case) -> list[Figure]:
 def _of_sessions(case: dict[str, Any], here: Case) -> list[Figure]:
     """Put the answers of several sessions together."""
     true, found, known = truth(recorded(here)), [], learned(here)
-    first = None
     for session in range(1, case["sessions"] + 1):
         if session > 1:
             known = known.together(learned(joint_case(case["data"], case["parties"], session=session - 1)))
         if session in (1, case["sessions"]):
             view = View(here, true.components[ME], known, true.rows.shape[1])
-            value = explained(view.after, true.others(ME), _HALF)
-            first = value if first is None else first
+            value = explained(view.of("after", _HALF), true.others(ME), _HALF)
             by = f"answers of {session} session{'s' * (session > 1)}, half of the nodes known"
             found.append(
                 _figure(
                     case, "joint-sessions", "others' part of the joint rows", by, "R²", value,
-                    explained(view.final, true.others(ME), _HALF), count=len(known.row),
+                    explained(view.of("final", _HALF), true.others(ME), _HALF), count=len(known.row),
                 )
             )  # fmt: skip
     return found
@@ -208,7 +221,10 @@ def _of_prediction(case: dict[str, Any], here: Case) -> list[Figure]:
     what = "others' part of the scores"
     values = [max(within_rows(one, wanted) for one in some) for some in (claims, base)]
     lifted = side_by_side([claims[0], claims[1], view.places, view.main])
-    few = [explained(sets, wanted, _FEW) for sets in ([*view.after, lifted, lifted[:, : 2 * wanted.shape[1]]], view.after)]
+    base_sets = view.of("after", _FEW)
+    few = [
+        explained(sets, wanted, _FEW) for sets in ([*base_sets, lifted, lifted[:, : 2 * wanted.shape[1]]], base_sets)
+    ]
     return [
         _figure(case, "joint-weights", what, "weights of own components", "correlation", *values, count=weights.size),
         _figure(
@@ -219,3 +235,16 @@ def _of_prediction(case: dict[str, Any], here: Case) -> list[Figure]:
             float(np.abs(weights - again).max()), 0.0, bound=1e-5, count=weights.size,
         ),
     ]  # fmt: skip
+
+
+def _of_opened(case: dict[str, Any], here: Case) -> list[Figure]:
+    """Use the weights that every party gets if the coordinator clusters components without names."""
+    run = recorded(joint_case(case["data"], case["parties"], "coordinator"))
+    rows = {name: one.rows for name, one in run.results.items()}
+    own_weights = {name: restore(one.model.joint.weights) for name, one in run.results.items()}
+    wanted = np.sum([rows[name] @ own_weights[name] for name in rows if name != ME], axis=0)
+    claims = from_weights(rows[ME], own_weights[ME], graph_basis(here), case["parties"])
+    clusters = np.eye(wanted.shape[1] + 1)[np.searchsorted(run.models[ME].joint.scored, run.results[ME].labels)]
+    values = max(within_rows(one, wanted) for one in claims), within_rows(clusters[:, : wanted.shape[1]], wanted)
+    what, by = "others' part of the scores", "weights of own components"
+    return [_figure(case, "joint-opened", what, by, "correlation", *values, count=own_weights[ME].size)]

@@ -30,6 +30,10 @@ SUITES = {
     "party": "attacks.party",
     "liars": "attacks.liars",
     "labels": "attacks.labels",
+    "joint-coordinator": "attacks.joint_coordinator",
+    "joint-party": "attacks.joint_party",
+    "joint-liars": "attacks.joint_liars",
+    "joint-together": "attacks.joint_together",
     "old": "attacks.old",
 }
 SEPARATE = ("old",)
@@ -42,10 +46,10 @@ class Figure:
     Attributes
     ----------
     role : str
-        The attacker: "coordinator", "party", "coordinator with one party", "network observer", "lying party" or
-        "lying coordinator".
+        The attacker: "coordinator", "party", "coordinator with one party", "both holders", "network observer", "lying
+        party" or "lying coordinator".
     method : str
-        "cells", "tree", "basic", "prediction" or "joint".
+        "cells", "tree", "basic", "prediction", "joint" or "joint prediction".
     data : str
         The dataset and the number of parties, for example "cora, 2 parties".
     attacked : str
