@@ -88,7 +88,7 @@ class _State:
 
 
 @contextmanager
-def watch(into: dict[tuple[str, int], Blinded]) -> Iterator[None]:
+def watch(into: dict[tuple[str, int], Blinded]) -> Iterator[None]:  # noqa: PLR0915 - one spy after another
     """Record the truth of every sum of a run."""
     state, by_label = _State(), dict[bytes, Blinded]()
     real_from_key, real_apply, real_signs = Blinding.from_key.__func__, Blinding.apply, SecureSums.signs

@@ -1,7 +1,7 @@
 """What the attacks on the joint method have in common: the truth of a run, what a party reads, and how it estimates.
 
-A party knows which nodes each centre is the mean of, and reads for every restart and round which centres are nearer to a
-node than its last one. `replay` reads all of that from the party's transcript, `Places` fits places of the nodes to it.
+A party knows which nodes each centre is the mean of, and reads for every restart and round which centres are nearer to
+a node than its last one. `replay` reads all of that from the party's transcript, `Places` fits places to it.
 `explained` and `column_auc` say how well any numbers that an attacker has predict what it wants to know.
 """
 
@@ -292,7 +292,7 @@ def alike(labels: np.ndarray, count: int) -> np.ndarray:
     columns = np.hstack([one[:, None] == np.arange(labels.max() + 1) for one in labels]).astype(float)
     columns /= np.sqrt(columns.sum(axis=0) + 1.0)
     columns -= columns.mean(axis=0)
-    values, vectors = np.linalg.eigh(columns.T @ columns)
+    _, vectors = np.linalg.eigh(columns.T @ columns)
     return columns @ vectors[:, ::-1][:, :count]
 
 
@@ -321,8 +321,8 @@ def side_by_side(blocks: list[np.ndarray]) -> np.ndarray:
     """Return blocks of features, each with variance one in all."""
     found = []
     for block in blocks:
-        block = block - block.mean(axis=0)
-        found.append(block / max(np.sqrt((block**2).sum(axis=1).mean()), 1e-12))
+        centred = block - block.mean(axis=0)
+        found.append(centred / max(np.sqrt((centred**2).sum(axis=1).mean()), 1e-12))
     return np.hstack(found)
 
 

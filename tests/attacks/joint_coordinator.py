@@ -21,7 +21,6 @@ from attacks.coordinator import (
     sign_figures,
 )
 from attacks.joint import (
-    explained,
     graph_basis,
     joint_case,
     predicted,
@@ -47,16 +46,16 @@ SENTENCES = {
         "for each row. Its direction says nothing."
     ),
     "joint-spread": (
-        "From all rows together, the coordinator can estimate how long joint rows are on the whole, and roughly how many "
-        "of them are zero."
+        "From all rows together, the coordinator can estimate how long joint rows are on the whole, and roughly how "
+        "many of them are zero."
     ),
     "joint-comparisons": (
-        "The comparisons of the joint method tell the coordinator as little as those of the other methods: signs are coin "
-        "flips, sizes tell at most 0.12 bit, and numbers about the same node cannot be found."
+        "The comparisons of the joint method tell the coordinator as little as those of the other methods: signs are "
+        "coin flips, sizes tell at most 0.12 bit, and numbers about the same node cannot be found."
     ),
     "joint-checks": (
-        "In the joint method, the size of a number says a little about whether it is a check. Comparisons of costs that are "
-        "nearly equal can be recognised: the coordinator sees that attempts have ended in the same clusters."
+        "In the joint method, the size of a number says a little about whether it is a check. Comparisons of costs "
+        "that are nearly equal can be recognised: the coordinator sees that attempts have ended in the same clusters."
     ),
     "joint-covariances": (
         "The coordinator sees the singular values of each party's components, and how much the columns of two parties "
@@ -203,7 +202,8 @@ def row_figures(report: Reporter, run: Recording) -> list[Figure]:
         ("joint-lengths", "secret factor", "lattice reduction", "right factors", right, 0.0, _LINK_MARGIN),
         ("joint-spread", "median length of joint rows", "all lengths", "octaves off", abs(spread - middle),
          abs(-1 - middle), None),
-        ("joint-spread", "rows of zeros", "all lengths", "share off", abs(zeros - (~real).mean()), (~real).mean(), None),
+        ("joint-spread", "rows of zeros", "all lengths", "share off", abs(zeros - (~real).mean()),
+         (~real).mean(), None),
     )  # fmt: skip
     return [report.figure(*one[:-1], bound=one[-1], count=len(rows)) for one in figures]
 
@@ -231,7 +231,7 @@ def estimate_lengths(shown: np.ndarray) -> tuple[np.ndarray, float, float]:
 
 
 def lattice_factors(rows: np.ndarray) -> list[list[float]]:
-    """Return for each row numbers of which all its entries might be multiples: the secret factor, if it is not hidden."""
+    """Return for each row numbers of which all its entries might be multiples: the secret factor, if not hidden."""
     found = []
     for row in rows.tolist():
         scale, entries = 1 << 8, [int(one) for one in row]
@@ -319,13 +319,13 @@ def covariance_figures(report: Reporter, run: Recording) -> list[Figure]:
     random, wrong = np.random.default_rng(0), {"value": [], "row": []}
     filled = np.flatnonzero(np.diff(table.indptr))
     for node in random.choice(filled, 4, replace=False):
-        for what in wrong:
+        for what, off in wrong.items():
             other = table.copy()
             end = other.indptr[node] + 1 if what == "value" else other.indptr[node + 1]
             other.data[other.indptr[node] : end] = 0.0
             other.eliminate_zeros()
             guess = other if sparse.issparse(case.tables()[1]) else other.toarray()
-            wrong[what].append(_off(shown, guessed_values(case, data, guess, scale)))
+            off.append(_off(shown, guessed_values(case, data, guess, scale)))
     found = [
         report.figure("joint-covariances", "singular values of components", "covariance of one party",
                       "relative error", _off(shown, exact), 1.0, bound=None, count=len(shown)),

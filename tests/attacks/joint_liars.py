@@ -1,4 +1,4 @@
-"""Attacks of roles that lie in the joint method: made-up columns, shifted centres, false parts of scores, false answers."""
+"""Attacks of roles that lie in the joint method: made-up columns, shifted centres, false scores, false answers."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ TITLE = "Roles that lie, joint method"
 SENTENCES = {
     "joint-marked": (
         "A party whose made-up columns mark single nodes, and that gets weights in a prediction, reads from them the "
-        "others' part of the joint rows of these nodes: exactly, if it knows this part for as many marked nodes as the "
-        "joint subspace has dimensions."
+        "others' part of the joint rows of these nodes: exactly, if it knows this part for as many marked nodes as "
+        "the joint subspace has dimensions."
     ),
     "joint-nothing": (
-        "A party that contributes a constant column gets clusters that describe the others alone: with few columns, they "
-        "give a single column away."
+        "A party that contributes a constant column gets clusters that describe the others alone: if these have few "
+        "columns, the clusters give a single column away."
     ),
     "joint-holder": (
         "A holder that shifts its shares of the centres is not noticed, and reads the unit rows of all nodes nearly "
-        "exactly, with their frame."
+        "exactly."
     ),
     "joint-bisection": (
-        "A party that sends false parts of scores in predictions learns the others' part of the scores of a node better "
-        "with each prediction of this node."
+        "A party that sends false parts of scores in predictions learns the others' part of the scores of a node "
+        "better with each prediction of this node."
     ),
     "joint-answers": (
-        "A coordinator that answers comparisons of the joint method at random, or returns one false score, ends the run "
-        "in the same round."
+        "A coordinator that answers comparisons of the joint method at random, or returns one false score, ends the "
+        "run in the same round."
     ),
     "joint-rare-answers": "A single wrong answer to a comparison of the joint method can stay unnoticed.",
 }

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from attacks import party
 from attacks.joint import (
     Learned,
     alike,
@@ -29,36 +30,36 @@ from attacks.joint import (
 from attacks.party import ME, within_rows
 from attacks.results import Figure
 from attacks.transcripts import Case, has_data, record_prediction, recorded
-from kcagc.protocol.messages import restore
+from kcagc.protocol.messages import PackedLabels, restore, unpack
 
 TITLE = "A curious party, joint method"
 SENTENCES = {
     "joint-units": (
-        "In the joint method a party sees in every round and restart which centres are nearer to a node. From all answers "
-        "it can work out the directions of the joint rows of all nodes nearly, up to one linear map."
+        "In the joint method a party sees in every round and restart which centres are nearer to a node. From all "
+        "answers it can work out the directions of the joint rows of all nodes nearly, up to one linear map."
     ),
     "joint-rounds": (
         "If a party also knows the others' part of the joint rows of some nodes, it estimates this part for the other "
         "nodes better than from its own columns, the graph and the final clusters."
     ),
     "joint-distances": (
-        "A party without such knowledge estimates distances between nodes in the others' columns from all answers of the "
-        "joint method; where its own columns are like the others', this is no gain over its own columns."
+        "A party without such knowledge estimates distances between nodes in the others' columns from all answers of "
+        "the joint method; where its own columns are like the others', this is no gain over its own columns."
     ),
     "joint-columns": (
-        "The answers of the joint method say little about a single column of a wide table, and more about a column of a "
-        "table with few columns."
+        "The answers of the joint method say little about a single column of a wide table, and more about a column of "
+        "a table with few columns."
     ),
-    "joint-sessions": "Repeated sessions of the joint method on the same tables reveal a little more with each session.",
+    "joint-sessions": "Repeated sessions of the joint method on the same tables reveal a little more each time.",
     "joint-weights": (
-        "The weights of its own components, which a prediction opens, say less about the others' part of the scores than "
-        "the answers of all rounds, and add little to them."
+        "The weights of its own components, which a prediction opens, say less about the others' part of the scores "
+        "than the answers of all rounds, and add little to them."
     ),
     "joint-opened": (
         'With `joint_rows = "coordinator"`, a party sees no intermediate clusters. From the weights that it gets, it '
         "estimates the others' part of the scores about as well as from the final clusters."
     ),
-    "joint-prediction": "A prediction of the joint method that is repeated opens the same weights again, and nothing new.",
+    "joint-prediction": "A prediction of the joint method that is repeated opens the same weights again.",
 }
 _FEW, _HALF = 0.01, 0.5
 _COLUMN_MARGIN = 0.03  # AUC that answers may add on wide tables
@@ -73,12 +74,15 @@ def learned(case: Case) -> Learned:
 class View:
     """The numbers that a party has about each node, before and after it reads the answers."""
 
-    def __init__(self, case: Case, own: np.ndarray, known: Learned, size: int) -> None:
+    def __init__(
+        self, case: Case, own: np.ndarray, known: Learned, size: int, places: np.ndarray | None = None
+    ) -> None:
         k, basis = known.k, graph_basis(case)
         clusters = np.eye(k)[known.final]
         smooth = basis @ (basis.T @ clusters)
         self.own, self.length = own, np.linalg.norm(own, axis=1, keepdims=True)
-        self.places, self.by_final = estimated_places(known, size), estimated_places(known.final_only(), size)
+        self.places = estimated_places(known, size) if places is None else places
+        self.by_final = estimated_places(known.final_only(), size)
         self.main = own @ np.linalg.svd(own.T @ own)[0][:, :k]
         before, final = [own, unit(own), basis], [own, unit(own), basis, clusters, smooth]
         self.before = [side_by_side(one) for one in (before, [own], [self.main])]
@@ -103,10 +107,17 @@ def cases(short: bool) -> list[dict[str, Any]]:
     """Return the runs to attack."""
     runs = [("demo", 3, "fit", 1), ("demo", 3, "prediction", 1), ("demo", 3, "sessions", 3), ("demo", 3, "opened", 1)]
     if not short:
+        runs += [("demo", 3, "cells", 1), ("narrow", 2, "cells", 1)]
         runs += [("narrow", parties, "fit", 1) for parties in (2, 3)]
         runs += [("narrow", 2, "prediction", 1), ("narrow", 2, "sessions", 3), ("narrow", 2, "opened", 1)]
         if has_data("cora"):
-            runs += [("cora", 2, "fit", 1), ("cora", 2, "prediction", 1), ("cora", 3, "fit", 1), ("wiki", 2, "fit", 1)]
+            runs += [
+                ("cora", 2, "fit", 1),
+                ("cora", 2, "cells", 1),
+                ("cora", 2, "prediction", 1),
+                ("cora", 3, "fit", 1),
+                ("wiki", 2, "fit", 1),
+            ]
             runs += [("cora", 2, "opened", 1), ("wiki", 2, "opened", 1)]
     return [dict(zip(("data", "parties", "task", "sessions"), run, strict=True)) for run in runs]
 
@@ -114,8 +125,8 @@ def cases(short: bool) -> list[dict[str, Any]]:
 def attack(case: dict[str, Any]) -> list[Figure]:
     """Attack one run."""
     here = joint_case(case["data"], case["parties"])
-    how = {"fit": _of_fit, "prediction": _of_prediction, "sessions": _of_sessions, "opened": _of_opened}[case["task"]]
-    return how(case, here)
+    how = {"fit": _of_fit, "prediction": _of_prediction, "sessions": _of_sessions, "opened": _of_opened}
+    return (how | {"cells": _of_cells})[case["task"]](case, here)
 
 
 def _figure(
@@ -128,10 +139,11 @@ def _figure(
     bound: float | None = None,
     count: int = 0,
 ) -> Figure:
-    data, method = f"{case['data']}, {case['parties']} parties", "joint"
+    data = f"{case['data']}, {case['parties']} parties"
     found, baseline = values
-    if case["task"] in ("prediction", "opened"):
-        method = {"prediction": "joint prediction", "opened": "joint, coordinator"}[case["task"]]
+    method = {"prediction": "joint prediction", "opened": "joint, coordinator", "cells": "cells"}.get(
+        case["task"], "joint"
+    )
     return Figure("party", method, data, attacked, by, measure, found, baseline, bound, count, sentence)
 
 
@@ -167,9 +179,53 @@ def _of_fit(case: dict[str, Any], here: Case) -> list[Figure]:
     return [
         *found,
         _figure(
-            case, "joint-columns", "single columns, half of the nodes known", how, "AUC", *areas, bound=bound, count=count
+            case, "joint-columns", "single columns, half of the nodes known", how, "AUC", *areas, bound=bound,
+            count=count,
         ),
     ]  # fmt: skip
+
+
+def _of_cells(case: dict[str, Any], here: Case) -> list[Figure]:
+    """Attack the method "cells" on the same tables with the same estimates: local labels stand for the places."""
+    run, true = recorded(Case(case["data"], case["parties"])), truth(recorded(here))
+    known = party.replay(run.of(ME))
+    model, n = party.Points(known), len(true.rows)
+    points, local = model.fit(60), {}
+    for one in run.of(ME).contents:
+        if isinstance(one.content, PackedLabels) and one.sender != ME:
+            local[one.sender] = unpack(one.content.packed, n, one.content.n_clusters, ME, "labels")
+    places = np.hstack([model.centres(points[name], code)[local[name]] for name, code in known.codes.items()])
+    labels = run.results[ME].labels
+    learned_ = Learned(np.zeros((0, n)), *np.zeros((3, 0), dtype=np.int64), labels[None], labels)
+    view = View(here, true.components[ME], learned_, true.rows.shape[1], places)
+    told = [np.eye(int(one.max()) + 1)[one] for one in local.values()]
+    view.after[0] = side_by_side([view.final[0], *told, places])
+    wanted, how, count = true.others(ME), "answers of all rounds", len(known.row)
+    found = []
+    for share in (_FEW, _HALF):
+        values = [explained(view.of(level, share), wanted, share) for level in ("after", "final", "before")]
+        by = f"{how}, {share:.0%} of the nodes known"
+        found.append(
+            _figure(
+                case,
+                "joint-rounds",
+                "others' part of the joint rows",
+                by,
+                "R²",
+                values[0],
+                max(values[1:]),
+                count=count,
+            )
+        )
+    closest = view.distances(true.other_components(ME))
+    columns = np.hstack([binary_columns(table) for table in here.tables()[1:]])
+    areas = [column_auc(sets[:1], columns) for sets in (view.after, view.before)]
+    what = "single columns, half of the nodes known"
+    return [
+        *found,
+        _figure(case, "joint-distances", "distances in the others' columns", how, "correlation", *closest, count=count),
+        _figure(case, "joint-columns", what, how, "AUC", *areas, count=count),
+    ]
 
 
 def _of_sessions(case: dict[str, Any], here: Case) -> list[Figure]:

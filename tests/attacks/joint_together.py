@@ -25,12 +25,12 @@ from kcagc.simulation import COORDINATOR
 TITLE = "Roles that cooperate, joint method"
 SENTENCES = {
     "joint-collusion": (
-        "The coordinator and any party, holder or not, together remove all pads: they know the components of every other "
-        "party exactly, up to a rotation, and predict single columns from them."
+        "The coordinator and any party, holder or not, together remove all pads: they know the components of every "
+        "other party exactly, up to a rotation, and predict single columns from them."
     ),
     "joint-holders": (
-        "Both holders together, without the coordinator, know the joint directions and the joint rows of the sample. With "
-        "three parties they know the third party's part exactly, with more the sum of the others' parts."
+        "Both holders together, without the coordinator, know the joint directions and the joint rows of the sample. "
+        "With three parties they know the third party's part exactly, with more the sum of the others' parts."
     ),
 }
 

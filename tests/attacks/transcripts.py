@@ -52,7 +52,7 @@ class Case:
     """One run to attack: dataset, number of parties, method ("cells", "tree", "basic", "joint"), settings that differ
     from the default, and a number that makes keys and seeds different from those of another session of the same case.
 
-    The dataset "narrow" is generated: 12 columns of 0 and 1 for each party, or for the others as many as "narrow-4" says.
+    The dataset "narrow" is generated: 12 columns of 0 and 1 for each party; in "narrow-4", the others have 4.
     """
 
     data: str = "demo"
