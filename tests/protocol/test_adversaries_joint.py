@@ -5,9 +5,13 @@ import numpy as np
 import pytest
 
 from adversaries import COORDINATOR, Changing, Scenario, but, data_with, parameters, party_names
-from kcagc.errors import AbortedError, PeerError
-from kcagc.protocol import aggregator
-from kcagc.protocol.messages import AnonymousClusters, Answer, Masked, Split, Step, pack, unpack
+from kcagc.cluster import joint as cluster_joint
+from kcagc.errors import AbortedError, MaskReuseError, PeerError
+from kcagc.protocol import aggregator, joint
+from kcagc.protocol.effects import CommitMask
+from kcagc.protocol.messages import AnonymousClusters, Answer, Masked, Padded, Split, Step, pack, unpack
+from kcagc.protocol.party import Party
+from kcagc.secagg.keys import framed
 from protocol.test_adversaries_signs import LIES, LyingAggregator
 
 FORMS = ("shares", "coordinator")
@@ -166,6 +170,12 @@ FALSE_CLUSTERS = {
     "of another group": but(group="1.1"),
     "an answer": lambda one: Answer(one.group, one.number, bytes(10)),
     "shares": lambda one: Split(one.group, one.number, bytes(8)),
+    "too few weights": lambda one: but(weights=one.weights[:-8])(one),
+    "too many weights": lambda one: but(weights=one.weights + bytes(8))(one),
+    "no weights": but(weights=b""),
+    "a weight that is not a number": lambda one: but(weights=np.float64(np.nan).tobytes() + one.weights[8:])(one),
+    "an infinite weight": lambda one: but(weights=one.weights[:-8] + np.float64(-np.inf).tobytes())(one),
+    "a long direction": lambda one: but(weights=np.full(len(one.weights) // 8, 0.9).tobytes())(one),
 }
 
 
@@ -174,6 +184,85 @@ def test_clusters_of_the_wrong_shape_are_refused(name):
     edit = Changing(AnonymousClusters, FALSE_CLUSTERS[name], to="party-2")
     ended(scenario_of("coordinator").run(edit))
     assert edit.done == 1
+
+
+# Weights for nodes outside the sample
+
+
+@pytest.fixture
+def small_sample(monkeypatch):
+    """The sample has 30 of 36 nodes, so that the weights open."""
+    monkeypatch.setattr(cluster_joint, "MIN_SAMPLE", 30)
+    monkeypatch.setattr(cluster_joint, "SAMPLE_VALUES", 1)
+
+
+@pytest.mark.usefixtures("small_sample")
+@pytest.mark.parametrize("name", ["empty", "short", "long", "broken", "of another sum", "of another group"])
+def test_shares_of_weights_of_the_wrong_shape_or_number_are_refused(name):
+    last = len(scenario_of().run().messages(Split)) - 1
+    edit = Changing(Split, FALSE_SPLITS[name], at=last)
+    ended(scenario_of().run(edit))
+    assert edit.done == 1
+
+
+@pytest.mark.usefixtures("small_sample")
+def test_false_shares_of_weights_do_not_fit_together():
+    """No party can tell which of the holders and the coordinator computed wrongly."""
+    last = len(scenario_of().run().messages(Split)) - 1
+    outcome = scenario_of().run(Changing(Split, added(1 << 62), at=last))
+    assert not outcome.labels
+    assert "the shares of the weights do not fit together" in str(outcome.raised)
+
+
+@pytest.mark.usefixtures("small_sample")
+@pytest.mark.parametrize("liar", ["party-1", "party-2"])
+@pytest.mark.parametrize("field", ["weights", "lengths"])
+def test_a_holder_that_opens_weights_of_the_wrong_shape_is_named(liar, field, monkeypatch):
+    real = Party.send_encrypted
+
+    async def short(party, stage, contents, kind):
+        if party.name == liar and kind == "weights":
+            contents = {to: but(**{field: getattr(one, field)[:-8]})(one) for to, one in contents.items()}
+        await real(party, stage, contents, kind)
+
+    monkeypatch.setattr(Party, "send_encrypted", short)
+    assert "sent shares of weights of" in ended(scenario_of().run(), named=liar)
+
+
+@pytest.mark.usefixtures("small_sample")
+@pytest.mark.parametrize("liar", ["party-1", "party-2"])
+def test_a_holder_that_opens_other_lengths_to_one_party_ends_the_run(liar, monkeypatch):
+    real = Party.send_encrypted
+
+    async def two_faced(party, stage, contents, kind):
+        if party.name == liar and kind == "weights":
+            lengths = np.frombuffer(contents["party-3"].lengths, dtype="<i8") + 1
+            contents = contents | {"party-3": but(lengths=lengths.tobytes())(contents["party-3"])}
+        await real(party, stage, contents, kind)
+
+    monkeypatch.setattr(Party, "send_encrypted", two_faced)
+    assert "the masks of a sum do not cancel" in ended(scenario_of().run(), named="")
+
+
+# One pad, two contents
+
+
+@pytest.mark.parametrize("name", ["components", "mixtures"])
+@pytest.mark.parametrize("party", party_names(3))
+def test_a_party_sends_no_other_components_under_pads_that_have_hidden_some(party, name, monkeypatch):
+    """As after a crash, if it computed other components than those that it had sent."""
+    real = joint.find_subspace
+
+    async def again(own, *rest):
+        if own.name == party:
+            await CommitMask(framed(own.session.id, name), bytes(32))
+        return await real(own, *rest)
+
+    monkeypatch.setattr(joint, "find_subspace", again)
+    outcome = scenario_of().run()
+    assert not outcome.labels
+    assert party not in {sender for sender, _, _ in outcome.messages(Padded)}
+    assert type(outcome.errors[party]) is MaskReuseError
 
 
 # Parties that send noise
