@@ -37,7 +37,7 @@ from kcagc.secagg.keys import framed
 from kcagc.secagg.shares import DIRECTION_BITS
 
 _MOST_ANSWERS = 300_000
-_SHARP = 100.0  # slope of the logistic loss: answers are exact
+_SLOPE = 100.0  # of the logistic loss: answers are exact
 _SOFT = 0.03  # length below which a row has no clear direction
 _COLUMNS = 40  # of another party, for the inference of single columns
 _PENALTIES = (1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -253,7 +253,7 @@ class Places:
 
     def __init__(self, known: Learned, size: int, shifts: np.ndarray | None = None) -> None:
         self.known, self.size = known, size
-        self.n = known.weights.shape[1]
+        self.n, self.slope = known.weights.shape[1], _SLOPE
         self.shifts = np.zeros((len(known.weights), size)) if shifts is None else shifts
         chosen = np.arange(len(known.row))
         if len(chosen) > _MOST_ANSWERS:
@@ -268,8 +268,8 @@ class Places:
         units = points / length
         centers = self.known.weights @ units + self.shifts
         scores = (2 * units @ centers.T - (centers**2).sum(axis=1)).ravel()
-        margin = _SHARP * (scores[self.near] - scores[self.far])
-        each = -_SHARP * expit(-margin) / len(self.near)
+        margin = self.slope * (scores[self.near] - scores[self.far])
+        each = -self.slope * expit(-margin) / len(self.near)
         by_score = np.bincount(self.near, each, len(scores)) - np.bincount(self.far, each, len(scores))
         by_score = by_score.reshape(self.n, -1)
         by_center = 2 * (by_score.T @ units - by_score.sum(axis=0)[:, None] * centers)
@@ -279,8 +279,9 @@ class Places:
         total = float((off * (length - 1.0)).sum()) + float(np.logaddexp(0, -margin).mean())
         return total, (by_point + 2 * off / length * points).ravel()
 
-    def fit(self, start: np.ndarray, max_iter: int = 40) -> np.ndarray:
+    def fit(self, start: np.ndarray, max_iter: int = 40, slope: float = _SLOPE) -> np.ndarray:
         """Return estimated unit rows."""
+        self.slope = slope
         options = {"maxiter": max_iter}
         return unit(
             minimize(self.loss, start.ravel(), jac=True, method="L-BFGS-B", options=options).x.reshape(start.shape)

@@ -100,7 +100,8 @@ class ShiftingHolder:
         known, shifts = replay(run.of(ME)), np.concatenate(self.shifts)
         start = np.zeros((known.weights.shape[1], size))
         np.add.at(start, known.row, shifts[known.near] - shifts[known.far])
-        return Places(known, size, shifts).fit(unit(start), max_iter=60)
+        places = Places(known, size, shifts)
+        return places.fit(places.fit(unit(start), 60, slope=5.0), 60)
 
 
 def marking(nodes: np.ndarray) -> Any:
@@ -144,9 +145,9 @@ def false_scores(size: int) -> Any:
     return change
 
 
-def bisect(fitted: Recording, nodes: np.ndarray, predictions: int) -> Iterator[np.ndarray]:
+def bisect(fitted: Recording, nodes: np.ndarray, predictions: int, spread: float) -> Iterator[np.ndarray]:
     """Predict the same nodes again and again with chosen parts of scores; return claims about the others' part."""
-    state, real = Bisection(len(nodes), len(fitted.models[ME].joint.scored), spread=0.3), joint_method.part_of_scores
+    state, real = Bisection(len(nodes), len(fitted.models[ME].joint.scored), spread), joint_method.part_of_scores
     for session in range(1, predictions + 1):
         sent = state.numbers()
 
@@ -260,7 +261,8 @@ def _of_predictions(case: dict[str, Any], here: Case) -> list[Figure]:
     nodes = np.arange(0, n, max(n // 60, 1))
     own = (true.components[ME] @ true.weights[ME])[nodes]
     wanted = sum(true.components[name] @ true.weights[name] for name in true.parts if name != ME)[nodes]
-    claims = dict(enumerate(bisect(fitted, nodes, 12), start=1))
+    spread = 1.5 * float((own - own.mean(axis=1, keepdims=True)).std())  # the others' part is like the own part
+    claims = dict(enumerate(bisect(fitted, nodes, 12, spread), start=1))
     what, base = "others' part of the scores of a node", within_rows(own, wanted)
     return [
         _figure(case, "joint-bisection", what, f"bisection, {count} predictions of each node", "correlation",
