@@ -1,11 +1,12 @@
 """The joint method: clusters of the pooled data, in both forms, for any number of parties and for awkward tables."""
 
+from collections import Counter
 from functools import cache
 
 import msgspec
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from adversaries import COORDINATOR, Scenario, data_with, parameters, party_names, prediction
 from kcagc import AGC, KCAGC
@@ -14,8 +15,9 @@ from kcagc.datasets import generate
 from kcagc.disclosure import Policy
 from kcagc.errors import DataError, ParameterError, PeerError, PolicyError
 from kcagc.metrics import ari
-from kcagc.protocol import weights
+from kcagc.protocol import shared_rows, weights
 from kcagc.protocol.joint import _joined_seed
+from kcagc.protocol.joint_coordinator import _order_of
 from kcagc.protocol.messages import AnonymousClusters, Confirmation, Masked, Padded, Split
 from kcagc.secagg.keys import digest
 
@@ -176,13 +178,22 @@ def test_clusters_are_numbered_by_their_first_node(form):
 
 @each_form
 def test_the_same_random_state_gives_the_same_clusters_whatever_the_keys(form):
-    """With shares, all parties draw the same starts; a coordinator draws them from rows in a secret order."""
-    dataset = made(n_nodes=120)
-    runs = [estimator(form).fit(tables_of(dataset), adjacency=dataset.adjacency).labels_ for _ in range(3)]
+    """With shares, all parties draw the same starts; a coordinator sorts the rows, which come in a secret order."""
+    dataset = made(n_nodes=120, signal=0.6)  # clusters that depend on the starts
+    runs = [estimator(form).fit(tables_of(dataset), adjacency=dataset.adjacency).labels_ for _ in range(4)]
     for other in runs[1:]:
-        if form == "shares":
-            assert_array_equal(runs[0], other)
-        assert ari(runs[0], other) > 0.9
+        assert_array_equal(runs[0], other)
+
+
+def test_the_coordinator_sorts_rows_alike_whatever_their_order_and_rotation():
+    random = np.random.RandomState(0)
+    rows = random.normal(size=(200, 6)) * np.exp(random.normal(size=(200, 1)))
+    rows[3] = rows[4] = 0.0
+    turn, order = np.linalg.qr(random.normal(size=(6, 6)))[0], random.permutation(200)
+    for factor in (1e-30, 1.0, 2.0**34):
+        found = order[_order_of(rows[order] @ turn * factor)]
+        assert_allclose(rows[found], rows[_order_of(rows)])
+    assert_array_equal(_order_of(np.zeros((4, 2))), range(4))
 
 
 def test_every_party_contributes_to_the_seed_of_common_choices():
@@ -207,6 +218,26 @@ def test_every_party_contributes_to_the_seed_of_common_choices():
         with pytest.raises(PeerError) as caught:
             _joined_seed(Of, {"party-1": confirmed(bytes(8)), "party-3": confirmed(wrong)}, 2)
         assert caught.value.peer == "party-3"
+
+
+# Very many clusters
+
+
+def test_many_clusters_take_more_sums_and_find_the_same(monkeypatch):
+    """Of rotations and of scores there is a limit in one sum."""
+    dataset = made(n_nodes=80)
+    one = estimator("shares").fit(tables_of(dataset), adjacency=dataset.adjacency)
+    monkeypatch.setattr(shared_rows, "ROTATION_VALUES", 30 * 4 * 4)  # 30 rows of 4 dimensions
+    monkeypatch.setattr(shared_rows, "SCORE_VALUES", 3 * 80 * 4)  # 3 sets of centres
+    several = estimator("shares").fit(tables_of(dataset), adjacency=dataset.adjacency)
+    assert_array_equal(one.labels_, several.labels_)
+    sums = [Counter(entry.stage.split()[1] for entry in model.ledger_.of("opened/")) for model in (one, several)]
+    assert sums[1]["rows"] == 3 * sums[0]["rows"]
+    assert sums[1]["scores"] > 1.5 * sums[0]["scores"]
+    assert sums[1]["lloyd"] == sums[0]["lloyd"]
+    monkeypatch.setattr(shared_rows, "ROTATION_VALUES", 1)
+    monkeypatch.setattr(shared_rows, "SCORE_VALUES", 1)
+    assert_array_equal(one.labels_, estimator("shares").fit(tables_of(dataset), adjacency=dataset.adjacency).labels_)
 
 
 # More nodes than the sample

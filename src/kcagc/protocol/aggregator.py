@@ -184,7 +184,7 @@ class Aggregator:
             stored = kept
         self._joint = JointCoordinator(parameters, session, stored)
         if stored:
-            split, shape = self._joint.shares_of_rows(group)
+            split, shape = self._joint.shares_of_rows()
             await self.channel.send(group.members[0], split, RunStage(Step.SUBSPACE), shape=shape)
         number = await self._answer_sums(group)
         if in_shares and self._joint.opens_weights:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from kcagc._types import FloatArray, IntArray
 from kcagc.cluster.kmeans import fit_kmeans
 from kcagc.cluster.local import fit_projection
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.messages import AnonymousClusters, Padded, Split, Step, encode, pack
 from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.shared_rows import padded_scores, unit_rows
-from kcagc.protocol.subspace import joint_covariance, joint_size, read_components, top_directions
+from kcagc.protocol.subspace import (
+    SUBSPACE_SHARES,
+    joint_covariance,
+    joint_size,
+    read_components,
+    top_directions,
+)
 from kcagc.protocol.weights import padded_weights
 from kcagc.secagg.keys import framed
 from kcagc.secagg.masks import Group, Sums
@@ -86,10 +93,10 @@ class JointCoordinator:
         self._rows: RingMatrix = np.zeros((0, 0), dtype=np.uint64)
         self.opens_weights = False
 
-    def shares_of_rows(self, group: Group) -> tuple[Split, tuple[int, int]]:
+    def shares_of_rows(self) -> tuple[Split, tuple[int, int]]:
         """Return the first holder's shares of the directions and of the joint rows, and their shape."""
         shape = (len(self._found.words) // (8 * self._size), self._size)
-        return Split(group.name, 0, self._found.words), shape
+        return Split(SUBSPACE_SHARES, 0, self._found.words), shape
 
     def take(self, step: Step, payload: bytes) -> None:
         """Keep the padded rows, which have no answer, and that the holders open weights."""
@@ -144,7 +151,8 @@ class JointCoordinator:
         if n_components < 1 or (len(opened) - 1) % n_components:
             raise PeerError(f"sent {len(opened) - 1} values of {n_components} components", peer=group.members[0])
         rows = opened[:-1].reshape(-1, n_components).astype(np.float64)
-        k = self._parameters.n_clusters
+        k, order = self._parameters.n_clusters, _order_of(rows)
+        rows = rows[order]
         projection = fit_projection(rows, k)
         units = projection.transform(rows, "unit")
         try:
@@ -152,9 +160,21 @@ class JointCoordinator:
         except DataError as error:  # fewer different rows than clusters
             message = "n_clusters: the joint rows have fewer different directions than clusters; use fewer clusters"
             raise DataError(message).with_public_message(message) from error
+        labels = np.empty_like(found.labels)
+        labels[order] = found.labels
         large = np.bincount(found.labels, minlength=k) >= self._parameters.min_local_size
         length = np.linalg.norm(found.centers, axis=1)
         length[length == 0.0] = 1.0
         directions = np.where(large[:, None], found.centers / length[:, None], 0.0)
         weights = (projection.basis @ directions.T).astype("<f8").tobytes()
-        return encode(AnonymousClusters(group.name, number, pack(found.labels, k), weights))
+        return encode(AnonymousClusters(group.name, number, pack(labels, k), weights))
+
+
+def _order_of(rows: FloatArray) -> IntArray:
+    """Return an order of rows that no rotation and no other order of them changes, so that starts are the same nodes.
+
+    Rows are sorted by their squared lengths plus their products with the mean row, in units of the longest row.
+    """
+    unit = np.linalg.norm(rows, axis=1).max() or 1.0
+    scaled = rows / unit
+    return np.argsort((scaled * (scaled + scaled.mean(axis=0))).sum(axis=1), kind="stable")
