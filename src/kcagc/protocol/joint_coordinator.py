@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from kcagc._types import FloatArray, IntArray
+from kcagc._types import FloatArray
 from kcagc.cluster.kmeans import fit_kmeans
 from kcagc.cluster.local import fit_projection
 from kcagc.errors import DataError, PeerError
@@ -25,6 +25,7 @@ from kcagc.secagg.masks import Group, Sums
 from kcagc.secagg.shares import DIRECTION_BITS, SEED_BYTES, RingMatrix, drawn_share, ring_product, to_ring
 
 JOINT_STEPS = frozenset({Step.ROWS, Step.SHARES, Step.SCORES, Step.GEOMETRY, Step.WEIGHTS})
+ASSIGNING_STEPS = frozenset({Step.ASSIGNMENT, Step.PREDICTION})  # those of nodes outside the sample, after all others
 _OF_HOLDERS = frozenset({Step.ROWS, Step.SHARES, Step.SCORES, Step.WEIGHTS})
 _RESTARTS = 10
 _GEOMETRY_SEED = 0  # the coordinator has no part in the common seed
@@ -151,30 +152,27 @@ class JointCoordinator:
         if n_components < 1 or (len(opened) - 1) % n_components:
             raise PeerError(f"sent {len(opened) - 1} values of {n_components} components", peer=group.members[0])
         rows = opened[:-1].reshape(-1, n_components).astype(np.float64)
-        k, order = self._parameters.n_clusters, _order_of(rows)
-        rows = rows[order]
+        k = self._parameters.n_clusters
         projection = fit_projection(rows, k)
         units = projection.transform(rows, "unit")
+        signs = _signs_of_axes(units)
         try:
-            found = fit_kmeans(units, k, n_init=_RESTARTS, margin=False, random_state=_GEOMETRY_SEED)
+            found = fit_kmeans(units * signs, k, n_init=_RESTARTS, margin=False, random_state=_GEOMETRY_SEED)
         except DataError as error:  # fewer different rows than clusters
             message = "n_clusters: the joint rows have fewer different directions than clusters; use fewer clusters"
             raise DataError(message).with_public_message(message) from error
-        labels = np.empty_like(found.labels)
-        labels[order] = found.labels
         large = np.bincount(found.labels, minlength=k) >= self._parameters.min_local_size
         length = np.linalg.norm(found.centers, axis=1)
         length[length == 0.0] = 1.0
-        directions = np.where(large[:, None], found.centers / length[:, None], 0.0)
+        directions = np.where(large[:, None], found.centers * signs / length[:, None], 0.0)
         weights = (projection.basis @ directions.T).astype("<f8").tobytes()
-        return encode(AnonymousClusters(group.name, number, pack(labels, k), weights))
+        return encode(AnonymousClusters(group.name, number, pack(found.labels, k), weights))
 
 
-def _order_of(rows: FloatArray) -> IntArray:
-    """Return an order of rows that no rotation and no other order of them changes, so that starts are the same nodes.
+def _signs_of_axes(rows: FloatArray) -> FloatArray:
+    """Return the sign of each axis that makes the sum of cubes of its coordinates positive.
 
-    Rows are sorted by their squared lengths plus their products with the mean row, in units of the longest row.
+    A singular vector may as well point the other way. With these signs, rows have the same coordinates in every
+    session, whatever their order and rotation; so k-means starts from the same nodes and finds the same clusters.
     """
-    unit = np.linalg.norm(rows, axis=1).max() or 1.0
-    scaled = rows / unit
-    return np.argsort((scaled * (scaled + scaled.mean(axis=0))).sum(axis=1), kind="stable")
+    return np.where((rows**3).sum(axis=0) < 0.0, -1.0, 1.0)
