@@ -365,7 +365,8 @@ def test_no_message_of_a_party_contains_its_components(form):
     outcome, data = played(form), data_with((3, 3, 3))
     for name in party_names(3):
         results = outcome.drivers[name]._store.results
-        components = np.frombuffer(results["sample of components"], dtype="<i8")
+        stored = "sample of components" if form == "shares" else "turned components"
+        components = np.frombuffer(results[stored], dtype="<i8")
         rows = outcome.results[name].rows
         model = outcome.results[name].model
         private = words_of(
