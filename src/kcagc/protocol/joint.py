@@ -67,10 +67,11 @@ async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult:
     widths = {name: theirs[name] for name in party.agreement.parties}
     (merge,) = party.merges
     sums = party.secure_sums(merge, digest("joint", common_seed.to_bytes(8, "big"), scale, *widths.values()))
-    nodes = clustered_sample(party.n_nodes, parameters.n_clusters, common_seed)
+    in_shares = parameters.joint_rows == "shares"
+    nodes = clustered_sample(party.n_nodes, parameters.n_clusters, common_seed, in_shares=in_shares)
     own.scale_to(scale)
     share_seed = derive_key(party.secret, party.session.id, "draw shares")
-    if parameters.joint_rows == "coordinator":
+    if not in_shares:
         found = await _cluster_openly(party, sums, own, nodes, widths)
     else:
         mixed = sample = await sample_of_components(own, nodes)
