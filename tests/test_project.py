@@ -54,7 +54,7 @@ LAYERS = [
     {"_types"},
     {"graph"},
     {"cluster", "metrics", "secagg"},
-    {"data"},
+    {"data", "engines"},
     {"baselines", "datasets"},
     {"disclosure"},
     {"protocol", "net"},

@@ -245,6 +245,10 @@ def joint_numbers() -> str:
             "sample (T)",
             f"{joint.MIN_SAMPLE:,} nodes or {values}, whichever is more; all nodes if n is smaller",
         ),
+        (
+            f"sample (T) in shares if n·k is above {joint.LARGE_VALUES:,} and k above {joint.FEW_CLUSTERS}",
+            f"half of that, if it has {joint.CLUSTER_NODES} nodes for each cluster",
+        ),
         ("nodes in the mean that is a starting centre", str(joint.START_NODES)),
         *(
             (

@@ -118,3 +118,20 @@ def test_the_estimator_runs_these_steps_on_unit_rows():
     assert_allclose(model.embedding_ @ model.embedding_.T, rows @ rows.T, atol=1e-8)  # up to a rotation
     with pytest.raises(ParameterError, match="method"):
         AGC(3, method="cells").fit(data.features, adjacency=data.adjacency)
+
+
+@pytest.mark.parametrize(
+    ("n_nodes", "k", "in_shares", "size"),
+    [
+        (500_000, 16, True, 5_000),  # as many scores as are not yet too many
+        (500_001, 16, True, 2_500),
+        (500_001, 16, False, 5_000),
+        (1_000_000, 9, True, 4_444),
+        (1_000_000, 17, True, 5_000),  # half of it would have too few nodes for each cluster
+        (2_000_000, 8, True, 10_000),
+        (4_000, 16, True, 4_000),
+    ],
+)
+def test_the_sample_is_smaller_where_other_nodes_take_many_bytes(n_nodes, k, in_shares, size):
+    sample = joint.clustered_sample(n_nodes, k, 0, in_shares=in_shares)
+    assert len(np.unique(sample)) == len(sample) == size

@@ -83,18 +83,24 @@ WRONG = [
 
 def test_new_folders_with_data_pass_all_checks(folders):
     found = check(folders["alice"], "--offline")
-    assert list(found) == ["identity", "certificate", "policy", "journal", "data", "sessions", "labels"]
+    assert list(found) == ["identity", "certificate", "method", "policy", "journal", "data", "sessions"]
     assert all(row["ok"] and not row["warnings"] for row in found.values())
+    assert found["method"]["message"] == "joint, because it comes closest to the clusters of pooled columns"
     assert found["journal"]["message"] == "no run so far"
     assert found["data"]["message"] == "24 nodes whose ids are strings, 3 columns, " + (
         f"{task(folders['alice']).data.graph.n_edges} edges"
     )
     found = check(folders["coordinator"], "--offline")
-    assert list(found) == ["identity", "certificate", "policy", "journal"]
+    assert list(found) == ["identity", "certificate", "method", "policy", "journal"]
     assert all(row["ok"] for row in found.values())
+    edit(folders["alice"], '^# method = "auto"', 'method = "cells"')
+    found = check(folders["alice"], "--offline")
+    assert list(found)[-1] == "labels"
+    assert all(row["ok"] and not row["warnings"] for row in found.values())
 
 
 def test_labels_that_an_earlier_session_sent_are_measured_and_not_new_ones(folders):
+    edit(folders["alice"], '^# method = "auto"', 'method = "cells"')
     run = task(folders["alice"])
     column = ColumnPrediction(column=0, kind="number", auc=0.93, without=0.5, significant=True)
     planted = LocalLabels(
@@ -154,6 +160,7 @@ def test_all_failures_are_reported_together(folders):
         spoil(folders["alice"], what)
     edit(folders["alice"], "^address = .*", 'address = "localhost:1"')
     found = check(folders["alice"])
+    assert found.pop("method")["ok"]
     assert [row["exit_code"] for row in found.values()] == [*(code for _, code, _ in WRONG), 2]
     shutil.copy(folders["bob"].parent / "ca.pem", folders["alice"].parent)  # with which the network can be looked at
     assert check(folders["alice"])["network"]["exit_code"] == 10

@@ -27,9 +27,11 @@ def check(run: Run, labels: dict[str, str], *, also_unsent: bool = True) -> None
 def check_sent(run: Run, *, also_unsent: bool = True) -> None:
     """Check that each message number had one content, and that each mask hid one vector.
 
+    All bytes that left count, also those of a process that was killed before they arrived: within one session, every
+    process of a role sent the same bytes under a message number, and so under a pad. Another session has other pads.
     With `also_unsent`, that holds for vectors of a step that was killed before its commit, too: these never left.
     """
-    arrived, vectors, hidden = defaultdict(set), defaultdict(set), defaultdict(set)
+    arrived, vectors, hidden, left = (defaultdict(set) for _ in range(4))
     for role in run.scenario.roles:
         for attempt, sender, number, digest, masked in read_notes(run.notes / f"{role}.seen"):
             arrived[role, attempt, sender, number].add(digest)
@@ -38,7 +40,9 @@ def check_sent(run: Run, *, also_unsent: bool = True) -> None:
                 vectors[attempt, sender, group, sum_number].add(words)
         for what, label, digest in read_notes(run.notes / f"{role}.used"):
             hidden[role, what, label].add(digest)
-    for found in (arrived, vectors, hidden) if also_unsent else (arrived, vectors):
+        for attempt, receiver, number, offset, digest in read_notes(run.notes / f"{role}.sent"):
+            left[role, attempt, receiver, number, offset].add(digest)
+    for found in (arrived, vectors, left, hidden) if also_unsent else (arrived, vectors, left):
         assert found
         assert [key for key, contents in found.items() if len(contents) > 1] == []
 

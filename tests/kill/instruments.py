@@ -38,9 +38,10 @@ class Instruments:
     def __init__(self, plan: dict) -> None:
         self.name, self._plan = plan["name"], plan
         folder = Path(plan["notes"])
-        self._events, self._seen, self._used = (
-            Notes(folder / f"{self.name}.{what}") for what in ("events", "seen", "used")
+        self._events, self._seen, self._used, self._sent = (
+            Notes(folder / f"{self.name}.{what}") for what in ("events", "seen", "used", "sent")
         )
+        self._streams: dict[int, list[str]] = {}  # session and peer of each stream
         self._counts: Counter[str] = Counter()
         self._lock, self._erasing = threading.Lock(), False
         self._events.write("started", os.getpid())
@@ -67,6 +68,7 @@ class Instruments:
         from kcagc.runtime.durable import DurableRole
         from kcagc.runtime.journal import Journal
 
+        session.SessionRun.connect = self._connecting(session.SessionRun.connect)
         for stream in (ClientStream, ServerStream):
             stream.send = self._sending(stream.send)
         Journal.commit = self._committing(Journal.commit)
@@ -83,7 +85,7 @@ class Instruments:
         if seconds := self._plan.get("slow"):
             local.compute_rows = _slowly(local.compute_rows, seconds)
         if share := self._plan.get("other bits"):
-            local.Components.rows = _changed(local.Components.rows, share)
+            local.Embedder.rows = _changed(local.Embedder.rows, share)
 
     def _around(self, function, what):
         @wraps(function)
@@ -95,13 +97,27 @@ class Instruments:
 
         return counted
 
+    def _connecting(self, connect):
+        """Remember to whom, and in which session, a stream sends."""
+
+        @wraps(connect)
+        def noted(run, peer, stream, arrived):
+            self._streams[id(stream)] = [run.session.position.attempt.hex(), peer]
+            return connect(run, peer, stream, arrived)
+
+        return noted
+
     def _sending(self, send):
+        """Count the frames that leave, and note the bytes of every message, also if they do not arrive."""
+
         @wraps(send)
         async def counted(stream, frame):
             what = frame.__struct_config__.tag
             counts = what not in UNCOUNTED
             if counts:
                 self.happened(f"{what} leaves")
+            if what == "part":
+                self._sent.write(*self._streams[id(stream)], frame.number, frame.offset, _hash(frame.data))
             await send(stream, frame)
             if counts:
                 self.happened(f"{what} left")
@@ -215,8 +231,13 @@ def _slowly(function, seconds):
 
 
 def _changed(rows, share):
-    """Return components that differ a little, as those of another processor or number of threads may."""
-    return property(lambda components: rows.fget(components) * (1 + share))
+    """Return rows that differ, as those of another processor or number of threads may, but much more."""
+
+    @wraps(rows)
+    def changed(embedder, engine, smoothed):
+        return rows(embedder, engine, smoothed) * (1 + share)
+
+    return changed
 
 
 def _hash(content: bytes) -> str:

@@ -20,7 +20,7 @@ from kcagc.cli.main import cli
 from kcagc.datasets import generate
 
 CONFIG = "kcagc.toml"
-PATIENCE = 40.0  # seconds for a disturbed run, which normally takes one or two
+PATIENCE = 180.0  # seconds for a disturbed run, which takes one or two on a quiet machine, and 30 on a very busy one
 KILLED = -signal.SIGKILL
 RUN = "tests.role_process:run_observed"
 Boundary = tuple[str, int]
@@ -38,6 +38,7 @@ class Scenario:
     predicts: bool = False
     n_nodes: int = 60
     signal: float = 0.9
+    patches: Mapping[str, object] = field(default_factory=dict)  # constants of the package, in every process
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -84,6 +85,15 @@ class Scenario:
                 (folder / party / "data" / edges).write_text("\n".join(["source,target", *pairs]) + "\n")
 
 
+# The joint method as on a large graph: mixtures of nodes, a sample, and then weights for the other nodes.
+_SAMPLE = {
+    "kcagc.cluster.joint.MIN_SAMPLE": 40,
+    "kcagc.cluster.joint.SAMPLE_VALUES": 120,
+    "kcagc.protocol.subspace.MIXTURES": 50,
+}
+_CLEAR = 3.0  # clear clusters: the coordinator finds the same in rows with other bits
+_OPENED, _RISKS = {"method": "joint", "joint_rows": "coordinator"}, ("anonymous-geometry",)
+
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -94,13 +104,20 @@ SCENARIOS = {
         Scenario("tree", parties=("a", "b", "c", "d", "e"), settings={"method": "tree", "fan_in": 2, "max_iter": 2}),
         Scenario("predict", settings={"method": "cells"}, predicts=True),
         Scenario("joint shares", settings={"method": "joint"}),
+        Scenario("joint sample", settings={"method": "joint"}, patches=_SAMPLE),
+        Scenario("joint two parties", parties=("a", "b"), settings={"method": "joint"}, patches=_SAMPLE),
+        Scenario("joint coordinator", settings=_OPENED, accept=_RISKS, signal=_CLEAR),
         Scenario(
-            "joint coordinator",
-            settings={"method": "joint", "joint_rows": "coordinator"},
-            accept=("anonymous-geometry",),
-            signal=3.0,  # clear clusters: the coordinator starts from rows in another order in every session
+            "joint coordinator two parties",
+            parties=("a", "b"),
+            settings=_OPENED,
+            accept=_RISKS,
+            signal=_CLEAR,
+            patches=_SAMPLE,
         ),
         Scenario("joint predict", settings={"method": "joint"}, predicts=True),
+        Scenario("joint predict two parties", parties=("a", "b"), settings={"method": "joint"}, predicts=True),
+        Scenario("joint coordinator predict", settings=_OPENED, accept=_RISKS, signal=_CLEAR, predicts=True),
     )
 }
 
@@ -145,6 +162,7 @@ class Run:
     def start(self, role: str, folder: Path | None = None, **instruments: object) -> None:
         """Start a role, from another folder if one is given."""
         plan = {"name": role, "notes": str(self.notes), "arguments": self.arguments(role, folder)} | instruments
+        plan["patches"] = dict(self.scenario.patches)
         log, environment = (folder or self.folder / role) / "log.txt", plan.pop("environment", None)
         self.running[role] = self._fork_server.start(RUN, plan, log, environment=environment)
 

@@ -93,9 +93,13 @@ def test_roles_of_the_joint_method_killed_at_chosen_moments_continue(campaign, s
     assert done >= len(kills)
 
 
+JOINT_PARTIES = [
+    (name, role) for name, scenario in SCENARIOS.items() if name.startswith("joint") for role in scenario.parties
+]
+
+
 @pytest.mark.kill
-@pytest.mark.parametrize("role", ["a", "b", "c"])
-@pytest.mark.parametrize("scenario", ["joint shares", "joint coordinator"])
+@pytest.mark.parametrize(("scenario", "role"), JOINT_PARTIES, ids=lambda value: value.replace(" ", "-"))
 def test_one_pad_hides_one_content_whatever_a_party_computes_after_a_kill(campaign, scenario, role):
     boundaries = campaign.reference(scenario).of(role, "commit begins", "commit done", "part leaves", "part left")
     done, failed = campaign.run_all([(scenario, {role: [one]}) for one in boundaries], campaign.run_with_other_bits)

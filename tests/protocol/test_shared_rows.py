@@ -69,7 +69,7 @@ def run_shared(parts, centers=(), session="session", adversary=None):
         role = Aggregator(COORDINATOR, agreement_of(chosen, len(names)), fixed("coordinator"))
         found = FoundDirections(parts[0].shape[1], b"", fixed("seed", names[1], session))
         role._joint = JointCoordinator(chosen, identifier, msgspec.msgpack.encode(found))
-        return await role._answer_sums(group)
+        return await role._answer_sums(group, role._steps)
 
     def _share(center, name, number):
         whole = np.rint(np.ldexp(np.asarray(center, dtype=float), ROW_BITS)).astype(np.int64)

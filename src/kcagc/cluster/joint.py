@@ -29,6 +29,8 @@ LAST_ROUNDS = 4  # rounds at the end in which centres are means
 MAX_ROUNDS = 18
 FEW_CLUSTERS = 8
 SAMPLE_VALUES, MIN_SAMPLE = 80_000, 5_000  # scores of one restart in a round, and the least number of nodes
+LARGE_VALUES = 8_000_000  # scores of all nodes; their comparisons take about 64 megabytes of each party
+CLUSTER_NODES = 150  # nodes for each cluster that half a sample must have
 _TIE = 2.0**-24  # distances this near are equal, as the last bit of a compared score is
 
 
@@ -78,9 +80,16 @@ def draw_sample(n_nodes: int, size: int, seed: int, purpose: int) -> IntArray:
     return np.sort(random_for(seed, purpose).choice(n_nodes, size, replace=False)).astype(np.int64)
 
 
-def clustered_sample(n_nodes: int, k: int, seed: int) -> IntArray:
-    """Return the nodes on which the clusters are found."""
-    return draw_sample(n_nodes, max(MIN_SAMPLE, SAMPLE_VALUES // k), seed, 9)
+def clustered_sample(n_nodes: int, k: int, seed: int, *, in_shares: bool = True) -> IntArray:
+    """Return the nodes on which the clusters are found.
+
+    On very large graphs, half as many if the rows are in shares: comparisons for all other nodes leave no room for more
+    bytes. Samples of few nodes for each cluster are not halved.
+    """
+    size = max(MIN_SAMPLE, SAMPLE_VALUES // k)
+    if in_shares and k > FEW_CLUSTERS and n_nodes * k > LARGE_VALUES and size // 2 >= CLUSTER_NODES * k:
+        size //= 2
+    return draw_sample(n_nodes, size, seed, 9)
 
 
 def start_sets(n_nodes: int, k: int, seed: int, restart: int) -> IntArray:

@@ -94,7 +94,7 @@ def write_results(files: ResultFiles, run: RoleRun, result: Any, disclosed: Disc
     name, graph, rows = run.config.me, run.graph, run.new_rows
     files.folder.mkdir(parents=True, exist_ok=True)
     summary = summary_of(name, run.agreement, result, disclosed)
-    if run.model is None:
+    if run.agreement.parameters.task == "fit":
         summary["method"] = str(run.config.method_choice())
     if run.input is not None:
         summary["data"] = run.input.summary()

@@ -19,6 +19,7 @@ from kcagc.errors import PeerError
 from kcagc.protocol.agreement import Agreement, check_hello, id_of, own_hello
 from kcagc.protocol.effects import Channel, LoadResult, Progress, Role, StoreResult, run_concurrently
 from kcagc.protocol.joint_coordinator import (
+    ASSIGNING_STEPS,
     JOINT_STEPS,
     JointCoordinator,
     answer_route,
@@ -149,11 +150,14 @@ class Aggregator:
         group, parameters = merge.group, self.agreement.parameters
         if parameters.task == "fit" and parameters.has_local_clusters:
             await self._relay(RunStage.of_group(Step.LABELS, group), merge.routes())
-        await self._answer_sums(group)
+        await self._answer_sums(group, self._steps)
 
-    async def _answer_sums(self, group: Group, number: int = 0) -> int:
-        """Answer sums, the first of which has this number, until the group is finished; return the next number."""
-        while (stored := await self._next_answer(group, number)) is not None:
+    async def _answer_sums(self, group: Group, steps: frozenset[Step], number: int = 0) -> int:
+        """Answer sums of these steps, the first of which has this number, until the group is finished.
+
+        Returns the next number.
+        """
+        while (stored := await self._next_answer(group, steps, number)) is not None:
             await self.channel.record_sum(group, stored.step, number, stored.length)
             self._sums += 1
             stage = RunStage.of_group(stored.step, group, number)
@@ -184,34 +188,35 @@ class Aggregator:
             stored = kept
         self._joint = JointCoordinator(parameters, session, stored)
         if stored:
-            split, shape = self._joint.shares_of_rows(group)
+            split, shape = self._joint.shares_of_rows()
             await self.channel.send(group.members[0], split, RunStage(Step.SUBSPACE), shape=shape)
-        number = await self._answer_sums(group)
+        number = await self._answer_sums(group, self._steps - ASSIGNING_STEPS)
         if in_shares and self._joint.opens_weights:
             await self._relay(RunStage(Step.WEIGHTS), {holder: to_all_others[holder] for holder in group.members[:2]})
-        await self._answer_sums(group, number)
+        await self._answer_sums(group, self._steps & ASSIGNING_STEPS, number)
 
-    async def _next_answer(self, group: Group, number: int) -> StoredAnswer | None:
-        """Return the answer to a sum, or None when the group is finished.
+    async def _next_answer(self, group: Group, steps: frozenset[Step], number: int) -> StoredAnswer | None:
+        """Return the answer to a sum of one of these steps, or None when the group is finished with them.
 
         The stored answer is all that the aggregator keeps of a sum. After a crash it sends the answer again, and does
-        not ask for the vectors a second time.
+        not ask for the vectors a second time. A stored answer of a later step shows that the group was finished.
         """
         name = f"answer {group.name} {number}"
         kept = await LoadResult(name)
-        if kept is not None:
+        stored = None if kept is None else msgspec.msgpack.decode(kept, type=StoredAnswer)
+        if stored is not None and stored.step in steps:
             self._last_loaded[group.name] = number
             if group.aggregator_is_member:  # its member half is replayed as well, and sends its vector again
-                await self._receive_vector(group.aggregator, group, number)
-            return msgspec.msgpack.decode(kept, type=StoredAnswer)
-        first = await self._receive_vector(group.members[0], group, number)
+                await self._receive_vector(group.aggregator, group, steps, number)
+            return stored
+        first = await self._receive_vector(group.members[0], group, steps, number)
         if isinstance(first, Finished):
             for member in group.members[1:]:
-                if not isinstance(await self._receive_vector(member, group, number), Finished):
+                if not isinstance(await self._receive_vector(member, group, steps, number), Finished):
                     raise _transcripts_differ(group, number, f"{group.members[0]} is finished, {member} is not")
             return None
         await Progress(f"{group.title}: adding vectors of sum", number + 1)
-        sums, draw, seed = await self._add(group, first, number)
+        sums, draw, seed = await self._add(group, steps, first, number)
 
         def compute() -> bytes:
             if self._joint is not None and first.step in JOINT_STEPS:
@@ -222,7 +227,9 @@ class Aggregator:
 
         return msgspec.msgpack.decode(await StoreResult(name, compute), type=StoredAnswer)
 
-    async def _receive_vector(self, member: str, group: Group, number: int) -> Masked | Finished:
+    async def _receive_vector(
+        self, member: str, group: Group, steps: frozenset[Step], number: int
+    ) -> Masked | Finished:
         """Receive a member's vector for the sum of this number, or the message that it is finished."""
         message, _ = await self.channel.receive_any(member)
         while self._is_repeated(message, member, group, number):
@@ -231,7 +238,7 @@ class Aggregator:
             message = expect(message, Masked, member)
             if message.number != number:
                 raise PeerError(f"sent a vector for sum {message.number} where sum {number} was expected", peer=member)
-            if message.step not in self._steps:
+            if message.step not in steps:
                 raise PeerError(f"requested a sum of {str(message.step)!r}, which was not agreed on", peer=member)
             if len(message.words) % 8 or len(message.words) <= 8 * CHECK_WORDS:
                 raise PeerError(f"sent a vector of {len(message.words)} bytes", peer=member)
@@ -249,12 +256,12 @@ class Aggregator:
         last = self._last_loaded.get(group.name, -1)
         return message.group == group.name and message.number <= last and message.number != number
 
-    async def _add(self, group: Group, first: Masked, number: int) -> tuple[Sums, int, bytes]:
+    async def _add(self, group: Group, steps: frozenset[Step], first: Masked, number: int) -> tuple[Sums, int, bytes]:
         """Return the sum of the vectors of all senders (Protocol 4, line 14), and the second holder's draw and seed."""
         total, draw, seed = _words(first).copy(), 0, b""
         senders = senders_of(group, first.step, self.agreement.parameters)
         for member in senders[1:]:
-            message = await self._receive_vector(member, group, number)
+            message = await self._receive_vector(member, group, steps, number)
             if isinstance(message, Finished):
                 raise _transcripts_differ(group, number, f"{member} is finished, {group.members[0]} is not")
             if (message.step, len(message.words)) != (first.step, len(first.words)):

@@ -28,7 +28,7 @@ from kcagc.protocol.subspace import JointShares, find_subspace, mixtures_of_comp
 from kcagc.protocol.weights import SharedModel, assign, open_weights, part_of_scores
 from kcagc.secagg.blinding import secret_order
 from kcagc.secagg.keys import derive_key, digest
-from kcagc.secagg.shares import COMPONENT_BITS, joint_rotation
+from kcagc.secagg.shares import joint_rotation
 
 _GEOMETRY_BITS = 34
 _TOLERANCE = 1e-2
@@ -67,14 +67,14 @@ async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult:
     widths = {name: theirs[name] for name in party.agreement.parties}
     (merge,) = party.merges
     sums = party.secure_sums(merge, digest("joint", common_seed.to_bytes(8, "big"), scale, *widths.values()))
-    nodes = clustered_sample(party.n_nodes, parameters.n_clusters, common_seed)
+    in_shares = parameters.joint_rows == "shares"
+    nodes = clustered_sample(party.n_nodes, parameters.n_clusters, common_seed, in_shares=in_shares)
     own.scale_to(scale)
-    sample = await sample_of_components(own, nodes)
     share_seed = derive_key(party.secret, party.session.id, "draw shares")
-    if parameters.joint_rows == "coordinator":
-        found = await _cluster_openly(party, sums, sample, widths)
+    if not in_shares:
+        found = await _cluster_openly(party, sums, own, nodes, widths)
     else:
-        mixed = sample
+        mixed = sample = await sample_of_components(own, nodes)
         if len(nodes) < party.n_nodes:
             mixed = await mixtures_of_components(own, party.n_nodes, common_seed)
         joint = await find_subspace(party, sums, sample, mixed, nodes, widths, share_seed)
@@ -149,17 +149,21 @@ async def _cluster_shares(party: Party, sums: SecureSums, joint: JointShares, se
     return _Found(found.found, np.zeros((0, 0)), joint.directions, found.centers)
 
 
-async def _cluster_openly(party: Party, sums: SecureSums, sample: IntArray, widths: dict[str, int]) -> _Found:
-    """Send components without names, after a common secret rotation and in a secret order, to be clustered."""
+async def _cluster_openly(
+    party: Party, sums: SecureSums, own: Components, nodes: IntArray, widths: dict[str, int]
+) -> _Found:
+    """Send components without names, after a common secret rotation and in a secret order, to be clustered.
+
+    They are rounded after the rotation only: turned integers would be points of a lattice, which shows the rotation.
+    """
     key, session, label, aggregator = sums.group_key, sums.session.id, sums.label(), sums.group.aggregator
-    n_nodes, k, n_components = len(sample), party.agreement.parameters.n_clusters, sum(widths.values())
+    n_nodes, k, n_components = len(nodes), party.agreement.parameters.n_clusters, sum(widths.values())
     start = sum(list(widths.values())[: party.agreement.parties.index(party.name)])
     turn = joint_rotation(key, session, n_components)[start : start + widths[party.name]]
     order = secret_order(key, session, label, n_nodes)
 
     def compute() -> bytes:
-        turned = np.ldexp(sample[order].astype(np.float64) @ turn, _GEOMETRY_BITS - COMPONENT_BITS)
-        return np.rint(turned).astype("<i8").tobytes()
+        return np.rint(np.ldexp(own.rows[nodes[order]] @ turn, _GEOMETRY_BITS)).astype("<i8").tobytes()
 
     words = np.frombuffer(await StoreResult("turned components", compute), dtype="<u8").astype(np.uint64)
     first = party.name == party.agreement.parties[0]  # tells the coordinator how long a row is

@@ -5,19 +5,27 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from kcagc._types import FloatArray
 from kcagc.cluster.kmeans import fit_kmeans
 from kcagc.cluster.local import fit_projection
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.messages import AnonymousClusters, Padded, Split, Step, encode, pack
 from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.shared_rows import padded_scores, unit_rows
-from kcagc.protocol.subspace import joint_covariance, joint_size, read_components, top_directions
+from kcagc.protocol.subspace import (
+    SUBSPACE_SHARES,
+    joint_covariance,
+    joint_size,
+    read_components,
+    top_directions,
+)
 from kcagc.protocol.weights import padded_weights
 from kcagc.secagg.keys import framed
 from kcagc.secagg.masks import Group, Sums
 from kcagc.secagg.shares import DIRECTION_BITS, SEED_BYTES, RingMatrix, drawn_share, ring_product, to_ring
 
 JOINT_STEPS = frozenset({Step.ROWS, Step.SHARES, Step.SCORES, Step.GEOMETRY, Step.WEIGHTS})
+ASSIGNING_STEPS = frozenset({Step.ASSIGNMENT, Step.PREDICTION})  # those of nodes outside the sample, after all others
 _OF_HOLDERS = frozenset({Step.ROWS, Step.SHARES, Step.SCORES, Step.WEIGHTS})
 _RESTARTS = 10
 _GEOMETRY_SEED = 0  # the coordinator has no part in the common seed
@@ -86,10 +94,10 @@ class JointCoordinator:
         self._rows: RingMatrix = np.zeros((0, 0), dtype=np.uint64)
         self.opens_weights = False
 
-    def shares_of_rows(self, group: Group) -> tuple[Split, tuple[int, int]]:
+    def shares_of_rows(self) -> tuple[Split, tuple[int, int]]:
         """Return the first holder's shares of the directions and of the joint rows, and their shape."""
         shape = (len(self._found.words) // (8 * self._size), self._size)
-        return Split(group.name, 0, self._found.words), shape
+        return Split(SUBSPACE_SHARES, 0, self._found.words), shape
 
     def take(self, step: Step, payload: bytes) -> None:
         """Keep the padded rows, which have no answer, and that the holders open weights."""
@@ -147,14 +155,24 @@ class JointCoordinator:
         k = self._parameters.n_clusters
         projection = fit_projection(rows, k)
         units = projection.transform(rows, "unit")
+        signs = _signs_of_axes(units)
         try:
-            found = fit_kmeans(units, k, n_init=_RESTARTS, margin=False, random_state=_GEOMETRY_SEED)
+            found = fit_kmeans(units * signs, k, n_init=_RESTARTS, margin=False, random_state=_GEOMETRY_SEED)
         except DataError as error:  # fewer different rows than clusters
             message = "n_clusters: the joint rows have fewer different directions than clusters; use fewer clusters"
             raise DataError(message).with_public_message(message) from error
         large = np.bincount(found.labels, minlength=k) >= self._parameters.min_local_size
         length = np.linalg.norm(found.centers, axis=1)
         length[length == 0.0] = 1.0
-        directions = np.where(large[:, None], found.centers / length[:, None], 0.0)
+        directions = np.where(large[:, None], found.centers * signs / length[:, None], 0.0)
         weights = (projection.basis @ directions.T).astype("<f8").tobytes()
         return encode(AnonymousClusters(group.name, number, pack(found.labels, k), weights))
+
+
+def _signs_of_axes(rows: FloatArray) -> FloatArray:
+    """Return the sign of each axis that makes the sum of cubes of its coordinates positive.
+
+    A singular vector may as well point the other way. With these signs, rows have the same coordinates in every
+    session, whatever their order and rotation; so k-means starts from the same nodes and finds the same clusters.
+    """
+    return np.where((rows**3).sum(axis=0) < 0.0, -1.0, 1.0)

@@ -43,6 +43,8 @@ from kcagc.secagg.shares import (
 
 SCORE_BITS = 24  # fraction bits of the scores that are compared
 CHECK_ROWS = 8  # an error of the coordinator that is 2^v times an odd number passes one of them with 2^(v - 64)
+ROTATION_VALUES = 1 << 24  # entries of secret rotations in one sum of rows, which a holder has in memory
+SCORE_VALUES = 1 << 22  # scores in one sum: of many more, one or another would wrap in nearly every draw
 SHARE_ROOM = 2 * ROW_BITS + 5  # bits of a score: it lies between -15 and 1, as a centre is not longer than 3
 
 
@@ -73,16 +75,32 @@ class SharedRows:
         """Scale joint rows, of which this party has shares (nodes × d), to length one, and pad them."""
         count, size = joint.shape
         here = cls(sums, np.zeros((count, size), dtype=np.int64), seed)
+        block = max(1, ROTATION_VALUES // size**2)
+        for start in range(0, count, block):
+            some = slice(start, start + block)
+            here.share[some] = await here._scaled_to_length_one(joint[some])
         if not here.holds:
-            await sums.skip(Step.ROWS, count * size)
             await sums.skip(Step.SHARES, (count + CHECK_ROWS) * size)
             return here
+        here.checks = ring_product(here._check_weights(), here.share.view(np.uint64))
+        padded = here._with_checks()
+        if here.draws:
+            padded = padded + pad(sums.group_key, sums.session.id, "rows", shape=padded.shape)
+        await sums.send_words(Step.SHARES, padded.ravel(), sums.holders)
+        return here
+
+    async def _scaled_to_length_one(self, joint: IntArray) -> IntArray:
+        """Return this party's shares of the unit rows of some joint rows, all of them in one sum."""
+        sums, (count, size) = self.sums, joint.shape
+        if not self.holds:
+            await sums.skip(Step.ROWS, count * size)
+            return np.zeros((count, size), dtype=np.int64)
         key, session, label = sums.group_key, sums.session.id, sums.label()
         rotations = row_rotations(key, session, label, count=count, size=size)
         factors = row_factors(key, session, label, count=count)
         order = secret_order(key, session, label, count)
         turned = turned_and_scaled(rotations, factors, joint, JOINT_BITS)
-        if here.draws:
+        if self.draws:
             turned += row_offsets(key, session, label, factors=factors, size=size, fraction_bits=JOINT_BITS)
         words = turned[order].ravel()
 
@@ -91,19 +109,13 @@ class SharedRows:
             back[order] = turned
             return turn_back(rotations, back)
 
-        if here.draws:
-            found, draw = here._draw(label, (count, size), turned_back)
+        if self.draws:
+            found, draw = self._draw(label, (count, size), turned_back)
             await sums.send_words(Step.ROWS, words, sums.holders, draw=draw)
         else:
             number = await sums.send_words(Step.ROWS, words, sums.holders)
             found = turned_back(await sums.receive_split(number, (count, size)))
-        here.share = rounded_share(found, ROTATION_BITS)
-        here.checks = ring_product(here._check_weights(), here.share.view(np.uint64))
-        padded = here._with_checks()
-        if here.draws:
-            padded = padded + pad(key, session, "rows", shape=padded.shape)
-        await sums.send_words(Step.SHARES, padded.ravel(), sums.holders)
-        return here
+        return rounded_share(found, ROTATION_BITS)
 
     def _with_checks(self) -> RingMatrix:
         """Return this party's share of the unit rows, and of the check rows behind them."""
@@ -123,8 +135,15 @@ class SharedRows:
     async def scores(self, centers: list[IntArray]) -> IntArray:
         """Return shares of the scores of all rows for several sets of centres (sets × nodes × k).
 
-        `centers` are this party's shares, k × d, with `ROW_BITS` fraction bits; scores have `SCORE_BITS`.
+        `centers` are this party's shares, k × d, with `ROW_BITS` fraction bits; scores have `SCORE_BITS`. One sum is
+        enough for all sets, unless there are very many scores.
         """
+        at_once = max(1, SCORE_VALUES // (len(self.share) * len(centers[0])))
+        parts = [await self._scores(centers[start : start + at_once]) for start in range(0, len(centers), at_once)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    async def _scores(self, centers: list[IntArray]) -> IntArray:
+        """Return shares of the scores for sets of centres in one sum."""
         sums, (count, size), k = self.sums, self.share.shape, len(centers[0])
         key, session, label = sums.group_key, sums.session.id, sums.label()
         if not self.holds:

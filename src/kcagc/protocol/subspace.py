@@ -44,6 +44,7 @@ from kcagc.text import listed
 
 MIXTURES = 10_000  # rows of a covariance; on larger graphs each is a mixture of nodes, with random signs
 _IN_MIXTURES = 3  # mixtures that a node is part of
+SUBSPACE_SHARES = "subspace"  # in place of a group, in the message with shares of directions and joint rows
 _ROOM = COMPONENT_BITS + DIRECTION_BITS + 3  # bits of a joint row: its length is 4 at most
 
 
@@ -177,7 +178,7 @@ async def find_subspace(
     if party.name == sums.holders[0]:
         answer = await party.channel.receive(party.agreement.aggregator, Split)
         wanted = 8 * size * (n_components + len(nodes))
-        if (answer.group, answer.number, len(answer.words)) != (sums.group.name, 0, wanted):
+        if (answer.group, answer.number, len(answer.words)) != (SUBSPACE_SHARES, 0, wanted):
             got = f"{len(answer.words)} bytes where {wanted} bytes were expected"
             raise PeerError(f"sent shares of directions and rows of {got}", peer=party.agreement.aggregator)
         both = _words(answer.words).reshape(-1, size)

@@ -40,6 +40,7 @@ _MAX_INNER = 1 << 20  # rows of a product of limbs: 16 + 16 + 20 bits are exact 
 _QUANTILES = 1 << 12
 _SPLIT = 24  # bits of a share that are turned separately
 _MAX_DRAWS = 1000
+_BLOCK_VALUES = 1 << 18  # entries of rotations that are computed together: they fit in the cache of a processor
 
 
 def pad(key: bytes, session: bytes, *label: Field, shape: tuple[int, ...]) -> RingMatrix:
@@ -149,7 +150,17 @@ def _rotations(key: bytes, session: bytes, label: tuple[Field, ...], count: int,
     """
     words = keystream(derive_key(key, session, "rotation", *label, count, size), count * size * (size + 1) // 2)
     normal = _normal(words).reshape(-1, count)
-    found = np.zeros((size, size, count))
+    found = np.empty((count, size, size))
+    block = max(1, _BLOCK_VALUES // (size * size))
+    for start in range(0, count, block):
+        some = slice(start, start + block)
+        found[some] = _products_of_reflections(np.ascontiguousarray(normal[:, some]), size)
+    return found
+
+
+def _products_of_reflections(normal: FloatArray, size: int) -> FloatArray:
+    """Return the rotations that follow from normal deviates (size·(size + 1)/2 × rows)."""
+    found = np.zeros((size, size, normal.shape[1]))
     found[np.arange(size), np.arange(size)] = 1.0
     used = 0
     for dimension in range(size, 0, -1):
@@ -165,7 +176,7 @@ def _rotations(key: bytes, session: bytes, label: tuple[Field, ...], count: int,
             along = _sum_of(axis[:, None] * block) / half
             block -= axis[:, None] * along[None]
         found[first] *= -sign
-    return np.ascontiguousarray(found.transpose(2, 0, 1))
+    return found.transpose(2, 0, 1)
 
 
 def _sum_of(terms: FloatArray) -> FloatArray:
