@@ -142,7 +142,7 @@ def pad_reused(several: list[np.ndarray]) -> float:
         for other in several[:place]:
             count = min(len(one), len(other))
             difference = (one[:count] - other[:count]).view(np.int64)
-            most = max(most, float((np.abs(difference) < 1 << 45).mean()))
+            most = max(most, float((np.abs(difference) < 1 << 40).mean()))
     return most
 
 
@@ -393,7 +393,8 @@ def anonymous(report: Reporter, run: Recording) -> list[Figure]:
     size, found = np.sqrt((whole**2).sum(axis=1).mean()), []
     for error in (0.0, 0.01, 0.05):
         noise = random.normal(size=(len(known), whole.shape[1])) * error * size / np.sqrt(whole.shape[1])
-        claims = recognise(points, whole[known] + noise, max(3 * error * size, 1e-5))
+        along = error * size * (5 / np.sqrt(whole.shape[1]) + error)  # what the error changes of a distance
+        claims = recognise(points, whole[known] + noise, max(along, 1e-5))
         found.append(
             report.figure("joint-anonymous", "known nodes", f"their rows with an error of {error:.0%}",
                           "recognised nodes", (claims == place[known]).mean(), 1 / n, bound=None, count=len(known))

@@ -100,6 +100,10 @@ def test_lengths_under_narrow_factors_are_found(monkeypatch):
     assert abs(np.corrcoef(guess, lengths)[0, 1]) < 0.4
     assert abs(middle + 2) < 0.5
     assert zeros < 0.05
+    lengths[:300] = -22  # rounding alone: no values
+    _, _, zeros = estimate_lengths(lengths + random.uniform(32, 58, size=3000))
+    assert 0.05 < zeros < 0.15
+    lengths = random.normal(-2, 1, size=3000)
     monkeypatch.setattr(joint_coordinator, "LENGTH_OCTAVES", 2)
     guess, _, _ = estimate_lengths(lengths + random.uniform(56, 58, size=3000))
     assert np.corrcoef(guess, lengths)[0, 1] > 0.7
