@@ -91,6 +91,7 @@ def attack(case: dict[str, Any]) -> list[Figure]:
     run = recorded(joint_case(case["data"], case["parties"], case["form"]))
     report = Reporter(run)
     if case["form"] == "coordinator":
+        report.method = "joint, coordinator"
         return anonymous(report, run)
     sums = [one for one in run.coordinator().opened() if one.step == Step.LLOYD]
     sums = [sums[round(place)] for place in np.linspace(0, len(sums) - 1, _SUMS)]

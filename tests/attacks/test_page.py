@@ -42,9 +42,18 @@ def test_every_role_and_method_was_attacked():
     assert {one.role for one in found} == {
         "coordinator",
         "coordinator with one party",
+        "both holders",
         "network observer",
         "party",
         "lying party",
         "lying coordinator",
     }
-    assert {one.method for one in found} >= {"cells", "tree", "basic", "prediction"}
+    assert {one.method for one in found} >= {
+        "cells",
+        "tree",
+        "basic",
+        "prediction",
+        "joint",
+        "joint, coordinator",
+        "joint prediction",
+    }
