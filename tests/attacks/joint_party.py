@@ -52,12 +52,12 @@ SENTENCES = {
     ),
     "joint-sessions": "Repeated sessions of the joint method on the same tables reveal a little more each time.",
     "joint-weights": (
-        "The weights of its own components, which a prediction opens, say less about the others' part of the scores "
-        "than the answers of all rounds, and add little to them."
+        "The weights of its own components, which a prediction opens, tell a party about as much about the others' part "
+        "of the scores as the answers of all rounds do."
     ),
     "joint-opened": (
         'With `joint_rows = "coordinator"`, a party sees no intermediate clusters. From the weights that it gets, it '
-        "estimates the others' part of the scores about as well as from the final clusters."
+        "can estimate the others' part of the scores, as it can from the final clusters."
     ),
     "joint-prediction": "A prediction of the joint method that is repeated opens the same weights again.",
 }
@@ -80,7 +80,7 @@ class View:
         k, basis = known.k, graph_basis(case)
         clusters = np.eye(k)[known.final]
         smooth = basis @ (basis.T @ clusters)
-        self.own, self.length = own, np.linalg.norm(own, axis=1, keepdims=True)
+        self.own, self.clusters, self.length = own, clusters, np.linalg.norm(own, axis=1, keepdims=True)
         self.places = estimated_places(known, size) if places is None else places
         self.by_final = estimated_places(known.final_only(), size)
         self.main = own @ np.linalg.svd(own.T @ own)[0][:, :k]
@@ -162,10 +162,7 @@ def _of_fit(case: dict[str, Any], here: Case) -> list[Figure]:
         values = [explained(view.of(level, share), wanted, share) for level in ("after", "final", "before")]
         by = f"{how}, {share:.0%} of the nodes known"
         found.append(_figure(case, "joint-rounds", what, by, "R²", values[0], max(values[1:]), count=count))
-    rows = (
-        explained([side_by_side([view.places])], true.units, _HALF),
-        explained(view.of("final", _HALF), true.units, _HALF),
-    )
+    rows = [explained([side_by_side(one)], true.units, _HALF) for one in ([view.places], [view.main, view.clusters])]
     by = f"{how}, one linear map known"
     found.append(_figure(case, "joint-units", "unit rows of all nodes", by, "R²", *rows, count=count))
     closest = view.distances(true.other_components(ME))
