@@ -52,8 +52,8 @@ SENTENCES = {
     ),
     "joint-sessions": "Repeated sessions of the joint method on the same tables reveal a little more each time.",
     "joint-weights": (
-        "The weights of its own components, which a prediction opens, tell a party about as much about the others' part "
-        "of the scores as the answers of all rounds do."
+        "The weights of its own components, which a prediction opens, tell a party about as much about the others' "
+        "part of the scores as the answers of all rounds do."
     ),
     "joint-opened": (
         'With `joint_rows = "coordinator"`, a party sees no intermediate clusters. From the weights that it gets, it '
