@@ -382,6 +382,12 @@ def auc(scores: np.ndarray, wanted: np.ndarray) -> float:
     return float((rankdata(scores)[wanted].sum() - n * (n + 1) / 2) / (n * (len(wanted) - n)))
 
 
+def bias(words: np.ndarray) -> float:
+    """Return how far the most biased bit is from a coin, in standard deviations."""
+    bits = np.unpackbits(np.ascontiguousarray(words).view(np.uint8)).reshape(-1, 64)
+    return float(np.abs(bits.mean(axis=0) - 0.5).max() * 2 * np.sqrt(len(bits)))
+
+
 def dense(table: Any) -> np.ndarray:
     """Return a table as an array."""
     return np.asarray(table.toarray() if sparse.issparse(table) else table, dtype=float)

@@ -21,6 +21,7 @@ from attacks.coordinator import (
     sign_figures,
 )
 from attacks.joint import (
+    bias,
     graph_basis,
     joint_case,
     predicted,
@@ -128,12 +129,6 @@ def padded_words(transcript: Transcript) -> dict[str, np.ndarray]:
         if one.step in (Step.SHARES, Step.SCORES, Step.WEIGHTS):
             found[f"{one.step} {one.number}"] = one.values.view(np.uint64)
     return found
-
-
-def bias(words: np.ndarray) -> float:
-    """Return how far the most biased bit is from a coin, in standard deviations."""
-    bits = np.unpackbits(np.ascontiguousarray(words).view(np.uint8)).reshape(-1, 64)
-    return float(np.abs(bits.mean(axis=0) - 0.5).max() * 2 * np.sqrt(len(bits)))
 
 
 def pad_reused(several: list[np.ndarray]) -> float:

@@ -15,6 +15,7 @@ from attacks import party
 from attacks.joint import (
     Learned,
     alike,
+    bias,
     binary_columns,
     column_auc,
     distance_correlation,
@@ -30,10 +31,11 @@ from attacks.joint import (
 from attacks.party import ME, within_rows
 from attacks.results import Figure
 from attacks.transcripts import Case, has_data, record_prediction, recorded
-from kcagc.protocol.messages import PackedLabels, restore, unpack
+from kcagc.protocol.messages import PackedLabels, Split, restore, unpack
 
 TITLE = "A curious party, joint method"
 SENTENCES = {
+    "joint-shares": "A share alone is uniform noise to the holder that receives it.",
     "joint-units": (
         "In the joint method a party sees in every round and restart which centres are nearer to a node. From all "
         "answers it can work out the directions of the joint rows of all nodes nearly, up to one linear map."
@@ -62,6 +64,7 @@ SENTENCES = {
     "joint-prediction": "A prediction of the joint method that is repeated opens the same weights again.",
 }
 _FEW, _HALF = 0.01, 0.5
+_DEVIATIONS = 4.5
 _COLUMN_MARGIN = 0.03  # AUC that answers may add on wide tables
 
 
@@ -165,6 +168,9 @@ def _of_fit(case: dict[str, Any], here: Case) -> list[Figure]:
     rows = [explained([side_by_side(one)], true.units, _HALF) for one in ([view.places], [view.main, view.clusters])]
     by = f"{how}, one linear map known"
     found.append(_figure(case, "joint-units", "unit rows of all nodes", by, "R²", *rows, count=count))
+    words = np.concatenate([np.frombuffer(one.words, dtype="<u8") for _, one in run.of(ME).messages(Split)])
+    noise = "shares of directions, rows and scores", "most biased bit", "standard deviations"
+    found.append(_figure(case, "joint-shares", *noise, bias(words), 0.0, bound=_DEVIATIONS, count=len(words)))
     closest = view.distances(true.other_components(ME))
     found.append(
         _figure(case, "joint-distances", "distances in the others' columns", how, "correlation", *closest, count=count)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from attacks import joint_coordinator, joint_liars, joint_party, joint_together
-from attacks.joint import Learned, Places, joint_case, r_squared, replay, truth, unit
-from attacks.joint_coordinator import bias, estimate_lengths, lattice_factors, pad_reused, recognise
+from attacks.joint import Learned, Places, bias, joint_case, r_squared, replay, truth, unit
+from attacks.joint_coordinator import estimate_lengths, lattice_factors, pad_reused, recognise
 from attacks.party import ME
 from attacks.transcripts import recorded
 from kcagc.secagg.shares import JOINT_BITS, ROTATION_BITS, row_factors, row_offsets, row_rotations, turned_and_scaled
