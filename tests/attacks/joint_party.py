@@ -14,6 +14,7 @@ import numpy as np
 from attacks import party
 from attacks.joint import (
     Learned,
+    Truth,
     alike,
     bias,
     binary_columns,
@@ -150,42 +151,35 @@ def _figure(
     return Figure("party", method, data, attacked, by, measure, found, baseline, bound, count, sentence)
 
 
+def _about_others(case: dict[str, Any], here: Case, view: View, true: Truth, count: int) -> list[Figure]:
+    """Return how well a party estimates rows, distances and columns of the others, with and without the answers."""
+    wanted, how, found = true.others(ME), "answers of all rounds", []
+    for share in (_FEW, _HALF):
+        after, *less = (explained(view.of(level, share), wanted, share) for level in ("after", "final", "before"))
+        what, by = "others' part of the joint rows", f"{how}, {share:.0%} of the nodes known"
+        found.append(_figure(case, "joint-rounds", what, by, "R²", after, max(less), count=count))
+    values, what = view.distances(true.other_components(ME)), "distances in the others' columns"
+    found.append(_figure(case, "joint-distances", what, how, "correlation", *values, count=count))
+    columns = np.hstack([binary_columns(table) for table in here.tables()[1:]])
+    after, *less = (column_auc(view.of(level, _HALF), columns) for level in ("after", "final", "before"))
+    bound = max(less) + _COLUMN_MARGIN if here.tables()[1].shape[1] > 100 else None
+    what = "single columns, half of the nodes known"
+    return [*found, _figure(case, "joint-columns", what, how, "AUC", after, max(less), bound=bound, count=count)]
+
+
 def _of_fit(case: dict[str, Any], here: Case) -> list[Figure]:
     run, known = recorded(here), learned(here)
-    true = truth(run)
+    true, count = truth(run), len(known.row)
     view = View(here, true.components[ME], known, true.rows.shape[1])
-    wanted, what, how, count = (
-        true.others(ME),
-        "others' part of the joint rows",
-        "answers of all rounds",
-        len(known.row),
-    )
-    found = []
-    for share in (_FEW, _HALF):
-        values = [explained(view.of(level, share), wanted, share) for level in ("after", "final", "before")]
-        by = f"{how}, {share:.0%} of the nodes known"
-        found.append(_figure(case, "joint-rounds", what, by, "R²", values[0], max(values[1:]), count=count))
     rows = [explained([side_by_side(one)], true.units, _HALF) for one in ([view.places], [view.main, view.clusters])]
-    by = f"{how}, one linear map known"
-    found.append(_figure(case, "joint-units", "unit rows of all nodes", by, "R²", *rows, count=count))
+    places = "unit rows of all nodes", "answers of all rounds, one linear map known", "R²"
     words = np.concatenate([np.frombuffer(one.words, dtype="<u8") for _, one in run.of(ME).messages(Split)])
     noise = "shares of directions, rows and scores", "most biased bit", "standard deviations"
-    found.append(_figure(case, "joint-shares", *noise, bias(words), 0.0, bound=_DEVIATIONS, count=len(words)))
-    closest = view.distances(true.other_components(ME))
-    found.append(
-        _figure(case, "joint-distances", "distances in the others' columns", how, "correlation", *closest, count=count)
-    )
-    columns = np.hstack([binary_columns(table) for table in here.tables()[1:]])
-    areas = [column_auc(sets[:1], columns) for sets in (view.after, view.before)]
-    wide = here.tables()[1].shape[1] > 100
-    bound = areas[1] + _COLUMN_MARGIN if wide else None
     return [
-        *found,
-        _figure(
-            case, "joint-columns", "single columns, half of the nodes known", how, "AUC", *areas, bound=bound,
-            count=count,
-        ),
-    ]  # fmt: skip
+        _figure(case, "joint-shares", *noise, bias(words), 0.0, bound=_DEVIATIONS, count=len(words)),
+        _figure(case, "joint-units", *places, *rows, count=count),
+        *_about_others(case, here, view, true, count),
+    ]
 
 
 def _of_cells(case: dict[str, Any], here: Case) -> list[Figure]:
@@ -199,36 +193,11 @@ def _of_cells(case: dict[str, Any], here: Case) -> list[Figure]:
             local[one.sender] = unpack(one.content.packed, n, one.content.n_clusters, ME, "labels")
     places = np.hstack([model.centres(points[name], code)[local[name]] for name, code in known.codes.items()])
     labels = run.results[ME].labels
-    learned_ = Learned(np.zeros((0, n)), *np.zeros((3, 0), dtype=np.int64), labels[None], labels)
-    view = View(here, true.components[ME], learned_, true.rows.shape[1], places)
+    no_answers = Learned(np.zeros((0, n)), *np.zeros((3, 0), dtype=np.int64), labels[None], labels)
+    view = View(here, true.components[ME], no_answers, true.rows.shape[1], places)
     told = [np.eye(int(one.max()) + 1)[one] for one in local.values()]
     view.after[0] = side_by_side([view.final[0], *told, places])
-    wanted, how, count = true.others(ME), "answers of all rounds", len(known.row)
-    found = []
-    for share in (_FEW, _HALF):
-        values = [explained(view.of(level, share), wanted, share) for level in ("after", "final", "before")]
-        by = f"{how}, {share:.0%} of the nodes known"
-        found.append(
-            _figure(
-                case,
-                "joint-rounds",
-                "others' part of the joint rows",
-                by,
-                "R²",
-                values[0],
-                max(values[1:]),
-                count=count,
-            )
-        )
-    closest = view.distances(true.other_components(ME))
-    columns = np.hstack([binary_columns(table) for table in here.tables()[1:]])
-    areas = [column_auc(sets[:1], columns) for sets in (view.after, view.before)]
-    what = "single columns, half of the nodes known"
-    return [
-        *found,
-        _figure(case, "joint-distances", "distances in the others' columns", how, "correlation", *closest, count=count),
-        _figure(case, "joint-columns", what, how, "AUC", *areas, count=count),
-    ]
+    return _about_others(case, here, view, true, len(known.row))
 
 
 def _of_sessions(case: dict[str, Any], here: Case) -> list[Figure]:
