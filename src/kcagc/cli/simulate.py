@@ -135,7 +135,7 @@ def _show(results: list[dict[str, Any]], model: Any) -> None:
         local = f" (joint_rows {last['joint_rows']})"
     aggregator = "the coordinator" if last["aggregator"] == "coordinator" else "the last party"
     console.print(f"[bold]{last['dataset']}[/]: {last['parties']} parties, {aggregator} aggregates")
-    console.print(f"Method {last['method']}{local}, because {last['method_reason']}.\n")
+    console.print(f"Method {last['method']}{local}, because {last['method_reason']}.\n", soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     has_cells = last["cells"] is not None
     for column in ("seed", "accuracy", "NMI", "cells", "iter", "rounds", "comparisons", "sent", "time"):
