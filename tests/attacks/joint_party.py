@@ -115,7 +115,7 @@ def cases(short: bool) -> list[dict[str, Any]]:
         runs += [("narrow", parties, "fit", 1) for parties in (2, 3)]
         runs += [("narrow", 2, "prediction", 1), ("narrow", 2, "sessions", 3), ("narrow", 2, "opened", 1)]
         if has_data("cora"):
-            runs += [("cora", 2, task, 1) for task in ("fit", "cells", "prediction")] + [("cora", 3, "fit", 1)]
+            runs += [("cora", 2, task, 1) for task in ("fit", "cells", "prediction")]
             runs += [("cora", 2, "opened", 1), ("wiki", 2, "opened", 1)]
     return [dict(zip(("data", "parties", "task", "sessions"), run, strict=True)) for run in runs]
 
