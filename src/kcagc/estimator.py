@@ -26,7 +26,7 @@ from kcagc.persistence import load_estimator, save_estimator
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit_result import MergeReport
 from kcagc.protocol.local import PartyData
-from kcagc.protocol.parameters import PARAMETERS, AggregatorKind, JointRows, VirtualNodes, draw_seed, settings_of
+from kcagc.protocol.parameters import PARAMETERS, AggregatorKind, JointForm, VirtualNodes, draw_seed, settings_of
 from kcagc.protocol.predict import predict_parameters
 from kcagc.secagg.masks import TWO_PARTY_SUM
 from kcagc.simulation import simulate_fit, simulate_predict
@@ -168,7 +168,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         n_local_clusters: int | str | None = PARAMETERS["n_local_clusters"].default,
         min_local_size: int = PARAMETERS["min_local_size"].default,
         method: str = PARAMETERS["method"].default,
-        joint_rows: JointRows = PARAMETERS["joint_rows"].default,
+        joint_rows: JointForm = PARAMETERS["joint_rows"].default,
         psi: int = PARAMETERS["psi"].default,
         filter: str | Filter = PARAMETERS["filter"].default,  # noqa: A002 - the word the paper uses
         n_components: int | None = PARAMETERS["n_components"].default,

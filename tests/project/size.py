@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
-MAX_CODE_LINES = 15_700
+MAX_CODE_LINES = 15_800
 MAX_FILES = 130
 MAX_LINES_OF_A_FILE = 450
 

@@ -80,7 +80,7 @@ def test_a_table_of_words_is_refused():
     assert not refused(DataError, "^party-3: features", features, adjacency)
 
 
-@pytest.mark.parametrize("method", ["cells", "basic", "tree"])
+@pytest.mark.parametrize("method", ["joint", "cells", "basic", "tree"])
 def test_more_clusters_than_nodes_are_refused(method):
     adjacency, features = given()
     changes = {"n_clusters": 37, "method": method}
@@ -193,7 +193,7 @@ def test_a_party_without_columns_is_named(party, stored):
     assert not refused(DataError, rf"^party-{party + 1}: features: there are no columns", features, adjacency)
 
 
-@pytest.mark.parametrize("method", ["cells", "basic", "tree"])
+@pytest.mark.parametrize("method", ["joint", "cells", "basic", "tree"])
 @pytest.mark.parametrize("stored", [np.asarray, sparse.csr_array])
 def test_a_table_of_zeros_is_refused_and_its_party_named(method, stored):
     adjacency, features = given()
@@ -201,7 +201,7 @@ def test_a_table_of_zeros_is_refused_and_its_party_named(method, stored):
     refused(DataError, "^party-2: features: ", features, adjacency, method=method)
 
 
-@pytest.mark.parametrize("method", ["cells", "basic", "tree"])
+@pytest.mark.parametrize("method", ["joint", "cells", "basic", "tree"])
 def test_some_rows_of_zeros_are_allowed(method):
     _, features = given()
     features[0][5] = 0
@@ -220,7 +220,7 @@ def test_a_table_of_one_column_is_allowed(method, scaling):
     assert fitted.labels_.shape == (36,)
 
 
-@pytest.mark.parametrize("method", ["cells", "basic"])
+@pytest.mark.parametrize("method", ["joint", "cells", "basic"])
 def test_every_party_may_hold_one_column(method):
     adjacency, features = given()
     fitted = model(method=method).fit([table[:, :1] for table in features], adjacency=adjacency)
@@ -255,7 +255,7 @@ def test_fewer_than_two_tables_are_refused(count):
     assert not refused(DataError, f"^X: {count} tables; there must be 2 to 16", features[:count], adjacency)
 
 
-@pytest.mark.parametrize("method", ["cells", "basic", "tree"])
+@pytest.mark.parametrize("method", ["joint", "cells", "basic", "tree"])
 def test_seventeen_parties_are_refused(method):
     adjacency, features = given()
     tables17 = [features[number % 3] for number in range(17)]

@@ -114,7 +114,20 @@ def test_the_automatic_method_has_local_clusters_where_joint_is_not_possible(n_p
 def test_the_reason_names_what_the_automatic_method_does_not_use():
     assert RunSettings(n_clusters=5, n_init=3).choose_method(2).reason.endswith("; it does not use n_init")
     assert "n_init" not in RunSettings(n_clusters=5).choose_method(2).reason
-    assert RunSettings(n_clusters=5, method="cells").choose_method(2) == ("cells", "it is set")
+    assert RunSettings(n_clusters=5, method="cells", n_init=3).choose_method(2) == ("cells", "it is set")
+    assert RunSettings(n_clusters=5, method="joint").choose_method(2) == ("joint", "it is set")
+    found = RunSettings(n_clusters=5, method="joint", n_init=3).choose_method(2)
+    assert found == ("joint", "it is set; it does not use n_init")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"scaling": "U"}, {"scaling": "US", "unit": 2.0}, {"n_local_clusters": "2k"}, {"virtual_nodes": "local"}],
+)
+def test_a_setting_that_the_joint_method_does_not_use_is_refused_if_that_method_is_set(changes):
+    with pytest.raises(ParameterError, match=f'^{next(iter(changes))}: the method "joint" does not use .* leave'):
+        resolved(method="joint", **changes)
+    assert resolved(**changes).method == "cells"
 
 
 @pytest.mark.parametrize("other", [{"aggregator": "party"}, {"n_local_clusters": 9}, {"fan_in": 2}])

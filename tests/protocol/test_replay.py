@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 import pytest
 
 from collaborations import EVERYTHING, parameters, random_parties
+from kcagc.cluster import joint
 from kcagc.errors import MaskReuseError
 from kcagc.protocol.aggregator import aggregator_of_party, coordinator
 from kcagc.protocol.effects import combine_halves
@@ -25,6 +26,8 @@ MODES = [
     {"method": "tree", "fan_in": 2, "aggregator": "party"},
     {"method": "joint", "joint_rows": "shares", "max_iter": 3},
     {"method": "joint", "joint_rows": "coordinator"},
+    {"method": "joint", "joint_rows": "shares", "max_iter": 2, "sample": 15},  # nodes; the others are assigned later
+    {"method": "joint", "joint_rows": "coordinator", "sample": 15},
 ]
 
 
@@ -81,8 +84,13 @@ class Roles:
 
 
 @pytest.fixture(params=MODES, ids=lambda mode: " ".join(map(str, mode.values())))
-def played(request):
-    play = Roles(request.param)
+def played(request, monkeypatch):
+    mode = dict(request.param)
+    if "sample" in mode:
+        monkeypatch.setattr(joint, "MIN_SAMPLE", mode.pop("sample"))
+        monkeypatch.setattr(joint, "SAMPLE_VALUES", 1)
+        mode["min_local_size"] = 1
+    play = Roles(mode)
     stores = {name: MemoryStore() for name in play.names}
     drivers = [play.driver(name, stores[name]) for name in play.names]
     results = run_together(drivers)

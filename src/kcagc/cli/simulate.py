@@ -130,24 +130,23 @@ def _show(results: list[dict[str, Any]], model: Any) -> None:
     from rich.table import Table
 
     console, last = terminal.out(), results[-1]
-    local = f", {count(last['local_clusters'], 'local cluster')}" if last["local_clusters"] else ""
+    local = f" ({count(last['local_clusters'], 'local cluster')})" if last["local_clusters"] else ""
     if last["joint_rows"]:
-        local = f", joint_rows {last['joint_rows']}"
+        local = f" (joint_rows {last['joint_rows']})"
     aggregator = "the coordinator" if last["aggregator"] == "coordinator" else "the last party"
-    console.print(
-        f"[bold]{last['dataset']}[/]: {last['parties']} parties, method {last['method']}{local}, "
-        f"{aggregator} aggregates"
-    )
-    console.print(f"Method {last['method']}, because {last['method_reason']}.\n")
+    console.print(f"[bold]{last['dataset']}[/]: {last['parties']} parties, {aggregator} aggregates")
+    console.print(f"Method {last['method']}{local}, because {last['method_reason']}.\n", soft_wrap=True)
     table = Table(box=None, pad_edge=False)
+    has_cells = last["cells"] is not None
     for column in ("seed", "accuracy", "NMI", "cells", "iter", "rounds", "comparisons", "sent", "time"):
-        table.add_column(column, justify="right", no_wrap=True)
+        if has_cells or column != "cells":
+            table.add_column(column, justify="right", no_wrap=True)
     for row in results:
         table.add_row(
             str(row["seed"]),
             f"{row['accuracy']:.1f} %",
             f"{row['nmi']:.1f} %",
-            "–" if row["cells"] is None else f"{row['cells']:,}",
+            *([f"{row['cells']:,}"] if has_cells else []),
             f"{row['iterations']}{'' if row['converged'] else '+'}",
             str(row["rounds"]),
             f"{row['secure_sums']:,}",

@@ -213,7 +213,8 @@ def _model(
 async def predict_jointly(party: Party, sums: SecureSums, model: JointModel, rows: FloatArray) -> IntArray:
     """Return the clusters of new nodes, whose components are `rows`."""
     if not model.scored:
-        raise DataError("the model has no centres: all clusters of the fit were too small", party=party.name)
+        message = "the model has no centres: all clusters of the fit are too small; fit with a smaller min_local_size"
+        raise DataError(message, party=party.name)
     k = party.agreement.parameters.n_clusters
     known: Flags = np.isin(np.arange(k), model.scored)
     if model.weights is None:

@@ -26,7 +26,7 @@ from kcagc.text import listed
 
 Task = Literal["fit", "predict"]
 Method = Literal["joint", "cells", "basic", "tree"]
-JointRows = Literal["shares", "coordinator"]
+JointForm = Literal["shares", "coordinator"]
 VirtualNodes = Literal["cell", "local"]
 AggregatorKind = Literal["coordinator", "party"]
 GraphSharing = Literal["shared", "own"]
@@ -101,7 +101,7 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         ),
     ] = "auto"
     joint_rows: Annotated[
-        JointRows,
+        JointForm,
         _about(
             'Who sees the rows of the joint subspace, for the method "joint". "shares": no role, because two parties '
             'hold shares of them; "coordinator": the coordinator sees them without names, which is faster.'
@@ -195,18 +195,24 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         Raises
         ------
         ParameterError
-            If a setting is only for the method "joint", and another one excludes this method.
+            If a setting is only for the method "joint", and another one excludes this method; or if the method
+            "joint" is set, and with it a setting that it does not use.
         """
-        if self.method != "auto":
-            return MethodChoice(self.method, "it is set")
         changed = [name for name in _NOT_FOR_JOINT if getattr(self, name) != PARAMETERS[name].default]
+        unused = "" if self.n_init == PARAMETERS["n_init"].default else "; it does not use n_init"
+        if self.method == "joint" and changed:
+            raise ParameterError(
+                f'{changed[0]}: the method "joint" does not use {listed(changed, last="or")}; leave '
+                f"{'them' if changed[1:] else 'it'} out, or set another method"
+            )
+        if self.method != "auto":
+            return MethodChoice(self.method, f"it is set{unused if self.method == 'joint' else ''}")
         if self.aggregator != "coordinator":
             changed = ["aggregator"]
             reason = 'a party aggregates, and "joint" needs a coordinator'
         elif changed:
             reason = f'"joint" does not use {listed(changed, last="or")}, which {"are" if changed[1:] else "is"} set'
         else:
-            unused = "" if self.n_init == PARAMETERS["n_init"].default else "; it does not use n_init"
             return MethodChoice("joint", f"it comes closest to the clusters of pooled columns{unused}")
         if self.joint_rows != PARAMETERS["joint_rows"].default:
             raise ParameterError(
@@ -243,7 +249,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     task: Annotated[Task, _about('"fit" finds clusters, "predict" assigns new nodes to them.')] = "fit"
     method: Method
     n_clusters: _Count
-    joint_rows: JointRows = "shares"
+    joint_rows: JointForm = "shares"
     n_local_clusters: Annotated[int, Meta(ge=0)]  # 0 for methods without local clusters
     min_local_size: _Count
     filter: str
