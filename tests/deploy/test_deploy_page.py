@@ -38,7 +38,7 @@ def follow(folder, **settings):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=280,
     )
 
 

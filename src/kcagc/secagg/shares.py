@@ -35,10 +35,10 @@ LENGTH_OCTAVES = 26  # of the secret factors of rows
 MAX_LENGTH = 4.0  # of a row, summed over the parties: each part is at most 1, there are at most 16 parties
 _LENGTH_TOP = 58  # the largest factor of a row, as a power of two: 4 · 2^58, and rounding, stay below 2^62
 _LIMB_BITS = 16
-_FEW = 32
+_FEW = 32  # columns up to which a product is computed word by word
 _MAX_INNER = 1 << 20  # rows of a product of limbs: 16 + 16 + 20 bits are exact in float64
 _QUANTILES = 1 << 12
-_SPLIT = 24  # bits of a share that are turned separately
+_SPLIT = 24  # the low bits of a share, which are turned separately, so that no product leaves 63 bits
 _MAX_DRAWS = 1000
 _BLOCK_VALUES = 1 << 18  # entries of rotations that are computed together: they fit in the cache of a processor
 
@@ -223,7 +223,7 @@ def draw_until(own: Callable[[int], RingMatrix], room: int) -> tuple[RingMatrix,
         found = own(draw)
         if not may_wrap(found, room):
             return found, draw
-    raise KcagcError(f"{_MAX_DRAWS} drawn shares in a row were not usable")
+    raise KcagcError(f"{_MAX_DRAWS} drawn shares in a row might wrap: a sum has too many numbers; use fewer clusters")
 
 
 def turn_back(rotations: IntArray, share: RingMatrix) -> RingMatrix:
