@@ -170,7 +170,7 @@ def render(book: Book, figures: Figures) -> str:
         "of the three local computations, each alone on the machine in the same run; *in the run* is their time while "
         "all run together. Filter: nanoseconds for each edge, column and step. The benchmark checks that a party sends "
         "at most 8 bytes for each restart, cell, cluster and round after its local labels: the size does not depend "
-        "of nodes.\n\n"
+        "on the number of nodes.\n\n"
         + targets_table(targets(found))
         + "\n"
         + table(header, rows, left=1)
