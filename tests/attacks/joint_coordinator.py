@@ -330,7 +330,7 @@ def covariance_figures(report: Reporter, run: Recording) -> list[Figure]:
         told = float(np.mean([one > 2 * right for one in off]))
         found.append(
             report.figure("joint-guess", f"a guess of the table with one wrong {what}", "singular values",
-                          "told from the right one", told, 0.0, bound=None, count=len(off))
+                          "recognised as wrong", told, 0.0, bound=None, count=len(off))
         )  # fmt: skip
     return found
 
