@@ -92,8 +92,9 @@ def render(book: Book, figures: Figures) -> str:
         "messages that must travel one after another until the labels are known, as the run reports them; *with "
         "receipts* are those on the critical path. *MB sent* are messages of the party that sends most; *MB on the "
         "link* both directions of the busiest link, with TLS. Seconds are the median of the runs. *Load before* is the "
-        "load average of the last minute when the runs began, with the runs before them. Sixteen parties in the LAN "
-        "are not measured yet.\n\n" + (targets_table(wanted) + "\n" if wanted else "") + table(header, rows, left=4)
+        "load average of the last minute when the runs began, with the runs before them.\n\n"
+        + (targets_table(wanted) + "\n" if wanted else "")
+        + table(header, rows, left=4)
     )
 
 
