@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from itertools import combinations
 
 import numpy as np
@@ -58,6 +59,14 @@ def write_data(folder, *, seed, count=NODES, keep=None, shuffled=False, stem="")
             np.random.default_rng(seed).shuffle(lines)
     (folder / f"{stem}features.csv").write_text("\n".join(["id,f0,f1,f2", *rows]) + "\n")
     (folder / f"{stem}edges.csv").write_text("\n".join(["source,target", *edges]) + "\n")
+
+
+def on_a_free_port(configs):
+    """Let all roles meet at a port of this machine that is free now."""
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port = one.getsockname()[1]
+    for path in configs.values():
+        edit(path, r"^(listen|address) = .*", rf'\1 = "127.0.0.1:{port}"')
 
 
 def edit(path, pattern, replacement):

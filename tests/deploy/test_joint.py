@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from scipy import sparse
 
-from deploy.collaboration import edges_of, edit, made, names_of, table_of, write_data
+from deploy.collaboration import edges_of, edit, made, names_of, on_a_free_port, table_of, write_data
 from kcagc import KCAGC
 from kcagc.cli.main import cli
 from kcagc.deploy.config import Config
@@ -37,10 +36,8 @@ def joint(root, rows="shares", *, accept=True, count=ALL, keep=range(FITTED)):
     """Write the folders of a joint run on the first nodes, with the rest to predict."""
     configs = made(root, PARTIES, data=False)
     settings(configs, method="joint", joint_rows=rows)
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        port = one.getsockname()[1]
+    on_a_free_port(configs)
     for name, path in configs.items():
-        edit(path, r"^(listen|address) = .*", rf'\1 = "127.0.0.1:{port}"')
         edit(path, r"^# random_state = 0", "random_state = 0")
         if name in PARTIES:
             edit(path, r"^# (\[predict\]|features = |graph = \"data|id_column = )", r"\1")

@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from deploy.collaboration import edges_of, edit, made, names_of, table_of, write_data
+from deploy.collaboration import edges_of, edit, made, names_of, on_a_free_port, table_of, write_data
 from kcagc import KCAGC
 from kcagc.runtime.journal import Journal
 
@@ -49,10 +48,8 @@ def runs(tmp_path_factory):
     """The folders after a fit and a prediction, and what each command printed."""
     root = tmp_path_factory.mktemp("roles")
     configs = made(root, PARTIES, data=False)
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        port = one.getsockname()[1]
+    on_a_free_port(configs)
     for name, path in configs.items():
-        edit(path, r"^(listen|address) = .*", rf'\1 = "127.0.0.1:{port}"')
         edit(path, r"^# random_state = 0", "random_state = 0")
         if name == "bob":
             edit(path, r'^labels = "labels.csv"', 'labels = "labels.parquet"')

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 
@@ -14,7 +13,7 @@ import pandas
 import pytest
 from click.testing import CliRunner
 
-from deploy.collaboration import edges_of, edit, made, names_of, table_of
+from deploy.collaboration import edges_of, edit, made, names_of, on_a_free_port, table_of
 from kcagc import KCAGC
 from kcagc.cli.main import cli
 from kcagc.data import TablePreprocessor
@@ -109,10 +108,8 @@ def prepare(path, party):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     configs = made(tmp_path_factory.mktemp("roles"), PARTIES, data=False)
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        port = one.getsockname()[1]
+    on_a_free_port(configs)
     for name, path in configs.items():
-        edit(path, r"^(listen|address) = .*", rf'\1 = "127.0.0.1:{port}"')
         edit(path, r"^# random_state = 0", "random_state = 0")
         if name in PARTIES:
             prepare(path, name)

@@ -12,7 +12,7 @@ from kcagc.protocol.effects import CommitMask
 from kcagc.protocol.messages import AnonymousClusters, Answer, Masked, Padded, Split, Step, pack, unpack
 from kcagc.protocol.party import Party
 from kcagc.secagg.keys import framed
-from protocol.test_adversaries_signs import LIES, LyingAggregator
+from protocol.test_adversaries_signs import LIES, LyingAggregator, noise
 
 FORMS = ("shares", "coordinator")
 
@@ -266,18 +266,6 @@ def test_a_party_sends_no_other_components_under_pads_that_have_hidden_some(part
 
 
 # Parties that send noise
-
-
-def noise(seed, *, check_words):
-    random = np.random.RandomState(seed)
-
-    def edit(one):
-        words = np.frombuffer(one.words, dtype="<u8").copy()
-        some = slice(None) if check_words else slice(0, -2)
-        words[some] += random.randint(2**63, size=len(words[some])).astype(np.uint64) * np.uint64(2)
-        return but(words=words.tobytes())(one)
-
-    return edit
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -11,7 +11,7 @@ from scipy.stats import kstest
 
 from kcagc.secagg import shares
 from kcagc.secagg.blinding import Blinding, FactorRange, log_uniform, times_factors
-from kcagc.secagg.masks import keystream
+from kcagc.secagg.masks import MAX_PARTIES, keystream
 from kcagc.secagg.shares import (
     LENGTH_OCTAVES,
     ROTATION_BITS,
@@ -254,8 +254,7 @@ def test_factors_of_rows_spread_evenly_over_their_octaves():
 def test_no_sum_of_rows_of_sixteen_parties_leaves_the_ring():
     """A row is at most 4 long. Even sixteen parts of length 1 in the same direction stay within the ring."""
     largest = real_factors("factors", 50_000).max() * (1 + 2.0**-18)
-    assert shares.MAX_LENGTH**2 == 16
-    assert 16 * largest < 1 << 63
+    assert MAX_PARTIES * largest < 1 << 63
 
 
 @pytest.mark.parametrize("size", [1, 3, 17])

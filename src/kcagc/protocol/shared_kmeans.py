@@ -1,4 +1,6 @@
-"""k-means on rows that no role knows: all parties learn the assignments, and nothing else.
+"""k-means on rows that no role knows: all parties learn the answers to comparisons, and so all assignments.
+
+From all answers together, a party can work out nearly how the rows lie relative to each other (docs/threat-model.md).
 
 `cluster/joint.py` holds the schedule of the restarts, the choices that all parties make alike, and the same steps on
 rows that one process knows.

@@ -38,7 +38,7 @@ BATCH_VALUES = 1 << 20  # scores that are compared together
 _PROBES = 1 << 12  # room for probes, so that the padded length of a vector is not the next larger one
 _OPENED_BITS = 24  # fraction bits of weights that a party gets
 _ROOM = DIRECTION_BITS + ROW_BITS + 2
-_COMPONENT_BITS, _WEIGHT_BITS = 22, 22  # 2 + 22 + 22 bits, and a sum over 128 components, are exact in float64
+_COMPONENT_BITS, _WEIGHT_BITS = 22, 22  # rows are at most 4 long, weights 1: sums below 2^47 are exact in float64
 _TOLERANCE = 1e-2
 
 
