@@ -168,7 +168,7 @@ async def find_subspace(
         mixtures=_bytes_of(padded_mixtures) if len(nodes) < party.n_nodes else b"",
         covariance=_bytes_of(ring_product(np.ascontiguousarray(words.T), words)),
         corrections=tuple(_bytes_of(one) for one in corrections),
-        share_seed=share_seed,
+        share_seed=share_seed if party.name == sums.holders[1] else b"",
         draw=draw,
     )
     for name, hidden in (("components", own), ("mixtures", mixed)):  # one set of pads never hides two contents
