@@ -1,8 +1,8 @@
 """Held-out edges: edges that smoothing does not use, so that a search can judge clusters by them.
 
 Clusters that follow the noise of a graph have many of its own edges within them, but not more edges that they have not
-seen. The modularity of held-out edges therefore falls where smoothing goes too far or clusters are too many; that of all
-edges does not.
+seen. The modularity of held-out edges therefore falls where smoothing goes too far or clusters are too many; that of
+all edges does not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PURPOSE = 11  # of the common seed
 
 @dataclass(frozen=True, eq=False)
 class HeldOutEdges:
-    """A graph without its held-out edges, the nodes that a search clusters, and the held-out edges among these nodes."""
+    """A graph without its held-out edges, the nodes that a search clusters, and the held-out edges among them."""
 
     graph: Graph
     nodes: IntArray  # ascending: all nodes, or the ends of the held-out edges of a large graph
@@ -39,9 +39,8 @@ class HeldOutEdges:
         of labels, tells how exact it is.
         """
         first, second = labels[self.ends].T
-        total = self.weights.sum()
-        share = np.bincount(first, self.weights, labels.max() + 1) + np.bincount(second, self.weights, labels.max() + 1)
-        share /= 2.0 * total
+        ends, weights = np.concatenate([first, second]), np.tile(self.weights, 2)
+        share = np.bincount(ends, weights) / weights.sum()
         expected = float((share**2).sum())
         return np.asarray((first == second) - share[first] - share[second] + expected)
 
