@@ -138,7 +138,9 @@ def order_by_first_node(labels: IntArray, k: int) -> IntArray:
 
 
 @dataclass(eq=False)
-class _PooledRestart:
+class PooledRestart:
+    """One restart: its centres, the label of each row, and its cost."""
+
     number: int
     centers: FloatArray
     labels: IntArray
@@ -186,7 +188,7 @@ def fit_joint_kmeans(rows: ArrayLike, k: int, *, seed: int, max_iter: int = MAX_
     if len(rows) < k:
         raise DataError(f"n_clusters: {k} clusters requested, but there are {len(rows)} rows")
     nodes = clustered_sample(len(rows), k, seed)
-    found = _cluster(rows[nodes], k, seed, schedule(len(rows), k, max_iter))
+    found = run_restarts(rows[nodes], k, seed, schedule(len(rows), k, max_iter))[0]
     order = order_by_first_node(found.labels, k)
     labels, centers = np.empty(len(rows), dtype=np.intp), found.centers[order]
     length = np.linalg.norm(centers, axis=1)
@@ -200,12 +202,11 @@ def fit_joint_kmeans(rows: ArrayLike, k: int, *, seed: int, max_iter: int = MAX_
     return KMeansResult(labels, centers, float(np.sum(away * away)), found.n_iter, found.converged)
 
 
-def _cluster(rows: FloatArray, k: int, seed: int, plan: Schedule) -> _PooledRestart:
-    """Return the restart of the lowest cost."""
+def run_restarts(rows: FloatArray, k: int, seed: int, plan: Schedule) -> list[PooledRestart]:
+    """Return the restarts that continue to the end, in the order of their costs when these were last compared."""
     none = np.zeros(len(rows), dtype=np.int64)
     restarts = [
-        _PooledRestart(one, rows[start_sets(len(rows), k, seed, one)].mean(axis=1), none)
-        for one in range(plan.restarts)
+        PooledRestart(one, rows[start_sets(len(rows), k, seed, one)].mean(axis=1), none) for one in range(plan.restarts)
     ]
     for number in range(1, plan.rounds + 1):
         active = [one for one in restarts if not one.converged]
@@ -218,10 +219,10 @@ def _cluster(rows: FloatArray, k: int, seed: int, plan: Schedule) -> _PooledRest
             restarts.sort(key=lambda one: one.cost)
         if number == FIRST_ROUNDS:
             restarts = restarts[: plan.late_restarts]
-    return restarts[0]
+    return restarts
 
 
-def _move(one: _PooledRestart, rows: FloatArray, seed: int, number: int, plan: Schedule) -> None:
+def _move(one: PooledRestart, rows: FloatArray, seed: int, number: int, plan: Schedule) -> None:
     """Move every node to a better centre, then move the centres."""
     k = len(one.centers)
     away = squared_distances(rows, one.centers)

@@ -7,7 +7,7 @@ graph only, so `choose_psi` is the same for pooled data and for parties.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kcagc._types import IntArray
@@ -49,15 +49,15 @@ class PsiSearch:
     reason: str
 
 
-def choose_psi(edges: HeldOutEdges, labels: Mapping[int, IntArray]) -> PsiSearch:
+def choose_psi(edges: HeldOutEdges, labels: Mapping[int, Sequence[IntArray]]) -> PsiSearch:
     """Choose the order whose clusters have the highest modularity of held-out edges, the lowest order among equals.
 
     Parameters
     ----------
     edges : HeldOutEdges
         The held-out edges.
-    labels : mapping of int to ndarray
-        For each order, the clusters of `edges.nodes`.
+    labels : mapping of int to sequence of ndarray
+        For each order, the clusters of `edges.nodes` in each restart. The restart with the highest modularity counts.
 
     Returns
     -------
@@ -66,14 +66,15 @@ def choose_psi(edges: HeldOutEdges, labels: Mapping[int, IntArray]) -> PsiSearch
     Raises
     ------
     ParameterError
-        If there are no orders to choose from.
+        If there are no orders to choose from, or an order has no labels.
     """
-    if not labels:
+    if not labels or not all(labels.values()):
         raise ParameterError("psi: there are no orders to choose from")
     values = tuple(sorted(labels))
-    modularity = tuple(round(edges.modularity(labels[psi]), _DIGITS) for psi in values)
+    found = [max(labels[psi], key=edges.modularity) for psi in values]
+    modularity = tuple(round(edges.modularity(one), _DIGITS) for one in found)
     best = modularity.index(max(modularity))
-    error = tuple(round(edges.error(labels[psi], labels[values[best]]), _DIGITS) for psi in values)
+    error = tuple(round(edges.error(one, found[best]), _DIGITS) for one in found)
     return PsiSearch(values[best], values, modularity, error, _reason(values, modularity, error, best))
 
 
