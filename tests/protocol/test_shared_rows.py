@@ -61,7 +61,10 @@ def run_shared(parts, centers=(), session="session", adversary=None):
         known = Session(identifier, {pair.other: pair for pair in pairs[name]})
         sums = SecureSums(Channel(name), known, group, fixed("group", session), 4.0, 24, b"transcript")
         rows = await SharedRows.of(sums, own, fixed("seed", name, session))
-        scores = [await rows.scores([_share(one, name, number) for one in sets]) for number, sets in enumerate(centers)]
+        scores = [
+            np.stack(await rows.scores([_share(one, name, number) for one in sets]))
+            for number, sets in enumerate(centers)
+        ]
         await sums.finish()
         return rows.share, scores
 

@@ -110,7 +110,9 @@ class JointCoordinator:
         if step is not Step.SCORES:
             return payload
         centers = np.frombuffer(payload, dtype="<u8").astype(np.uint64)
-        found = padded_scores(self._rows, centers.reshape(-1, self._parameters.n_clusters, self._size))
+        k = self._parameters.n_clusters
+        sizes = [k] * (len(centers) // (2 * k * self._size))
+        found = padded_scores(self._rows, centers.reshape(-1, self._size), sizes, [0] * len(sizes), 1)
         return self._split(group, number, found, draw, self._found.share_seed)
 
     def answer(self, group: Group, step: Step, number: int, sums: Sums, draw: int, seed: bytes = b"") -> bytes:

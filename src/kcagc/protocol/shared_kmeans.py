@@ -100,7 +100,7 @@ class _Run:
         sums = self.rows.sums
         self.rounds += 1
         await Progress(f"{sums.group.title}: iteration", self.rounds, self.plan.rounds, limit=True)
-        distances = -await self.rows.scores([one.centers for one in active])
+        distances = -np.stack(await self.rows.scores([one.centers for one in active]))
         if active[0].labels is None:
             await self._first(active, distances)
             return active
