@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kcagc.analysis import diagnose
-    from kcagc.baselines import AGC, GCC
+    from kcagc.baselines import AGC, GCC, MS2CAG, S2GC
     from kcagc.estimator import KCAGC
     from kcagc.graph import AttributedGraph, Graph
 
 __version__ = "0.8.0"
-__all__ = ["AGC", "GCC", "KCAGC", "AttributedGraph", "Graph", "__version__", "diagnose"]
+__all__ = ["AGC", "GCC", "KCAGC", "MS2CAG", "S2GC", "AttributedGraph", "Graph", "__version__", "diagnose"]
 
 PUBLIC_MODULES = (
     "kcagc.graph",
@@ -33,6 +33,8 @@ _HOMES = {
     "AGC": "kcagc.baselines",
     "GCC": "kcagc.baselines",
     "KCAGC": "kcagc.estimator",
+    "MS2CAG": "kcagc.baselines",
+    "S2GC": "kcagc.baselines",
     "AttributedGraph": "kcagc.graph",
     "Graph": "kcagc.graph",
     "diagnose": "kcagc.analysis",

@@ -9,14 +9,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from data.tensors import Data, Tensor
 from kcagc import metrics
-from kcagc.baselines import AGC, GCC
+from kcagc.baselines import AGC, GCC, MS2CAG, S2GC
 from kcagc.cluster import fit_kmeans
 from kcagc.datasets import generate
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph import Graph
 
+ALL = [AGC, GCC, S2GC, MS2CAG]
 
-@parametrize_with_checks([AGC(n_clusters=3, n_init=2), AGC(n_clusters=3, method="joint"), GCC(n_clusters=3, n_init=2)])
+
+@parametrize_with_checks([AGC(n_clusters=3, method="joint"), *(make(n_clusters=3, n_init=2) for make in ALL)])
 def test_the_conventions_of_scikit_learn_hold(estimator, check):
     check(estimator)
 
@@ -26,13 +28,13 @@ def planted():
     return generate(300, 3, homophily=0.8, signal=4, features=20, seed=1)
 
 
-@pytest.mark.parametrize("make", [AGC, GCC])
+@pytest.mark.parametrize("make", ALL)
 def test_planted_communities_are_found(make, planted):
     found = make(n_clusters=3, random_state=0).fit(planted.features, adjacency=planted.adjacency)
     assert metrics.accuracy(planted.labels, found.labels_) > 0.97
 
 
-@pytest.mark.parametrize("make", [AGC, GCC])
+@pytest.mark.parametrize("make", ALL)
 def test_sparse_dense_and_graph_objects_give_the_same_labels(make, planted):
     words = generate(300, 3, homophily=0.8, signal=9, features=60, sparsity=0.8, seed=1)
     model = make(n_clusters=3, random_state=0)
@@ -42,7 +44,7 @@ def test_sparse_dense_and_graph_objects_give_the_same_labels(make, planted):
             assert_array_equal(clone(model).fit(features, adjacency=graph).labels_, wanted)
 
 
-@pytest.mark.parametrize("make", [AGC, GCC])
+@pytest.mark.parametrize("make", ALL)
 def test_graphs_of_other_libraries_are_taken(make, planted):
     wanted = make(n_clusters=3, random_state=0).fit(planted.features, adjacency=planted.adjacency).labels_
     graph = networkx.from_scipy_sparse_array(planted.adjacency)
@@ -52,7 +54,7 @@ def test_graphs_of_other_libraries_are_taken(make, planted):
         assert_array_equal(found.labels_, wanted)
 
 
-@pytest.mark.parametrize("make", [AGC, GCC])
+@pytest.mark.parametrize("make", ALL)
 def test_labels_are_in_the_order_of_the_rows_and_nodes_are_found_by_their_names(make, planted):
     names = [f"n{number:03}" for number in range(300)]
     model = make(n_clusters=3, random_state=0)
@@ -69,7 +71,7 @@ def test_labels_are_in_the_order_of_the_rows_and_nodes_are_found_by_their_names(
         clone(model).fit(frame.rename(index={"n000": "m000"}), adjacency=graph)
 
 
-@pytest.mark.parametrize("make", [AGC, GCC])
+@pytest.mark.parametrize("make", ALL)
 def test_the_graph_must_fit(make, planted):
     with pytest.raises(ValueError, match="adjacency: has 300 nodes, but X has 299 rows"):
         make(n_clusters=3).fit(planted.features[:-1], adjacency=planted.adjacency)
@@ -91,6 +93,14 @@ def test_the_graph_must_fit(make, planted):
         (GCC(3, max_power=0), "max_power"),
         (GCC(3, tfidf="yes"), "tfidf: must be 'auto', True or False, not 'yes'"),
         (GCC(3, tol=-1.0), "tol"),
+        (S2GC(3, power=None), "power: must be a whole number, 0 or more, not None"),
+        (S2GC(3, alpha=1.5), "alpha: must be a number from 0 to 1, not 1.5"),
+        (S2GC(3, n_components=0), "n_components"),
+        (S2GC(3, n_init=0), "n_init"),
+        (MS2CAG(3, power=-1), "power"),
+        (MS2CAG(3, alpha=-0.5), "alpha: must be a number from 0 to 100, not -0.5"),
+        (MS2CAG(3, gamma=2), "gamma: must be a number from 0 to 1, not 2"),
+        (MS2CAG(3, max_iter=0), "max_iter"),
     ],
 )
 def test_parameters_are_checked_when_fitting(model, message, planted):
@@ -118,7 +128,7 @@ def test_without_a_graph_nothing_is_filtered(planted):
     assert_array_equal(found.labels_, alone.labels_)
 
 
-@pytest.mark.parametrize("make", [AGC, GCC])
+@pytest.mark.parametrize("make", ALL)
 def test_a_graph_in_the_place_of_y_is_refused(make, planted):
     for graph in (planted.adjacency, Graph.from_matrix(planted.adjacency)):
         with pytest.raises(ParameterError, match=r"fit\(X, adjacency=\.\.\.\)"):

@@ -1,4 +1,4 @@
-"""What both baselines share: parameters, checks of the input, and `fit`."""
+"""What all baselines share: parameters, checks of the input, and `fit`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PooledEstimator(ClusterMixin, BaseEstimator):
 
     n_clusters: int
     random_state: Any
-    _order: str  # the parameter for the strength of the filter; "max_" and this name is its largest value
+    _order: str  # the parameter for the strength of the filter; "max_" and this name is its largest value in a search
 
     def fit(self, X: Any, y: Any = None, *, adjacency: Any = None, progress: Progress = None) -> Self:
         """Cluster the rows of X, smoothed along the graph.
@@ -42,7 +42,7 @@ class PooledEstimator(ClusterMixin, BaseEstimator):
             The graph with symmetric, non-negative weights. None clusters the features without a graph.
         progress : callable, default=None
             Called after each order that the method tries, with the order and its intra-cluster distance (AGC) or loss
-            (GCC).
+            (GCC). S2GC and MS2CAG try one order, and pass the sum of squared distances to the centres.
 
         Returns
         -------
@@ -50,12 +50,14 @@ class PooledEstimator(ClusterMixin, BaseEstimator):
             The fitted estimator.
         """
         order = getattr(self, self._order)
-        check_count(self._order, order, least=0, optional=True)
-        for name in ("n_clusters", f"max_{self._order}", "n_init", "max_iter"):
+        limit = f"max_{self._order}"
+        searches = hasattr(self, limit)  # other methods have one order, with a default
+        check_count(self._order, order, least=0, optional=searches)
+        for name in ("n_clusters", *([limit] if searches else []), "n_init", "max_iter"):
             check_count(name, getattr(self, name))
         if sparse.issparse(y) or isinstance(y, Graph) or is_networkx(y) or is_geometric(y):
             raise ParameterError("y: not used; pass a graph by name, as fit(X, adjacency=...)")
-        if adjacency is None and order:
+        if adjacency is None and order and order != getattr(type(self)(), self._order):
             warnings.warn(f"{self._order}={order} has no effect without adjacency=...", stacklevel=2)
         X = from_tensor(X, "X")
         features = validate_data(
