@@ -159,9 +159,8 @@ def sweep_clusters(features: Features, graph: Graph | Sparse, least: int, most: 
     check_range(least, most)
     data, size = AttributedGraph.build(graph, features), sweep_dimensions(least, most)
     if most > data.graph.n_nodes:
-        raise DataError(
-            f"n_clusters: the sweep ends at {most} clusters, but there are {data.graph.n_nodes} nodes; pass a smaller range"
-        )
+        few = f"but there are {data.graph.n_nodes} nodes; pass a smaller range"
+        raise DataError(f"n_clusters: the sweep ends at {most} clusters, {few}")
     edges = hold_out_edges(data.graph, seed)
     filtered = filter_for_projection(HalfFilter(psi), edges.graph, data.features, size)
     rows = fit_projection(filtered, size).transform(filtered, "unit")[edges.nodes]
