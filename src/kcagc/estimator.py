@@ -19,12 +19,12 @@ from kcagc.data.table import PathLike
 from kcagc.disclosure import Ledger, Policy
 from kcagc.disclosure.texts import LABELLED_SUMS, REVEALING_LABELS
 from kcagc.errors import DataError, ParameterError
-from kcagc.graph.filters import Filter
+from kcagc.graph.filters import Filter, SearchedFilter
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.persistence import load_estimator, save_estimator
 from kcagc.protocol.effects import Progress
-from kcagc.protocol.fit_result import MergeReport
+from kcagc.protocol.fit_result import FitResult, MergeReport, SweepResult
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.parameters import PARAMETERS, AggregatorKind, JointForm, VirtualNodes, draw_seed, settings_of
 from kcagc.protocol.predict import predict_parameters
@@ -44,8 +44,9 @@ class KCAGC(ClusterMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_clusters : int
-        Number of clusters k to find.
+    n_clusters : int or tuple
+        Number of clusters k to find, or a range such as (2, 20): then the session compares all numbers of the range and
+        finds no clusters of its own.
     n_local_clusters : int, str or None, default=None
         Number of local clusters of each party: a number, or a multiple of k such as "2k". None means "2k" for up to
         3 parties and "k" for more. The methods "basic" and "joint" have none.
@@ -60,8 +61,10 @@ class KCAGC(ClusterMixin, BaseEstimator):
     joint_rows : {"shares", "coordinator"}, default="shares"
         Who sees the rows of the joint subspace, for the method "joint". "shares": no role, because two parties hold
         shares of them; "coordinator": the coordinator sees them without names, which is faster.
-    psi : int, default=5
-        Order of the graph filter: how many times each node is averaged with its neighbours.
+    psi : int or str, default="auto"
+        Order of the graph filter: how many times each node is averaged with its neighbours. With "auto", the method
+        "joint" clusters with several values and takes the one whose clusters predict held-out edges best; other
+        methods take 5.
     filter : {"half", "norm"} or Filter, default="half"
         Graph filter (smoothing) with ψ steps: "half" is (1 - λ/2)^ψ, "norm" is (1 - λ/‖L‖)^ψ, where λ are the
         eigenvalues of the graph Laplacian L. A `Filter` replaces both `filter` and `psi`.
@@ -109,6 +112,13 @@ class KCAGC(ClusterMixin, BaseEstimator):
         Cluster of every node.
     method_, method_reason_ : str
         Method of the fit, and why it was taken.
+    psi_ : int or None
+        Order ψ of the filter; None for a `Filter` of your own.
+    psi_search_ : PsiSearch or None
+        Curve behind `psi_`, if the parties searched for it.
+    sweep_ : Sweep
+        Curves and recommended range, if `n_clusters` is a range. Then there are no labels: choose a number, and fit
+        again.
     node_ids_ : list or None
         Node ids in the order of `labels_`; None if nodes are row numbers.
     cost_ : float
@@ -164,12 +174,12 @@ class KCAGC(ClusterMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        n_clusters: int,
+        n_clusters: int | tuple[int, int],
         n_local_clusters: int | str | None = PARAMETERS["n_local_clusters"].default,
         min_local_size: int = PARAMETERS["min_local_size"].default,
         method: str = PARAMETERS["method"].default,
         joint_rows: JointForm = PARAMETERS["joint_rows"].default,
-        psi: int = PARAMETERS["psi"].default,
+        psi: int | str = PARAMETERS["psi"].default,
         filter: str | Filter = PARAMETERS["filter"].default,  # noqa: A002 - the word the paper uses
         n_components: int | None = PARAMETERS["n_components"].default,
         scaling: Scaling = PARAMETERS["scaling"].default,
@@ -287,11 +297,27 @@ class KCAGC(ClusterMixin, BaseEstimator):
             watcher=self._watch,
         )
         self.method_, self.method_reason_ = settings.choose_method(len(X))
+        self.ledger_ = ledger
+        self.bytes_sent_ = ledger.bytes_sent()
+        senders = dict.fromkeys(entry.sender for entry in ledger.of("message/"))
+        self.bytes_by_role_ = {role: ledger.bytes_sent(role) for role in senders}
+        self.n_features_in_ = sum(one.n_columns for one in inputs.values())
+        self.transformers_ = {name: one.preprocessing for name, one in inputs.items()}
+        self.feature_names_ = {name: one.columns for name, one in inputs.items()}
+        self.node_ids_ = getattr(inputs[names[0]].graph.ids, "values", None)
         first = results[names[0]]
+        self.psi_search_ = first.psi_search
+        if isinstance(filter_, SearchedFilter) and self.psi_search_ is not None:
+            filter_ = filter_.of(self.psi_search_.psi)
+        self.filter_, self.psi_ = filter_, getattr(filter_, "psi", None)
+        if isinstance(first, SweepResult):
+            self.sweep_ = first.sweep
+            return self
+        fitted = {name: result for name, result in results.items() if isinstance(result, FitResult)}
         self.labels_: Labels = first.labels.astype(np.intp)
-        self.cost_, self.ledger_, self.filter_ = first.cost, ledger, filter_
-        self.models_ = {name: result.model for name, result in results.items()}
-        self.merges_ = _every_merge(result.merges for result in results.values())
+        self.cost_ = first.cost
+        self.models_ = {name: result.model for name, result in fitted.items()}
+        self.merges_ = _every_merge(result.merges for result in fitted.values())
         last = self.merges_[-1]
         self.n_iter_, self.converged_ = last.n_iter, last.converged
         self.cells_, self.single_node_cells_ = last.n_rows, last.n_single
@@ -303,13 +329,6 @@ class KCAGC(ClusterMixin, BaseEstimator):
             "costs": sum(one.sums.costs for one in self.merges_),
             "checks": sum(one.sums.checks for one in self.merges_),
         }
-        self.bytes_sent_ = ledger.bytes_sent()
-        senders = dict.fromkeys(entry.sender for entry in ledger.of("message/"))
-        self.bytes_by_role_ = {role: ledger.bytes_sent(role) for role in senders}
-        self.n_features_in_ = sum(one.n_columns for one in inputs.values())
-        self.transformers_ = {name: one.preprocessing for name, one in inputs.items()}
-        self.feature_names_ = {name: one.columns for name, one in inputs.items()}
-        self.node_ids_ = getattr(inputs[names[0]].graph.ids, "values", None)
         self._warn()
         return self
 
@@ -417,8 +436,9 @@ class KCAGC(ClusterMixin, BaseEstimator):
     def _warn(self) -> None:
         """Warn about empty clusters."""
         found = len(np.unique(self.labels_))
-        if found < self.n_clusters:
-            few = f"only {found} of {self.n_clusters} clusters have nodes"
+        wanted = self.n_clusters if isinstance(self.n_clusters, int) else found
+        if found < wanted:
+            few = f"only {found} of {wanted} clusters have nodes"
             warnings.warn(f"{few}: too many rows are equal", stacklevel=3)
 
     def _policy(self) -> Policy:

@@ -12,7 +12,7 @@ from kcagc.protocol.aggregator import aggregator_of_party, coordinator
 from kcagc.protocol.agreement import Agreement, Participant
 from kcagc.protocol.effects import Role, combine_halves
 from kcagc.protocol.fit import fit_party
-from kcagc.protocol.fit_result import FitResult
+from kcagc.protocol.fit_result import FitResult, SweepResult
 from kcagc.protocol.local import PartyData, PartyModel
 from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.party import PartyContext
@@ -81,7 +81,7 @@ def simulate_fit(
     watcher: Watcher | None = None,
     choose: Chooser | None = None,
     kept: Mapping[str, dict[bytes, bytes]] | None = None,
-) -> dict[str, FitResult]:
+) -> dict[str, FitResult | SweepResult]:
     """Run a fit of all parties, each with its own seed, and return the result of each party.
 
     Runs that share `kept` (a dictionary for each party) send the same local labels, as sessions with one state folder.

@@ -1,6 +1,6 @@
 """The search for the filter order ψ: cluster at each order of a grid, and judge the clusters by held-out edges.
 
-The filter does not use the held-out edges (`kcagc.graph.held_out`). With more smoothing, first more of them lie within
+The filter does not use the held-out edges (`HeldOutEdges`). With more smoothing, first more of them lie within
 clusters, then fewer. The order with the highest modularity of held-out edges is chosen. The choice needs labels and the
 graph only, so `choose_psi` is the same for pooled data and for parties.
 """
@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kcagc._types import IntArray
+from kcagc.cluster.held_out import HeldOutEdges
+from kcagc.cluster.joint import Schedule
 from kcagc.errors import ParameterError
-from kcagc.graph.held_out import HeldOutEdges
 from kcagc.text import listed
 
 PSI_GRID = (1, 2, 3, 5, 8, 12, 20, 30)
+SEARCH_PLAN = Schedule(2, 2, 8)  # for each order: no restart is dropped
 _DIGITS = 9  # of a modularity, so that all parties choose the same order
 
 

@@ -1,7 +1,7 @@
 """The sweep over numbers of clusters k: cluster once for each k, assess the clusters, and recommend a range of k.
 
 For each k, restarts of the joint method's k-means find clusters on rows of one joint subspace. The modularity of
-held-out edges (`kcagc.graph.held_out`) assesses them. Few restarts often end in poor clusters, which would make the
+held-out edges (`kcagc.cluster.held_out`) assesses them. Few restarts often end in poor clusters, which would make the
 modularity of neighbouring k differ by chance. Therefore clusters of larger k are merged along the edges that are not
 held out, and the merged clusters are candidates for each smaller k.
 
@@ -21,12 +21,12 @@ import numpy as np
 from scipy import sparse
 
 from kcagc._types import Features, FloatArray, IntArray, Sparse
+from kcagc.cluster.held_out import HeldOutEdges, hold_out_edges
 from kcagc.cluster.joint import Schedule, run_restarts
 from kcagc.cluster.local import fit_projection
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.filters import HalfFilter, filter_for_projection
 from kcagc.graph.graph import AttributedGraph, Graph
-from kcagc.graph.held_out import HeldOutEdges, hold_out_edges
 
 SWEEP_PLAN = Schedule(2, 2, 8)  # for each k: no restart is dropped
 SWEEP_DIMENSIONS = 20  # of the joint subspace at most

@@ -160,7 +160,7 @@ def _keep_blocks(template: str, blocks: dict[str, bool]) -> str:
 def _session(plan: FolderPlan) -> str:
     """Return a comment and a line for each declared parameter; a default is written as a comment."""
     settings = RunSettings.read(plan.settings)
-    local = settings.local_clusters(len(plan.parties)) // settings.n_clusters
+    local = settings.local_clusters(len(plan.parties)) // settings.clusters[1]
     n_components = settings.resolve(len(plan.parties)).n_components
     computed = {"n_local_clusters": f"{local}k".removeprefix("1"), "n_components": n_components}
     return "\n\n".join(

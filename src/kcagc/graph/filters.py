@@ -343,6 +343,28 @@ class NormFilter(_PowerFilter):
         return StoredFilter("norm", int(self.psi), self.norm)
 
 
+@dataclass(frozen=True, repr=False)
+class SearchedFilter(Filter):
+    """A filter whose order ψ a search will find; before that, it can filter nothing."""
+
+    kind: Literal["half", "norm"]
+
+    def of(self, psi: int) -> HalfFilter | NormFilter:
+        """Return the filter of this order."""
+        return HalfFilter(psi) if self.kind == "half" else NormFilter(psi)
+
+    def __repr__(self) -> str:
+        return f'{"Half" if self.kind == "half" else "Norm"}Filter(psi="auto")'
+
+    def response(self, eigenvalues: FloatArray, *, norm: float = 2.0) -> FloatArray:
+        """Raise an error: the order is not known."""
+        raise ParameterError("psi: its value is not known before the search; set it to a number")
+
+    def prepare(self, graph: Graph, dtype: Any) -> BlockFilter:
+        """Raise an error: the order is not known."""
+        raise ParameterError("psi: its value is not known before the search; set it to a number")
+
+
 def filter_columns(
     filter_block: BlockFilter,
     features: Features,

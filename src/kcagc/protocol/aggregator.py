@@ -21,6 +21,7 @@ from kcagc.protocol.effects import Channel, LoadResult, Progress, Role, StoreRes
 from kcagc.protocol.joint_coordinator import (
     ASSIGNING_STEPS,
     JOINT_STEPS,
+    SEARCH_STEPS,
     JointCoordinator,
     answer_route,
     find_directions,
@@ -44,6 +45,8 @@ from kcagc.protocol.messages import (
     pack,
 )
 from kcagc.protocol.plan import Merge, layers
+from kcagc.protocol.search import FIT, search_plans
+from kcagc.protocol.subspace import SubspacePlan
 from kcagc.secagg.keys import Identity, Secrets
 from kcagc.secagg.masks import CHECK_WORDS, Group, RingVector, Sums, open_sum
 from kcagc.text import printable
@@ -173,27 +176,46 @@ class Aggregator:
 
     async def _serve_joint(self, group: Group, session: bytes, to_all_others: dict[str, tuple[str, ...]]) -> None:
         """Find the joint subspace, answer the sums of the joint method, and relay the weights."""
-        parameters, name = self.agreement.parameters, "directions"
+        parameters, number = self.agreement.parameters, 0
         in_shares, is_fit = parameters.joint_rows == "shares", parameters.task == "fit"
+        plans = search_plans(parameters)
+        for plan in plans:
+            await self._relay(RunStage(Step.SIZES, group=plan.purpose.strip()), to_all_others)
+            stored = await self._directions(plan.subspace, session)
+            self._joint = JointCoordinator(parameters, session, stored, plan)
+            await self._send_shares_of_rows(group)
+            number = await self._answer_sums(group, SEARCH_STEPS, number)
+        if parameters.most_clusters and is_fit:
+            return
         stored = b""
+        if plans:
+            await self._relay(RunStage(Step.SIZES, group=FIT), to_all_others)
         if in_shares and is_fit:
-            kept = await LoadResult(name)
-            if kept is None:
-                messages = {party: await self.channel.receive(party, Padded) for party in self.parties}
-                await Progress("joint subspace: directions")
-                kept = await StoreResult(name, lambda: find_directions(parameters, session, self._secret, messages))
-                del messages
-            else:  # the earlier process may have ended before it acknowledged them
-                self._may_repeat_components = set(self.parties)
-            stored = kept
+            stored = await self._directions(SubspacePlan(parameters.n_clusters), session)
         self._joint = JointCoordinator(parameters, session, stored)
         if stored:
-            split, shape = self._joint.shares_of_rows()
-            await self.channel.send(group.members[0], split, RunStage(Step.SUBSPACE), shape=shape)
-        number = await self._answer_sums(group, self._steps - ASSIGNING_STEPS)
+            await self._send_shares_of_rows(group)
+        number = await self._answer_sums(group, self._steps - ASSIGNING_STEPS, number)
         if in_shares and self._joint.opens_weights:
             await self._relay(RunStage(Step.WEIGHTS), {holder: to_all_others[holder] for holder in group.members[:2]})
         await self._answer_sums(group, self._steps & ASSIGNING_STEPS, number)
+
+    async def _directions(self, plan: SubspacePlan, session: bytes) -> bytes:
+        """Receive the padded components of all parties; return the stored joint directions."""
+        name = f"directions{plan.purpose}"
+        kept = await LoadResult(name)
+        if kept is None:
+            messages = {party: await self.channel.receive(party, Padded) for party in self.parties}
+            await Progress("joint subspace: directions")
+            return await StoreResult(name, lambda: find_directions(plan, session, self._secret, messages))
+        self._may_repeat_components.update(self.parties)  # the earlier process may have ended before it acknowledged
+        return kept
+
+    async def _send_shares_of_rows(self, group: Group) -> None:
+        """Send the first holder its shares of the directions and of the joint rows."""
+        if self._joint is not None:
+            split, shape = self._joint.shares_of_rows()
+            await self.channel.send(group.members[0], split, RunStage(Step.SUBSPACE), shape=shape)
 
     async def _next_answer(self, group: Group, steps: frozenset[Step], number: int) -> StoredAnswer | None:
         """Return the answer to a sum of one of these steps, or None when the group is finished with them.

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from kcagc._types import IntArray
+from kcagc.cluster.held_out import check_edges
 from kcagc.cluster.joint import random_for
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.cells import initial_cells, intersect, virtual_nodes, without_duplicates
 from kcagc.protocol.effects import Flush, Progress
-from kcagc.protocol.fit_result import EXCHANGE, FitResult, MergeReport, merge_report
+from kcagc.protocol.fit_result import EXCHANGE, FitResult, MergeReport, SweepResult, merge_report
 from kcagc.protocol.joint import fit_jointly
 from kcagc.protocol.joint_kmeans import JointClusters, SumCounts, affordable_restarts, joint_kmeans
 from kcagc.protocol.local import LocalResult, PartyData, PartyModel, local_result
 from kcagc.protocol.messages import Confirmation, Message, PackedLabels, RunStage, Step, pack, unpack
-from kcagc.protocol.party import Party, PartyContext
+from kcagc.protocol.party import Party, PartyContext, total_of, total_words
 from kcagc.protocol.plan import Merge
 from kcagc.secagg.keys import digest
 
@@ -31,16 +32,18 @@ class _Clustering:
     delays: int
 
 
-async def fit_party(context: PartyContext, data: PartyData, *, seed: int) -> FitResult:
+async def fit_party(context: PartyContext, data: PartyData, *, seed: int) -> FitResult | SweepResult:
     """Run a fit as one party; all common choices come from the first party's seed."""
     party = Party(context)
     parameters, parties = party.agreement.parameters, party.agreement.parties
-    n_clusters, n_nodes = parameters.n_clusters, data.graph.n_nodes
+    n_clusters, n_nodes = max(parameters.n_clusters, parameters.most_clusters), data.graph.n_nodes
     if n_clusters > n_nodes:
         message = f"n_clusters: {n_clusters} clusters, but the graph has only {n_nodes} nodes"
         raise DataError(message, party=party.name)
     data.check_filter(party.name, parameters.filter)
     data.check_values(party.name)
+    if parameters.orders or parameters.most_clusters:
+        check_edges(data.graph)
     await party.open()
     own = "filtering, projecting and clustering" if parameters.has_local_clusters else "filtering and projecting"
     await Progress(f"{own} own features")
@@ -58,9 +61,9 @@ async def fit_party(context: PartyContext, data: PartyData, *, seed: int) -> Fit
         kind = party.check_labels(local.measurement, local.whole, data.columns)
         found = await _cluster_cells(party, local, kind, sent, seed)
     model = PartyModel.of(party.session.id, party.name, parameters, local, found.labels)
-    own_cost = model.mean_distance(local.rows, found.labels)
-    totals = await party.confirm_result(found.transcript, found.labels, "labels", np.array([own_cost]))
-    return FitResult(found.labels, float(totals[0]), model, found.merges, found.delays, local.rows)
+    words = total_words(party.name, model.mean_distance(local.rows, found.labels))
+    summed = await party.confirm_result(found.transcript, found.labels, "labels", words)
+    return FitResult(found.labels, total_of(summed), model, found.merges, found.delays, local.rows)
 
 
 def _common_seed(party: Party, received: dict[str, Confirmation], own: int) -> int:

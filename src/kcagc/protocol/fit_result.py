@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kcagc._types import FloatArray, IntArray
+from kcagc.cluster.search import PsiSearch
+from kcagc.cluster.sweep import Sweep
 from kcagc.protocol.joint_kmeans import JointClusters, SumCounts
 from kcagc.protocol.local import PartyModel
 from kcagc.protocol.plan import Merge
@@ -50,6 +52,20 @@ class FitResult:
     merges: list[MergeReport]
     delays: int
     rows: FloatArray | None = None  # the party's own points, for its report
+    psi_search: PsiSearch | None = None  # how the order of the filter was found, if the parties searched for it
+
+
+@dataclass(frozen=True, eq=False)
+class SweepResult:
+    """A party's result of a session that compares numbers of clusters: no labels of any of them.
+
+    `n_nodes` counts the nodes that were clustered, `delays` the messages that had to travel one after another.
+    """
+
+    sweep: Sweep
+    psi_search: PsiSearch | None
+    n_nodes: int
+    delays: int
 
 
 def merge_report(merge: Merge, sizes: IntArray, n_clusters: int, joint: JointClusters) -> MergeReport:

@@ -13,18 +13,34 @@ import msgspec
 import numpy as np
 
 from kcagc._types import Flags, FloatArray, IntArray
+from kcagc.cluster.held_out import hold_out_edges
 from kcagc.cluster.joint import clustered_sample, order_by_first_node, schedule
 from kcagc.errors import DataError, PeerError
+from kcagc.graph.filters import SearchedFilter
 from kcagc.protocol.effects import Progress, StoreResult
-from kcagc.protocol.fit_result import EXCHANGE, FitResult, merge_report
+from kcagc.protocol.fit_result import EXCHANGE, FitResult, SweepResult, merge_report
 from kcagc.protocol.joint_kmeans import JointClusters, SumCounts
-from kcagc.protocol.local import Components, JointModel, PartyData, PartyModel, find_components
+from kcagc.protocol.local import (
+    Components,
+    JointModel,
+    PartyData,
+    PartyModel,
+    find_components,
+    note_joint_session,
+)
 from kcagc.protocol.messages import AnonymousClusters, Confirmation, Step, restore, store, unpack
-from kcagc.protocol.party import Party
+from kcagc.protocol.party import Party, total_of, total_words
+from kcagc.protocol.search import FIT, exchange_sizes, search_plans, search_psi, sweep_clusters
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.protocol.shared_kmeans import shared_kmeans
-from kcagc.protocol.shared_rows import SharedRows
-from kcagc.protocol.subspace import JointShares, find_subspace, mixtures_of_components, sample_of_components
+from kcagc.protocol.shared_rows import SCORE_BITS, SharedRows
+from kcagc.protocol.subspace import (
+    JointShares,
+    SubspacePlan,
+    find_subspace,
+    mixtures_of_components,
+    sample_of_components,
+)
 from kcagc.protocol.weights import SharedModel, assign, open_weights, part_of_scores
 from kcagc.secagg.blinding import secret_order
 from kcagc.secagg.keys import derive_key, digest
@@ -53,36 +69,83 @@ class _Found:
         return _Found(replace(self.clusters, labels=labels), weights, self.directions, centers)
 
 
-async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult:
-    """Run the joint method after the hellos."""
-    parameters = party.agreement.parameters
-    key = derive_key(party.secret, party.session.id, "turn components")
-    own = await find_components(party.name, data, parameters, key)
-    n_components = own.basis.embedder.basis.shape[1]
-    sent = await party.send_confirmations(data, seed=seed, scale=own.basis.scale, n_components=n_components)
+@dataclass(frozen=True, eq=False)
+class _Ready:
+    """What a fit starts from: the components, all widths, the common seed and scale, and the secure sums."""
+
+    own: Components
+    widths: dict[str, int]
+    seed: int
+    scale: int
+    sums: SecureSums
+
+
+async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult | SweepResult:
+    """Run the joint method after the hellos; before it, the searches that the parties agreed on."""
+    await note_joint_session(data, party.agreement.parameters)
+    if search_plans(party.agreement.parameters):
+        return await _search_and_fit(party, data, seed)
+    own = await _own_components(party, data)
+    sent = await party.send_confirmations(data, seed=seed, scale=own.basis.scale, n_components=own.width)
     received = await party.receive_confirmations(sent)
     common_seed = _joined_seed(party, received, seed)
     scale = max(own.basis.scale, *(one.scale for one in received.values()))
-    theirs = {name: one.n_components for name, one in received.items()} | {party.name: n_components}
+    theirs = {name: one.n_components for name, one in received.items()} | {party.name: own.width}
     widths = {name: theirs[name] for name in party.agreement.parties}
     (merge,) = party.merges
     sums = party.secure_sums(merge, digest("joint", common_seed.to_bytes(8, "big"), scale, *widths.values()))
+    return await _fit(party, _Ready(own, widths, common_seed, scale, sums))
+
+
+async def _search_and_fit(party: Party, data: PartyData, seed: int) -> FitResult | SweepResult:
+    """Search for ψ, compare numbers of clusters, or fit with the ψ that was found."""
+    parameters, found = party.agreement.parameters, None
+    sent = await party.send_confirmations(data, seed=seed)
+    common_seed = _joined_seed(party, await party.receive_confirmations(sent), seed)
+    (merge,) = party.merges
+    sums = party.secure_sums(merge, digest("joint search", common_seed.to_bytes(8, "big")))
+    edges = hold_out_edges(data.graph, common_seed)
+    if isinstance(data.filter, SearchedFilter):
+        found = await search_psi(party, sums, data, edges, common_seed)
+        data = replace(data, filter=data.filter.of(found.psi))
+    if parameters.most_clusters:
+        swept = await sweep_clusters(party, sums, data, edges, common_seed)
+        every = np.concatenate([one for several in swept.labels.values() for one in several])
+        opened = await party.confirm_result(sums.transcript, every, "sweep", words=swept.words)
+        costs = 1.0 + np.ldexp(opened.astype(np.float64), -SCORE_BITS)  # scores omit the length of a row, which is 1
+        return SweepResult(swept.assess(costs), found, len(edges.nodes), EXCHANGE * (3 + sums.number))
+    own = await _own_components(party, data)
+    scale, widths = await exchange_sizes(party, FIT, own.basis.scale, own.width)
+    sums.transcript = digest(sums.transcript, FIT, scale, *widths.values())
+    return replace(await _fit(party, _Ready(own, widths, common_seed, scale, sums)), psi_search=found)
+
+
+async def _own_components(party: Party, data: PartyData) -> Components:
+    """Return the components of this party, turned by a secret rotation."""
+    key = derive_key(party.secret, party.session.id, "turn components")
+    return await find_components(party.name, data, party.agreement.parameters, key)
+
+
+async def _fit(party: Party, ready: _Ready) -> FitResult:
+    """Cluster the components of all parties."""
+    parameters, own, sums = party.agreement.parameters, ready.own, ready.sums
     in_shares = parameters.joint_rows == "shares"
-    nodes = clustered_sample(party.n_nodes, parameters.n_clusters, common_seed, in_shares=in_shares)
-    own.scale_to(scale)
+    nodes = clustered_sample(party.n_nodes, parameters.n_clusters, ready.seed, in_shares=in_shares)
+    own.scale_to(ready.scale)
     share_seed = derive_key(party.secret, party.session.id, "draw shares")
     if not in_shares:
-        found = await _cluster_openly(party, sums, own, nodes, widths)
+        found = await _cluster_openly(party, sums, own, nodes, ready.widths)
     else:
-        mixed = sample = await sample_of_components(own, nodes)
+        sample, mixed = await sample_of_components(own, nodes), None
         if len(nodes) < party.n_nodes:
-            mixed = await mixtures_of_components(own, party.n_nodes, common_seed)
-        joint = await find_subspace(party, sums, sample, mixed, nodes, widths, share_seed)
-        found = await _cluster_shares(party, sums, joint, common_seed, share_seed)
+            mixed = await mixtures_of_components(own, party.n_nodes, ready.seed)
+        subspace = SubspacePlan(parameters.n_clusters)
+        joint = await find_subspace(party, sums, sample, nodes, ready.widths, share_seed, subspace, mixed)
+        found = await _cluster_shares(party, sums, joint, ready.seed, share_seed)
     found = found.in_order()
     counts = np.bincount(found.clusters.labels, minlength=parameters.n_clusters)
     known = counts >= parameters.min_local_size
-    shared = SharedModel(found.directions, found.centers, tuple(widths.values()), known)
+    shared = SharedModel(found.directions, found.centers, tuple(ready.widths.values()), known)
     labels = np.full(party.n_nodes, -1, dtype=np.int64)
     labels[nodes] = found.clusters.labels
     others = np.flatnonzero(labels < 0)
@@ -100,19 +163,21 @@ async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult:
     elif weights is None:
         await sums.finish()
     await sums.finish()
-    model = _model(party, own, scale, labels, shared, weights)
+    model = _model(party, own, ready.scale, labels, shared, weights)
 
     def cost() -> bytes:
         return np.array([model.mean_distance(own.rows, labels)], dtype="<f8").tobytes()
 
     own_cost = np.frombuffer(await StoreResult("final cost", cost), dtype="<f8")  # leaves under a mask
-    summed = await party.confirm_result(sums.transcript, labels, "labels", own_cost.astype(np.float64))
+    words = total_words(party.name, float(own_cost[0]))
+    summed = await party.confirm_result(sums.transcript, labels, "labels", words)
     effort = replace(found.clusters, rounds=sums.number)
+    (merge,) = party.merges
     report = merge_report(merge, np.ones(len(nodes), dtype=np.int64), parameters.n_clusters, effort)
     # Hellos, confirmations, sums, and weights that are relayed. In shares, the components have an answer besides, and
     # the padded rows, which count as a sum, have none.
     delays = EXCHANGE * (2 + sums.number + opens_weights)
-    return FitResult(labels, float(summed[0]), model, [report], delays, own.rows)
+    return FitResult(labels, total_of(summed), model, [report], delays, own.rows)
 
 
 async def _stored_scores(name: str, own: Components, nodes: IntArray, weights: FloatArray) -> IntArray:

@@ -11,11 +11,12 @@ from kcagc.cluster.local import fit_projection
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.messages import AnonymousClusters, Padded, Split, Step, encode, pack
 from kcagc.protocol.parameters import Parameters
-from kcagc.protocol.shared_rows import padded_scores, unit_rows
+from kcagc.protocol.search import SearchPlan
+from kcagc.protocol.shared_rows import CHECK_ROWS, padded_scores, score_chunks, unit_rows
 from kcagc.protocol.subspace import (
     SUBSPACE_SHARES,
+    SubspacePlan,
     joint_covariance,
-    joint_size,
     read_components,
     top_directions,
 )
@@ -29,6 +30,9 @@ ASSIGNING_STEPS = frozenset({Step.ASSIGNMENT, Step.PREDICTION})  # those of node
 _OF_HOLDERS = frozenset({Step.ROWS, Step.SHARES, Step.SCORES, Step.WEIGHTS})
 _RESTARTS = 10
 _GEOMETRY_SEED = 0  # the coordinator has no part in the common seed
+
+
+SEARCH_STEPS = frozenset({Step.ROWS, Step.SHARES, Step.SCORES, Step.LLOYD})
 
 
 def steps_of(parameters: Parameters) -> frozenset[Step]:
@@ -66,7 +70,7 @@ class FoundDirections(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     share_seed: bytes
 
 
-def find_directions(parameters: Parameters, session: bytes, secret: bytes, messages: dict[str, Padded]) -> bytes:
+def find_directions(plan: SubspacePlan, session: bytes, secret: bytes, messages: dict[str, Padded]) -> bytes:
     """Compute joint directions and padded joint rows, in shares; stored, as they may differ in the last bits.
 
     The coordinator keeps no padded components and no directions: only the shares of the first holder and a seed.
@@ -74,21 +78,32 @@ def find_directions(parameters: Parameters, session: bytes, secret: bytes, messa
     second, own = list(messages.items())[1]
     if len(own.share_seed) != SEED_BYTES:
         raise PeerError(f"sent a seed of shares that does not have {SEED_BYTES} bytes", peer=second)
-    found = read_components(messages)
-    size = joint_size(parameters.n_clusters, {name: one.n_components for name, one in messages.items()})
-    directions = to_ring(top_directions(joint_covariance(found), size, secret, session), DIRECTION_BITS)
-    rows = ring_product(np.concatenate(found.padded, axis=1), directions)
-    directions = directions - drawn_share(own.share_seed, session, "directions", shape=directions.shape)
-    rows -= drawn_share(own.share_seed, session, "joint rows", own.draw, shape=rows.shape)
+    size = plan.size({name: one.n_components for name, one in messages.items()})
+    all_directions, all_rows = [], []
+    for number, found in enumerate(read_components(messages, plan.blocks)):
+        label = f"{plan.purpose} {number}" if plan.purpose else ""
+        turned = top_directions(joint_covariance(found), size, secret, session, label)
+        all_directions.append(to_ring(turned, DIRECTION_BITS))
+        all_rows.append(ring_product(np.concatenate(found.padded, axis=1), all_directions[-1]))
+    directions, rows = np.concatenate(all_directions), np.concatenate(all_rows)
+    directions = directions - drawn_share(own.share_seed, session, f"directions{plan.purpose}", shape=directions.shape)
+    rows -= drawn_share(own.share_seed, session, f"joint rows{plan.purpose}", own.draw, shape=rows.shape)
     words = np.concatenate([directions.ravel(), rows.ravel()]).astype("<u8", copy=False).tobytes()
     return msgspec.msgpack.encode(FoundDirections(size, words, own.share_seed))
 
 
 class JointCoordinator:
-    """What the coordinator keeps while it serves the joint method; `stored` are the joint directions, if any."""
+    """What the coordinator keeps while it serves the joint method, or one of its searches if there is a plan.
 
-    def __init__(self, parameters: Parameters, session: bytes, stored: bytes = b"") -> None:
-        self._parameters, self._session = parameters, session
+    `stored` are the joint directions, if any.
+    """
+
+    def __init__(
+        self, parameters: Parameters, session: bytes, stored: bytes = b"", plan: SearchPlan | None = None
+    ) -> None:
+        self._parameters, self._session, self._plan = parameters, session, plan
+        self._blocks = 1 if plan is None else plan.blocks
+        self._scored = 0  # sums of scores of a search
         self._found = msgspec.msgpack.decode(stored, type=FoundDirections) if stored else FoundDirections(0, b"", b"")
         self._size = self._found.size
         self._rows: RingMatrix = np.zeros((0, 0), dtype=np.uint64)
@@ -105,14 +120,25 @@ class JointCoordinator:
             self._rows = np.frombuffer(payload, dtype="<u8").astype(np.uint64).reshape(-1, self._size)
         self.opens_weights = self.opens_weights or step is Step.WEIGHTS
 
+    def _sets(self, n_words: int) -> tuple[list[int], list[int]]:
+        """Return the numbers of centres of all sets in a sum of scores, and the blocks that the sets belong to."""
+        if self._plan is None:
+            k = self._parameters.n_clusters
+            count = n_words // (2 * k * self._size)
+            return [k] * count, [0] * count
+        n_nodes = len(self._rows) // self._blocks - CHECK_ROWS
+        chunks = score_chunks([one.k for one in self._plan.sets], n_nodes)
+        some = self._plan.sets[chunks[self._scored % len(chunks)]]
+        return [one.k for one in some], [one.block for one in some]
+
     def reply(self, group: Group, step: Step, number: int, payload: bytes, draw: int) -> bytes:
         """Return the message that answers a sum: the stored one, or the scores for the stored padded centres."""
         if step is not Step.SCORES:
             return payload
         centers = np.frombuffer(payload, dtype="<u8").astype(np.uint64)
-        k = self._parameters.n_clusters
-        sizes = [k] * (len(centers) // (2 * k * self._size))
-        found = padded_scores(self._rows, centers.reshape(-1, self._size), sizes, [0] * len(sizes), 1)
+        sizes, blocks = self._sets(len(centers))
+        self._scored += 1
+        found = padded_scores(self._rows, centers.reshape(-1, self._size), sizes, blocks, self._blocks)
         return self._split(group, number, found, draw, self._found.share_seed)
 
     def answer(self, group: Group, step: Step, number: int, sums: Sums, draw: int, seed: bytes = b"") -> bytes:
@@ -131,9 +157,9 @@ class JointCoordinator:
                 raise PeerError(message, peer=group.members[1])
             return self._split(group, number, weights, draw, seed)
         if step is Step.SCORES:
-            if not len(self._rows) or not len(words) or len(words) % (2 * k * size):
-                message = f"sent centres of {len(words)} values, twice {k} times {size} in a set"
-                raise PeerError(message, peer=group.members[0])
+            expected = 2 * size * sum(self._sets(len(words))[0]) if len(self._rows) else 0
+            if not expected or len(words) != expected:
+                raise PeerError(f"sent centres of {len(words)} values, not of {expected}", peer=group.members[0])
         elif len(words) % size:
             raise PeerError(f"sent rows of {len(words)} values, {size} in a row", peer=group.members[0])
         if step is Step.ROWS:

@@ -35,7 +35,7 @@ from kcagc.secagg.keys import digest
 from kcagc.secagg.shares import rotation
 
 LOCAL_RESTARTS = 10
-_NO_VARIATION = "features: all rows are the same once filtered and projected, so there is nothing to cluster"
+NO_VARIATION = "features: all rows are the same once filtered and projected, so there is nothing to cluster"
 # Parameters that local labels do not depend on, and those that only proposed starts depend on.
 _JOINT = frozenset({"task", "model", "virtual_nodes", "fan_in", "aggregator", "max_iter", "graph", "joint_rows"})
 _OF_STARTS = frozenset({"n_clusters", "n_init"})
@@ -85,7 +85,7 @@ class PartyData:
         Only tables of rank one can also have equal rows after the filter; `compute_local` finds those.
         """
         if not (self.features.count_nonzero() if sparse.issparse(self.features) else self.features.any()):
-            raise DataError(_NO_VARIATION, party=name)
+            raise DataError(NO_VARIATION, party=name)
 
     def check_filter(self, name: str, agreed: str) -> None:
         """Refuse a filter that is not the agreed one."""
@@ -247,7 +247,7 @@ def compute_rows(data: PartyData, parameters: Parameters, observed: ObservedRows
     rows = embedder.rows(data.engine, smoothed)
     del smoothed  # the largest array
     if (rows == rows[0]).all():
-        raise DataError(_NO_VARIATION)
+        raise DataError(NO_VARIATION)
     return LocalRows(stored, embedder, store(rows))
 
 
@@ -360,6 +360,11 @@ class Components:
             self.scale_to(scale)
         return self._rows
 
+    @property
+    def width(self) -> int:
+        """The number of components."""
+        return self.basis.embedder.basis.shape[1]
+
     def scale_to(self, scale: int) -> None:
         """Divide all rows by a power of two, which is exact."""
         if self._rows is not None:
@@ -379,8 +384,13 @@ class Components:
         exponent = int(np.frexp(max(rows.max(), -rows.min()))[1])  # squares of very large or small values leave float64
         longest = max(float(np.linalg.norm(np.ldexp(rows[one], -exponent), axis=1).max()) for one in blocks_of(rows))
         if not longest > 0.0:
-            raise DataError(_NO_VARIATION)
+            raise DataError(NO_VARIATION)
         return msgspec.msgpack.encode(ComponentBasis(stored, embedder, exponent + int(np.frexp(longest)[1])))
+
+
+async def note_joint_session(data: PartyData, parameters: Parameters) -> None:
+    """Count the session as one more with these data, as one with local labels is."""
+    await StoreResult("joint session", lambda: b"1", keep=labels_key(data, parameters))
 
 
 async def find_components(name: str, data: PartyData, parameters: Parameters, key: bytes) -> Components:
@@ -393,8 +403,6 @@ async def find_components(name: str, data: PartyData, parameters: Parameters, ke
         except DataError as error:
             raise DataError(str(error), party=name) from error
 
-    # The session counts as one more with these data, as one with local labels does.
-    await StoreResult("joint session", lambda: b"1", keep=labels_key(data, parameters))
     found.basis = msgspec.msgpack.decode(await StoreResult("components", compute), type=ComponentBasis)
     return found
 

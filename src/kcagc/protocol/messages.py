@@ -23,6 +23,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]  # small enough that arit
 ShortText = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
 # Lists are bounded, because a few bytes can announce a long list of objects.
 _OnePerRole = msgspec.Meta(max_length=MAX_PARTIES + 1)
+_Scale = Annotated[int, msgspec.Meta(ge=-1100, le=1100)]
 _Inputs = Annotated[bytes, msgspec.Meta(max_length=1 << 16)]
 _Ciphertexts = Annotated[tuple[tuple[ShortText, bytes], ...], _OnePerRole]
 
@@ -33,6 +34,7 @@ class Step(StrEnum):
     HELLO = "hello"
     CONFIRMATION = "confirmation"
     RECEIPT = "receipt"
+    SIZES = "sizes"  # joint method: sizes of components, after a search and for each search
     SUBSPACE = "subspace"  # joint method: covariances, and the top directions
     LABELS = "labels"
     MARGIN = "margin"  # first assignment with margin 9: Protocol 2, lines 7 to 20
@@ -199,8 +201,15 @@ class Confirmation(Message, frozen=True, tag="confirmation"):
     group_keys: Annotated[dict[str, bytes], _OnePerRole]
     seed: bytes
     starts: bytes
-    scale: Annotated[int, msgspec.Meta(ge=-1100, le=1100)] = 0  # joint method: size of the rows, as a power of two
+    scale: _Scale = 0  # joint method: size of the rows, as a power of two
     n_components: Count = 0
+
+
+class ComponentSize(Message, frozen=True, tag="sizes"):
+    """Encrypted: the power of two above the lengths of a party's rows, and the number of its components."""
+
+    scale: _Scale
+    n_components: Count
 
 
 class PackedLabels(Message, frozen=True, tag="labels"):
@@ -239,7 +248,7 @@ AnyMessage = (
     | Finished
     | Abort
 )
-EncryptedContent = Confirmation | PackedLabels | WeightShares | Receipt
+EncryptedContent = Confirmation | ComponentSize | PackedLabels | WeightShares | Receipt
 
 
 class _Header(msgspec.Struct):

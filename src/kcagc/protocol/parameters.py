@@ -20,8 +20,10 @@ from msgspec import Meta
 
 from kcagc.cluster.kmeans import random_from
 from kcagc.cluster.local import Scaling
+from kcagc.cluster.search import PSI_GRID
+from kcagc.cluster.sweep import check_range
 from kcagc.errors import ParameterError
-from kcagc.graph.filters import Filter, HalfFilter, NormFilter
+from kcagc.graph.filters import Filter, HalfFilter, NormFilter, SearchedFilter
 from kcagc.text import listed
 
 Task = Literal["fit", "predict"]
@@ -35,9 +37,12 @@ GraphSharing = Literal["shared", "own"]
 # each of them.
 JOINT_COMPONENTS, MIN_JOINT_COMPONENTS = 4, 64
 _NOT_FOR_JOINT = ("n_local_clusters", "scaling", "unit", "virtual_nodes", "fan_in")  # settings
+FIXED_PSI = 5  # where the parties cannot search
 FLAT_UP_TO = 3  # parties; with more, the cells of all parties together are nearly as many as the nodes
 
 _Count = Annotated[int, Meta(ge=1)]
+# Not tuple[int, int]: msgspec 0.22 crashes on a union of it and an integer with limits.
+_Range = Annotated[tuple[int, ...], Meta(min_length=2, max_length=2)]
 _Positive = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
 _Multiple = Annotated[str, Meta(pattern=r"^\s*([0-9]*k|[0-9]+)\s*$")]
 
@@ -61,13 +66,31 @@ class MethodChoice(NamedTuple):
         return f"{self.method}, because {self.reason}"
 
 
+class PsiChoice(NamedTuple):
+    """The order of the filter, None if the parties search for it, and in words why."""
+
+    psi: int | None
+    reason: str
+
+
 class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Settings of a fit as a user gives them; `None`, "auto" and "2k" stand for values that `resolve` computes."""
 
-    n_clusters: Annotated[_Count, _about("Number of clusters k to find.")]
+    n_clusters: Annotated[
+        _Count | _Range,
+        _about(
+            "Number of clusters k to find, or a range such as (2, 20): then the session compares all numbers of the "
+            "range and finds no clusters of its own."
+        ),
+    ]
     psi: Annotated[
-        int, Meta(ge=0), _about("Order of the graph filter: how many times each node is averaged with its neighbours.")
-    ] = 5
+        Annotated[int, Meta(ge=0)] | Literal["auto"],
+        _about(
+            'Order of the graph filter: how many times each node is averaged with its neighbours. With "auto", the '
+            'method "joint" clusters with several values and takes the one whose clusters predict held-out edges best; '
+            "other methods take 5."
+        ),
+    ] = "auto"
     aggregator: Annotated[
         AggregatorKind,
         _about(
@@ -172,12 +195,46 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         return cls(**{name: PARAMETERS[name].check(value) for name, value in values.items()})
 
     def graph_filter(self) -> Filter:
-        """Return the graph filter."""
-        return HalfFilter(self.psi) if self.filter == "half" else NormFilter(self.psi)
+        """Return the graph filter; its order is open if the parties search for it."""
+        psi = self.choose_psi().psi
+        if psi is None:
+            return SearchedFilter(self.filter)
+        return HalfFilter(psi) if self.filter == "half" else NormFilter(psi)
+
+    @property
+    def clusters(self) -> tuple[int, int]:
+        """The least and the largest number of clusters; they are the same unless there is a range."""
+        if isinstance(self.n_clusters, int):
+            return self.n_clusters, self.n_clusters
+        least, most = self.n_clusters
+        return least, most
+
+    def choose_psi(self) -> PsiChoice:
+        """Return the order of the filter and the reason; None if the parties search for it.
+
+        Raises
+        ------
+        ParameterError
+            If the parties cannot search: they have no graph in common, or there is only one cluster.
+        """
+        if self.psi != "auto":
+            return PsiChoice(self.psi, "it is set")
+        method = self.choose_method(FLAT_UP_TO).method
+        if method != "joint":
+            return PsiChoice(FIXED_PSI, f'the method "{method}" does not search for it')
+        if self.joint_rows == "coordinator":
+            return PsiChoice(FIXED_PSI, 'joint_rows = "coordinator" does not search for it')
+        if self.graph == "own":
+            raise ParameterError(
+                'psi: "auto" needs a graph that all parties share, to judge clusters by its edges; set psi to a number'
+            )
+        if self.clusters[1] == 1:
+            raise ParameterError('psi: "auto" needs two clusters or more; set psi to a number')
+        return PsiChoice(None, "the parties search for the value whose clusters predict held-out edges best")
 
     def local_clusters(self, n_parties: int) -> int:
         """Return the number of local clusters of each party for the methods that have local clusters."""
-        asked, k = self.n_local_clusters, self.n_clusters
+        asked, k = self.n_local_clusters, self.clusters[1]
         if asked is None:
             return max(2 * k if n_parties <= FLAT_UP_TO else k, 2)
         if isinstance(asked, str):
@@ -205,6 +262,8 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
                 f'{changed[0]}: the method "joint" does not use {listed(changed, last="or")}; leave '
                 f"{'them' if changed[1:] else 'it'} out, or set another method"
             )
+        if isinstance(self.n_clusters, tuple):
+            return self._choose_for_range(changed)
         if self.method != "auto":
             return MethodChoice(self.method, f"it is set{unused if self.method == 'joint' else ''}")
         if self.aggregator != "coordinator":
@@ -221,6 +280,27 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
             )
         return MethodChoice(self.method_with_labels(n_parties), reason)
 
+    def _choose_for_range(self, changed: list[str]) -> MethodChoice:
+        """Return the method that compares several numbers of clusters: "joint", in shares."""
+        check_range(*self.clusters)
+        reason = ""
+        if self.method not in ("auto", "joint"):
+            reason = f'the method "{self.method}" would send new local labels for each of them'
+        elif self.aggregator != "coordinator":
+            reason = "a party aggregates, and only a coordinator can serve this"
+        elif changed:
+            reason = f'the method "joint" does not use {changed[0]}'
+        elif self.joint_rows == "coordinator":
+            reason = 'joint_rows is "coordinator"'
+        elif self.graph == "own":
+            reason = "the parties have no graph in common, by whose edges clusters could be judged"
+        if reason:
+            raise ParameterError(
+                f"n_clusters: a range of numbers cannot be compared here, because {reason}; set n_clusters to a "
+                "number, or change that"
+            )
+        return MethodChoice("joint", "only this method compares several numbers of clusters")
+
     def method_with_labels(self, n_parties: int) -> Method:
         """Return the method of the settings or, for "auto", the one that "auto" takes among those with local labels."""
         if self.method != "auto":
@@ -229,15 +309,18 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
 
     def resolve(self, n_parties: int, graph_filter: Filter | None = None) -> Parameters:
         """Return the parameters of a fit by `n_parties` parties; `graph_filter` replaces the filter of the settings."""
-        method = self.choose_method(n_parties).method
+        method, chosen = self.choose_method(n_parties).method, graph_filter or self.graph_filter()
+        least, most = self.clusters
         resolved = {
             "method": method,
+            "n_clusters": least,
+            "most_clusters": most if isinstance(self.n_clusters, tuple) else 0,
             "n_local_clusters": 0 if method in ("basic", "joint") else self.local_clusters(n_parties),
-            "filter": repr(graph_filter or self.graph_filter()),
+            "filter": repr(chosen),
+            "orders": PSI_GRID if isinstance(chosen, SearchedFilter) else (),
             # k and not k̂, which Protocol 1 prints: further directions are mostly noise, and "U" gives them the same
             # weight as the first. At k̂ = 8k the paper's figures need k of them (Cora 68, the paper 70; 53 with k̂).
-            "n_components": self.n_components
-            or (joint_components(self.n_clusters) if method == "joint" else self.n_clusters),
+            "n_components": self.n_components or (joint_components(most) if method == "joint" else most),
         }
         unchanged = {name: getattr(self, name) for name in PARAMETERS if name in _RESOLVED}
         return Parameters(**(unchanged | resolved))
@@ -249,6 +332,16 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     task: Annotated[Task, _about('"fit" finds clusters, "predict" assigns new nodes to them.')] = "fit"
     method: Method
     n_clusters: _Count
+    most_clusters: Annotated[
+        int,
+        Meta(ge=0),
+        _about("Largest number of clusters, if the session compares all numbers from n_clusters on; otherwise 0."),
+    ] = 0
+    orders: Annotated[
+        tuple[_Count, ...],
+        Meta(max_length=32),
+        _about("Orders of the graph filter that the parties compare; empty if the order is set."),
+    ] = ()
     joint_rows: JointForm = "shares"
     n_local_clusters: Annotated[int, Meta(ge=0)]  # 0 for methods without local clusters
     min_local_size: _Count
@@ -278,6 +371,12 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 'aggregator: the method "joint" needs a coordinator: a party as aggregator could read the rows of the '
                 "others; use a coordinator, or another method"
             )
+        if (self.orders or self.most_clusters) and (
+            self.method != "joint" or self.joint_rows != "shares" or self.graph != "shared"
+        ):
+            raise ParameterError('orders: only the method "joint" in shares, on a shared graph, compares settings')
+        if self.most_clusters:
+            check_range(self.n_clusters, self.most_clusters)
         if self.task == "fit" and self.has_local_clusters and self.n_local_clusters < 2:
             raise ParameterError(f"n_local_clusters: must be a whole number, 2 or more, not {self.n_local_clusters}")
 
@@ -318,6 +417,8 @@ class Parameter:
     def check(self, value: Any) -> Any:
         """Return a value as plain Python data, or raise `ParameterError`."""
         plain = value.item() if isinstance(value, np.generic) else value
+        if isinstance(plain, tuple | list):
+            plain = tuple(one.item() if isinstance(one, np.generic) else one for one in plain)
         try:
             return msgspec.convert(plain, self.annotation)
         except (msgspec.ValidationError, TypeError) as error:
@@ -330,7 +431,7 @@ def _declared(struct: type[msgspec.Struct]) -> dict[str, Parameter]:
     for field in msgspec.structs.fields(struct):
         base, notes = _unannotated(field.type)
         kinds = [_unannotated(kind) for kind in (get_args(base) if get_origin(base) in (Union, UnionType) else (base,))]
-        types = list(dict.fromkeys(_TYPES.get(kind, "str") for kind, _ in kinds))
+        types = list(dict.fromkeys(_TYPES.get(get_origin(kind) or kind, "str") for kind, _ in kinds))
         expected = [_expected(kind, (*inner, *notes)) for kind, inner in kinds if kind is not type(None)]
         found[field.name] = Parameter(
             name=field.name,
@@ -344,7 +445,7 @@ def _declared(struct: type[msgspec.Struct]) -> dict[str, Parameter]:
     return found
 
 
-_TYPES = {int: "int", float: "float", type(None): "None"}
+_TYPES = {int: "int", float: "float", type(None): "None", tuple: "tuple"}
 
 
 def _unannotated(annotation: Any) -> tuple[Any, tuple[Meta, ...]]:
@@ -356,6 +457,8 @@ def _expected(kind: Any, notes: tuple[Meta, ...]) -> str:
     """Return the valid values of a type in words."""
     if get_origin(kind) is Literal:
         return listed([repr(value) for value in get_args(kind)], last="or")
+    if get_origin(kind) is tuple:
+        return "two whole numbers such as (2, 20)"
     if kind is int:
         return f"a whole number, {next(note.ge for note in notes if note.ge is not None)} or more"
     if kind is float:

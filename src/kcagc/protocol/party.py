@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
-from kcagc._types import FloatArray, IntArray
+from kcagc._types import IntArray
 from kcagc.disclosure import Policy
 from kcagc.errors import AgreementError, DataError, KcagcError, PeerError
 from kcagc.protocol.agreement import Agreement, Session, graph_digest, ids_digest, ids_kind, open_session, own_hello
@@ -212,25 +213,23 @@ class Party:
         return self._context.secrets.shuffling
 
     async def confirm_result(
-        self, transcript: bytes, labels: IntArray, kind: str, totals: FloatArray | None = None
-    ) -> FloatArray:
+        self, transcript: bytes, labels: IntArray, kind: str, words: IntArray | None = None
+    ) -> IntArray:
         """Check that all parties received the same answers and have the same result, then record the result.
 
-        The receipts also carry each party's part of some totals under masks that cancel in the sum over all parties.
-        Return these sums.
+        The receipts also carry each party's part of some totals under masks that cancel in the sum over all parties:
+        `words`, integers or shares. Return these sums.
         """
         result = digest("receipt", transcript, labels.astype("<i8").tobytes())
         covered = np.zeros(0, dtype=np.uint64)
-        if totals is not None:
-            if not np.abs(totals).max() <= _MAX_TOTAL:
-                message = "the final cost of this party is too large for the protocol; use smaller features"
-                raise DataError(message, party=self.name).with_public_message("aborted")
-            words = np.rint(np.ldexp(totals, masks.FRACTION_BITS)).astype(np.int64).view(np.uint64)
+        if words is not None:
             label = framed(str(RunStage(Step.RECEIPT)), "totals")
             await CommitMask(framed(self.session.id, label), hashlib.sha256(words.data).digest())
-            covered = masks.mask(words, self.session.pairs.values(), self.agreement.parties, label, result)
+            plain = words.view(np.uint64)
+            covered = masks.mask(plain, self.session.pairs.values(), self.agreement.parties, label, result)
+        sent_as = "receipt.sweep" if kind == "sweep" else "receipt"
         receipt = Receipt(result, covered.astype("<u8", copy=False).tobytes())
-        await self.send_encrypted(RunStage(Step.RECEIPT), dict.fromkeys(self.others, receipt), "receipt")
+        await self.send_encrypted(RunStage(Step.RECEIPT), dict.fromkeys(self.others, receipt), sent_as)
         received = await self.receive_encrypted(RunStage(Step.RECEIPT), self.others, Receipt)
         different = [other for other, theirs in received.items() if theirs.digest != result]
         if different:
@@ -240,12 +239,24 @@ class Party:
             if len(theirs.totals) != len(receipt.totals):
                 raise PeerError("sent a receipt whose sums have the wrong length", peer=other)
             covered = covered + np.frombuffer(theirs.totals, dtype="<u8")
-        found = np.zeros(0)
-        if totals is not None:
-            opened = masks.open_sum(covered, len(self.agreement.parties))
-            found = np.ldexp(opened.astype(np.float64), -masks.FRACTION_BITS)
+        found = np.zeros(0, dtype=np.int64)
+        if words is not None:
+            found = masks.open_sum(covered, len(self.agreement.parties))
         await self.channel.record(self.name, f"output/{kind}", RunStage(Step.OUTPUT), (len(labels),))
         return found
+
+
+def total_words(name: str, value: float) -> IntArray:
+    """Return this party's part of a total, such as the final cost, as an integer."""
+    if not abs(value) <= _MAX_TOTAL:
+        message = "the final cost of this party is too large for the protocol; use smaller features"
+        raise DataError(message, party=name).with_public_message("aborted")
+    return np.array([round(math.ldexp(value, masks.FRACTION_BITS))], dtype=np.int64)
+
+
+def total_of(words: IntArray) -> float:
+    """Return the total that the parts of all parties add up to."""
+    return math.ldexp(float(words[0]), -masks.FRACTION_BITS)
 
 
 _COMPARED = {  # fields of a confirmation: what they compare, and a hint

@@ -24,9 +24,9 @@ from kcagc.cluster.joint import (
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.joint_kmeans import JointClusters, SumCounts
 from kcagc.protocol.messages import Step
-from kcagc.protocol.secure_sum import Comparisons
+from kcagc.protocol.secure_sum import Comparisons, SecureSums
 from kcagc.protocol.shared_rows import SharedRows
-from kcagc.protocol.tournament import GROUP_SIZE, nearest
+from kcagc.protocol.tournament import GROUP_SIZE, NONE, nearest
 
 _FIRST_GROUP = 8  # up to so many centres, the first assignment compares all pairs in one sum
 _ROUNDING = 64  # units of 2^-24 that a cost may rise by rounding
@@ -83,15 +83,6 @@ class _Run:
         drawn = start_sets(len(self.rows.share), self.k, self.seed, restart)
         return np.asarray(self.rows.share[drawn].sum(axis=1) // drawn.shape[1])
 
-    def means(self, labels: IntArray) -> IntArray:
-        """Return this party's shares of the mean unit row of each cluster."""
-        sizes = np.bincount(labels, minlength=self.k)
-        order = np.argsort(labels, kind="stable")
-        ends = np.cumsum(sizes)
-        total = np.zeros((len(labels) + 1, self.rows.share.shape[1]), dtype=np.int64)
-        np.cumsum(self.rows.share[order], axis=0, out=total[1:])  # wraps like the ring; differences are right
-        return np.asarray((total[ends] - total[ends - sizes]) // np.maximum(sizes, 1)[:, None])
-
     async def round(self, active: list[_SharedRestart], others: list[_SharedRestart]) -> list[_SharedRestart]:
         """Move every node to a better centre in the active restarts, then move the centres.
 
@@ -141,14 +132,9 @@ class _Run:
 
     async def _first(self, restarts: list[_SharedRestart], distances: IntArray) -> None:
         """Assign each node to the nearest of the first centres."""
-        sums = self.rows.sums
-        flat = distances.reshape(-1, self.k)
-        candidates = np.tile(np.arange(self.k), (len(flat), 1))
-        size = _FIRST_GROUP if self.k <= _FIRST_GROUP else GROUP_SIZE
-        found, _, asked = await nearest(sums, Step.LLOYD, flat, candidates, group_size=size, senders=sums.holders)
-        self.comparisons += int(asked.sum())
-        each = asked.reshape(len(restarts), -1).sum(axis=1).tolist()
-        for one, labels, taken in zip(restarts, found.reshape(len(restarts), -1), each, strict=True):
+        found, each = await place_among_first(self.rows.sums, list(distances))
+        self.comparisons += sum(each)
+        for one, labels, taken in zip(restarts, found, each, strict=True):
             one.comparisons += taken
             self._advance(one, labels)
 
@@ -158,7 +144,7 @@ class _Run:
         one.moved.append(len(labels) if one.labels is None else int(np.count_nonzero(filled != one.labels)))
         one.labels, one.n_iter = filled, self.rounds
         if not one.converged:
-            means = self.means(filled)
+            means = means_of(self.rows.share, filled, self.k)
             last = means if one.means is None or self.plan.centers_are_means(self.rounds + 1) else one.means
             one.centers, one.means = 2 * means - last, means
 
@@ -177,3 +163,32 @@ def _labels(one: _SharedRestart) -> IntArray:
     if one.labels is None:
         raise ValueError("a restart has no labels before its first round")
     return one.labels
+
+
+def means_of(rows: IntArray, labels: IntArray, k: int) -> IntArray:
+    """Return this party's shares of the mean unit row of each cluster, from its shares of the rows."""
+    sizes = np.bincount(labels, minlength=k)
+    order = np.argsort(labels, kind="stable")
+    ends = np.cumsum(sizes)
+    total = np.zeros((len(labels) + 1, rows.shape[1]), dtype=np.int64)
+    np.cumsum(rows[order], axis=0, out=total[1:])  # wraps like the ring; differences are right
+    return np.asarray((total[ends] - total[ends - sizes]) // np.maximum(sizes, 1)[:, None])
+
+
+async def place_among_first(sums: SecureSums, distances: list[IntArray]) -> tuple[list[IntArray], list[int]]:
+    """Assign each node to the nearest of the first centres, in all restarts (nodes × k each, k may differ).
+
+    Return the labels and the number of comparisons of each restart.
+    """
+    most, n_nodes = max(one.shape[1] for one in distances), len(distances[0])
+    candidates = np.full((len(distances), n_nodes, most), NONE)
+    flat = np.zeros(candidates.shape, dtype=np.int64)
+    for place, one in enumerate(distances):
+        candidates[place, :, : one.shape[1]] = np.arange(one.shape[1])
+        flat[place, :, : one.shape[1]] = one
+    size = _FIRST_GROUP if most <= _FIRST_GROUP else GROUP_SIZE
+    found, _, asked = await nearest(
+        sums, Step.LLOYD, flat.reshape(-1, most), candidates.reshape(-1, most), group_size=size, senders=sums.holders
+    )
+    each = asked.reshape(len(distances), -1).sum(axis=1).tolist()
+    return list(found.reshape(len(distances), -1)), each

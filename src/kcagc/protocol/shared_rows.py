@@ -165,7 +165,7 @@ class SharedRows:
 
     async def _scores(self, centers: list[IntArray], blocks: list[int]) -> list[IntArray]:
         """Return shares of the scores for sets of centres in one sum."""
-        sums, count, size = self.sums, self.n_nodes, self.share.shape[1]
+        sums, count = self.sums, self.n_nodes
         key, session, label = sums.group_key, sums.session.id, sums.label()
         words = np.concatenate(centers).view(np.uint64)  # all centres × d
         if not self.holds:

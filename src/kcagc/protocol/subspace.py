@@ -52,16 +52,31 @@ _ROOM = COMPONENT_BITS + DIRECTION_BITS + 3  # bits of a joint row: its length i
 class JointShares:
     """This party's shares of the joint rows of the sample (nodes × d) and of the directions (all components × d).
 
-    Both are zero for a party that is no holder.
+    Both are zero for a party that is no holder. Several blocks lie one below the other.
     """
 
     rows: IntArray
     directions: IntArray
 
 
-def joint_size(n_clusters: int, widths: Mapping[str, int]) -> int:
-    """Return the number of dimensions of the joint subspace."""
-    return min(n_clusters, sum(widths.values()))
+@dataclass(frozen=True)
+class SubspacePlan:
+    """The joint subspaces that one step finds: how many, each for a block of rows of its own, and their dimensions.
+
+    The purpose distinguishes the pads of a search from those of the fit, which has the empty one.
+    """
+
+    dimensions: int
+    blocks: int = 1
+    purpose: str = ""
+
+    def size(self, widths: Mapping[str, int]) -> int:
+        """Return the number of dimensions of the joint subspace: no more than there are components."""
+        return min(self.dimensions, sum(widths.values()))
+
+    def parts(self, rows: RingMatrix) -> list[RingMatrix]:
+        """Return the blocks of some rows."""
+        return np.split(rows, self.blocks)
 
 
 async def sample_of_components(found: Components, nodes: IntArray) -> IntArray:
@@ -123,75 +138,97 @@ async def find_subspace(
     party: Party,
     sums: SecureSums,
     own: IntArray,
-    mixed: IntArray,
     nodes: IntArray,
     widths: dict[str, int],
     share_seed: bytes,
+    plan: SubspacePlan,
+    mixed: IntArray | None = None,
 ) -> JointShares:
-    """Compute shares of the joint rows; `own` are this party's components on the sample of these nodes.
+    """Compute shares of the joint rows; `own` are this party's components on the sample of these nodes, in blocks.
 
-    `mixed` are the rows of its covariances, `widths` the numbers of components of all parties, `share_seed` the seed of
-    the shares that this party draws.
+    `widths` are the numbers of components of all parties, `share_seed` the seed of the shares that this party draws,
+    `mixed` the rows of its covariances, if they are others than those of the sample.
     """
     await Progress("joint subspace: covariances")
-    session, parties, key = party.session, party.agreement.parties, sums.group_key
-    pads = {name: pad(key, session.id, "components", name, shape=(len(nodes), widths[name])) for name in parties}
+    session, parties, key, purpose = party.session, party.agreement.parties, sums.group_key, plan.purpose
+
+    def drawn_pads(what: str, length: int) -> dict[str, RingMatrix]:
+        label = f"{what}{purpose}"
+        return {name: pad(key, session.id, label, name, shape=(length, widths[name])) for name in parties}
+
+    pads = drawn_pads("components", len(own))
     padded = own.view(np.uint64) + pads[party.name]
     all_pads = np.concatenate(list(pads.values()), axis=1)
-    words, padded_mixtures = mixed.view(np.uint64), padded
-    if len(nodes) < party.n_nodes:  # else the sample has all nodes, and its rows are those of the covariances
-        pads = {name: pad(key, session.id, "mixtures", name, shape=(len(mixed), widths[name])) for name in parties}
+    words, padded_mixtures = own.view(np.uint64), padded
+    if mixed is not None:
+        pads, words = drawn_pads("mixtures", len(mixed)), mixed.view(np.uint64)
         padded_mixtures = words + pads[party.name]
     corrections = []
     for other in parties:
         if other == party.name:
             continue
         if parties.index(party.name) < parties.index(other):
-            term = ring_product(np.ascontiguousarray(words.T), pads[other])
+            term = _products(plan.parts(words), plan.parts(pads[other]))
         else:
-            term = ring_product(np.ascontiguousarray(pads[other].T), padded_mixtures)
-        corrections.append(np.negative(term).ravel() + _pair_mask(session.pairs[other], term.size))
-    size, n_components = joint_size(party.agreement.parameters.n_clusters, widths), sum(widths.values())
-    rows = np.zeros((len(nodes), size), dtype=np.uint64)
-    directions = np.zeros((n_components, size), dtype=np.uint64)
+            term = _products(plan.parts(pads[other]), plan.parts(padded_mixtures))
+        corrections.append(np.negative(term) + _pair_mask(session.pairs[other], term.size, purpose))
+    size, n_components = plan.size(widths), sum(widths.values())
+    rows = np.zeros((len(own), size), dtype=np.uint64)
+    directions = np.zeros((plan.blocks * n_components, size), dtype=np.uint64)
     draw = 0
     if party.name == sums.holders[1]:
-        directions = drawn_share(share_seed, session.id, "directions", shape=directions.shape)
-        added = ring_product(all_pads, directions)
+        directions = drawn_share(share_seed, session.id, f"directions{purpose}", shape=directions.shape)
+        added = _times(plan, all_pads, directions)
         rows, draw = draw_until(
-            lambda number: drawn_share(share_seed, session.id, "joint rows", number, shape=rows.shape) - added, _ROOM
+            lambda number: (
+                drawn_share(share_seed, session.id, f"joint rows{purpose}", number, shape=rows.shape) - added
+            ),
+            _ROOM,
         )
     message = Padded(
         sample=digest("sample", nodes.astype("<i8").tobytes()),
         n_components=own.shape[1],
         words=_bytes_of(padded),
-        mixtures=_bytes_of(padded_mixtures) if len(nodes) < party.n_nodes else b"",
-        covariance=_bytes_of(ring_product(np.ascontiguousarray(words.T), words)),
+        mixtures=b"" if mixed is None else _bytes_of(padded_mixtures),
+        covariance=_bytes_of(_products(plan.parts(words), plan.parts(words))),
         corrections=tuple(_bytes_of(one) for one in corrections),
         share_seed=share_seed if party.name == sums.holders[1] else b"",
         draw=draw,
     )
-    for name, hidden in (("components", own), ("mixtures", mixed)):  # one set of pads never hides two contents
+    # one set of pads never hides two contents
+    for name, hidden in (("components", own), ("mixtures", own if mixed is None else mixed)):
         content = hashlib.sha256(np.ascontiguousarray(hidden).data).digest()
-        await CommitMask(framed(session.id, name), content)
+        await CommitMask(framed(session.id, f"{name}{purpose}"), content)
     await party.channel.send(party.agreement.aggregator, message, RunStage(Step.SUBSPACE), shape=padded.shape)
     if party.name == sums.holders[0]:
         answer = await party.channel.receive(party.agreement.aggregator, Split)
-        wanted = 8 * size * (n_components + len(nodes))
+        wanted = 8 * size * (len(directions) + len(own))
         if (answer.group, answer.number, len(answer.words)) != (SUBSPACE_SHARES, 0, wanted):
             got = f"{len(answer.words)} bytes where {wanted} bytes were expected"
             raise PeerError(f"sent shares of directions and rows of {got}", peer=party.agreement.aggregator)
-        both = _words(answer.words).reshape(-1, size)
-        directions, rows = both[:n_components], both[n_components:] - ring_product(all_pads, both[:n_components])
+        directions, rows = np.split(_words(answer.words).reshape(-1, size), [len(directions)])
+        rows = rows - _times(plan, all_pads, directions)
     return JointShares(
         rounded_share(rows, COMPONENT_BITS + DIRECTION_BITS - JOINT_BITS),
         np.ascontiguousarray(directions).view(np.int64),
     )
 
 
-def _pair_mask(pair: PairKeys, length: int) -> RingVector:
+def _products(left: list[RingMatrix], right: list[RingMatrix]) -> RingVector:
+    """Return the products of the columns of pairs of matrices, one after another."""
+    pairs = zip(left, right, strict=True)
+    return np.concatenate([ring_product(np.ascontiguousarray(one.T), other).ravel() for one, other in pairs])
+
+
+def _times(plan: SubspacePlan, rows: RingMatrix, directions: RingMatrix) -> RingMatrix:
+    """Return the rows of each block times its directions."""
+    pairs = zip(plan.parts(rows), plan.parts(directions), strict=True)
+    return np.concatenate([ring_product(some, own) for some, own in pairs])
+
+
+def _pair_mask(pair: PairKeys, length: int, purpose: str) -> RingVector:
     """Return the mask of a correction; the other party of the pair adds its opposite."""
-    label = framed("corrections", length)
+    label = framed(f"corrections{purpose}", length)
     stream = keystream(pair.mask_key(tuple(sorted((pair.me, pair.other))), label, length, b""), length)
     return stream if pair.sign > 0 else np.negative(stream)
 
@@ -201,7 +238,7 @@ def _pair_mask(pair: PairKeys, length: int) -> RingVector:
 
 @dataclass(frozen=True, eq=False)
 class PaddedComponents:
-    """The messages of all parties, checked, in the agreed order."""
+    """The messages of all parties for one block, checked, in the agreed order."""
 
     padded: list[RingMatrix]  # components on the sample
     mixtures: list[RingMatrix]  # rows of the covariances
@@ -209,27 +246,34 @@ class PaddedComponents:
     corrections: list[list[RingVector]]  # for each party, those with the others in the agreed order
 
 
-def read_components(messages: dict[str, Padded]) -> PaddedComponents:
+def read_components(messages: dict[str, Padded], blocks: int = 1) -> list[PaddedComponents]:
     """Check the shapes of the padded components of all parties, and that they have the same sample."""
     widths = {name: one.n_components for name, one in messages.items()}
     for name, one in messages.items():
-        row, own = 8 * widths[name], 8 * widths[name] ** 2
+        row, own = 8 * widths[name] * blocks, 8 * blocks * widths[name] ** 2
         if not row or not one.words or (len(one.words) % row or len(one.mixtures) % row) or len(one.covariance) != own:
             message = f"sent components of {len(one.words)} bytes and covariances of {len(one.covariance)} bytes"
             raise PeerError(f"{message} for {widths[name]} components", peer=name)
     _check_same("sample of nodes", {name: one.sample for name, one in messages.items()})
     _check_same("number of nodes", {name: len(one.words) // widths[name] for name, one in messages.items()})
     _check_same("number of mixtures", {name: len(one.mixtures) // widths[name] for name, one in messages.items()})
-    _check_corrections(messages)
-    return PaddedComponents(
-        [_words(one.words).reshape(-1, widths[name]) for name, one in messages.items()],
-        [_words(one.mixtures or one.words).reshape(-1, widths[name]) for name, one in messages.items()],
-        [_words(one.covariance).reshape(widths[name], -1) for name, one in messages.items()],
-        [[_words(part) for part in one.corrections] for one in messages.values()],
-    )
+    _check_corrections(messages, blocks)
+
+    def block(data: bytes, number: int, width: int = 1) -> RingMatrix:
+        return np.split(_words(data), blocks)[number].reshape(-1, width)
+
+    return [
+        PaddedComponents(
+            [block(one.words, number, widths[name]) for name, one in messages.items()],
+            [block(one.mixtures or one.words, number, widths[name]) for name, one in messages.items()],
+            [block(one.covariance, number, widths[name]) for name, one in messages.items()],
+            [[block(part, number) for part in one.corrections] for one in messages.values()],
+        )
+        for number in range(blocks)
+    ]
 
 
-def _check_corrections(messages: dict[str, Padded]) -> None:
+def _check_corrections(messages: dict[str, Padded], blocks: int) -> None:
     """Check the lengths of all corrections: one for each other party, of the size of the covariance with it."""
     lengths: dict[str, dict[str, int]] = {}  # in bytes, by sender and other party
     for name, one in messages.items():
@@ -239,7 +283,7 @@ def _check_corrections(messages: dict[str, Padded]) -> None:
         lengths[name] = {other: len(part) for other, part in zip(others, one.corrections, strict=True)}
 
     def fits(sender: str, other: str) -> bool:
-        return lengths[sender][other] == 8 * messages[sender].n_components * messages[other].n_components
+        return lengths[sender][other] == 8 * blocks * messages[sender].n_components * messages[other].n_components
 
     for name in messages:  # if the corrections of all others do not fit one party, that party is the cause
         if len(messages) > 2 and not any(fits(other, name) for other in messages if other != name):
@@ -275,12 +319,12 @@ def joint_covariance(found: PaddedComponents) -> FloatArray:
     return np.ldexp(whole, -2 * COMPONENT_BITS)
 
 
-def top_directions(covariance: FloatArray, size: int, key: bytes, session: bytes) -> FloatArray:
+def top_directions(covariance: FloatArray, size: int, key: bytes, session: bytes, label: str = "") -> FloatArray:
     """Return the eigenvectors of the largest eigenvalues, turned by a random rotation (all components × size)."""
     values, vectors = np.linalg.eigh(covariance)
     if not values.max() > 0.0:
         raise DataError("joint subspace: the components of all parties are zero, so there is nothing to cluster")
-    return np.asarray(vectors[:, ::-1][:, :size] @ rotation(key, session, "directions", size=size))
+    return np.asarray(vectors[:, ::-1][:, :size] @ rotation(key, session, f"directions{label}", size=size))
 
 
 def _bytes_of(words: RingMatrix) -> bytes:

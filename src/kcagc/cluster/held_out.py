@@ -64,13 +64,11 @@ def hold_out_edges(graph: Graph, seed: int) -> HeldOutEdges:
     DataError
         If the graph has too few edges for a search.
     """
+    check_edges(graph)
     upper = sparse.coo_array(sparse.triu(graph.adjacency, 1))
     wanted = round(HELD_OUT_SHARE * upper.nnz)
     if graph.n_nodes > MOST_NODES:
         wanted = min(wanted, MOST_NODES // 2)
-    if wanted < LEAST_EDGES:
-        least = round(LEAST_EDGES / HELD_OUT_SHARE)
-        raise DataError(f"psi: the graph has {upper.nnz} edges, and a search needs {least}; set psi to a number")
     order = np.lexsort((upper.col, upper.row))
     drawn = np.sort(random_for(seed, _PURPOSE).permutation(upper.nnz)[:wanted])
     held = order[drawn]
@@ -86,3 +84,13 @@ def hold_out_edges(graph: Graph, seed: int) -> HeldOutEdges:
         nodes = np.unique(np.concatenate([row, column])).astype(np.int64)
     ends = np.searchsorted(nodes, np.stack([row, column], axis=1)).astype(np.int64)
     return HeldOutEdges(Graph(left, graph.ids), nodes, ends, weights)
+
+
+def check_edges(graph: Graph) -> None:
+    """Raise `DataError` if a graph has too few edges for a search."""
+    least = round(LEAST_EDGES / HELD_OUT_SHARE)
+    if graph.n_edges < least:
+        raise DataError(
+            f"psi, n_clusters: the graph has {graph.n_edges} edges, and a search needs {least}; set psi and n_clusters "
+            "to numbers"
+        )
