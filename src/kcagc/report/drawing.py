@@ -129,3 +129,17 @@ class ChartArea:
         x, y = self.x(left), self.y(value)
         width, height = self.x(right) - x, self.y(0.0) - y
         return tag("rect", x=x + 1, y=y, width=max(width - 2, 1.0), height=height, rx="2", class_=f"{class_} filled")
+
+    def band(self, left: float, right: float) -> Html:
+        """Shade the area between two horizontal values."""
+        x, low = self.x(left), self.height - _BOTTOM
+        return tag("rect", x=x, y=float(_TOP), width=self.x(right) - x, height=low - _TOP, class_="band")
+
+    def level(self, value: float) -> Html:
+        """Draw a dashed line at a vertical value."""
+        at = self.y(value)
+        return tag("line", x1=float(_LEFT), x2=self.width - _RIGHT, y1=at, y2=at, class_="level")
+
+    def whisker(self, x: float, low: float, high: float) -> Html:
+        """Draw a thin bar from one vertical value to another."""
+        return tag("line", x1=self.x(x), x2=self.x(x), y1=self.y(low), y2=self.y(high), class_="whisker")
