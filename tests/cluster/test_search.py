@@ -5,11 +5,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from kcagc.cluster.held_out import hold_out_edges
 from kcagc.cluster.search import PSI_GRID, choose_psi
 from kcagc.datasets import generate
 from kcagc.errors import ParameterError
 from kcagc.graph.graph import Graph
-from kcagc.cluster.held_out import hold_out_edges
 
 
 @pytest.fixture(scope="module")

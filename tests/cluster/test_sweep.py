@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 from kcagc import metrics
+from kcagc.cluster.held_out import hold_out_edges
 from kcagc.cluster.joint import fit_joint_kmeans
 from kcagc.cluster.local import fit_projection
 from kcagc.cluster.sweep import (
@@ -25,7 +26,6 @@ from kcagc.datasets import generate
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph import HalfFilter
 from kcagc.graph.graph import Graph
-from kcagc.graph.held_out import hold_out_edges
 
 
 @pytest.fixture(scope="module")
