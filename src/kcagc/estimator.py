@@ -296,6 +296,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
             ledger=ledger,
             watcher=self._watch,
         )
+        for name in [name for name in vars(self) if name.endswith("_")]:  # of an earlier fit
+            delattr(self, name)
         self.method_, self.method_reason_ = settings.choose_method(len(X))
         self.ledger_ = ledger
         self.bytes_sent_ = ledger.bytes_sent()
@@ -332,6 +334,26 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self._warn()
         return self
 
+    def fit_predict(self, X: Sequence[Any], y: Any = None, **options: Any) -> Labels:
+        """Cluster the nodes, and return the cluster of every node; see `fit`.
+
+        Parameters
+        ----------
+        X : list
+            One table for each party.
+        y : None
+            Ignored.
+        **options
+            Further arguments of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes,)
+        """
+        self.fit(X, y, **options)
+        self._check_clustered()
+        return self.labels_
+
     def predict(self, X: Sequence[Any], *, adjacency: Graphs | None = None, nodes: ArrayLike | None = None) -> Labels:
         """Return the nearest cluster of new nodes, in a session of its own with new keys.
 
@@ -351,7 +373,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
             Cluster of each node. For a training node this is the nearest centre, which can differ from `labels_`:
             with the methods on cells, all nodes of a cell get the same label.
         """
-        check_is_fitted(self, "models_")
+        self._check_clustered()
         check_tables(X, None, adjacency)
         names = list(self.models_)
         if len(X) != len(names):
@@ -393,7 +415,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         ParameterError
             If the filter is a class of your own, or a transformer is not a `TablePreprocessor`.
         """
-        check_is_fitted(self, "models_")
+        self._check_clustered()
         save_estimator(self, path)
 
     @classmethod
@@ -432,6 +454,15 @@ class KCAGC(ClusterMixin, BaseEstimator):
         callbacks = self._callbacks()
         if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
             raise ParameterError(f"callbacks: must be a function or a list of functions, not {self.callbacks!r}")
+
+    def _check_clustered(self) -> None:
+        """Raise an error unless there are clusters."""
+        if hasattr(self, "sweep_"):
+            raise ParameterError(
+                "n_clusters: is a range, so there are curves in sweep_ and no clusters; set it to one of the "
+                f"recommended numbers, for example {self.sweep_.low}, and fit again"
+            )
+        check_is_fitted(self, "models_")
 
     def _warn(self) -> None:
         """Warn about empty clusters."""

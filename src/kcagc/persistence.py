@@ -5,11 +5,13 @@ Like the estimator, the file holds the private shares of all parties. Only its o
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, Self, TypeVar
 
 import msgspec
 import numpy as np
 
+from kcagc.cluster.search import PsiSearch
 from kcagc.data.files import PRIVATE, read_saved, write_bytes
 from kcagc.data.preprocessing import FittedRules, TableRules
 from kcagc.data.table import PathLike
@@ -92,7 +94,8 @@ def save_estimator(model: Any, path: PathLike) -> None:
         models=model.models_,
         tables={name: SavedTable.of(name, one) for name, one in model.transformers_.items()},
         feature_names=model.feature_names_,
-        figures={name: getattr(model, name) for name in (*_FIGURES, "method_reason_")},
+        figures={name: getattr(model, name) for name in (*_FIGURES, "method_reason_")}
+        | {"psi_search_": None if model.psi_search_ is None else asdict(model.psi_search_)},
         merges=model.merges_,
         ledger=[entry.fields() for entry in model.ledger_],
     )
@@ -117,12 +120,21 @@ def load_estimator(kind: type[T], path: PathLike) -> T:
         raise DataError(f"{path}: is not a saved KCAGC, or is damaged: {error}") from error
     model.node_ids_ = None if saved.ids is None else NodeIds.of(saved.ids, where=f"{path}: ids").values
     model.filter_, model.models_, model.merges_ = saved.filter.restore(), saved.models, saved.merges
+    model.psi_ = getattr(model.filter_, "psi", None)
+    model.psi_search_ = _psi_search(saved.figures.get("psi_search_"))
     model.transformers_ = {name: None if one is None else one.fitted() for name, one in saved.tables.items()}
     model.feature_names_ = saved.feature_names
     taken = next(iter(saved.models.values())).parameters.method
     model.method_ = taken
     model.method_reason_ = saved.figures.get("method_reason_", "the version that made this model took it")
     return model  # type: ignore[no-any-return]
+
+
+def _psi_search(saved: dict[str, Any] | None) -> PsiSearch | None:
+    if saved is None:
+        return None
+    curve = (tuple(saved[name]) for name in ("values", "modularity", "error"))
+    return PsiSearch(saved["psi"], *curve, saved["reason"])
 
 
 def _stored(given: Filter) -> StoredFilter:

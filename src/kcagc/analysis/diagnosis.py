@@ -21,7 +21,7 @@ from kcagc.analysis.conditions import Conditions, conditions
 from kcagc.analysis.theorem import ENOUGH, Bound, RestrictedProximity, bound, common_c, restricted_proximity
 from kcagc.data.memory import check_tables, graphs_of, prepare_parties
 from kcagc.errors import DataError, ParameterError
-from kcagc.graph.filters import Filter
+from kcagc.graph.filters import SearchedFilter
 from kcagc.protocol.local import PartyData, compute_local
 from kcagc.protocol.parameters import Parameters, RunSettings, draw_seed, settings_of
 from kcagc.text import count, number, percent
@@ -248,7 +248,10 @@ def diagnose(
     report = progress or (lambda _: None)
     graphs, shared = graphs_of(adjacency, len(X))
     settings, graph_filter = settings_of(model, "shared" if shared else "own")
-    parameters = local_parameters(settings, len(X), graph_filter)
+    settings = settings_with_labels(settings, len(X))
+    if isinstance(graph_filter, SearchedFilter):
+        graph_filter = getattr(model, "filter_", settings.graph_filter())
+    parameters = settings.resolve(len(X), graph_filter)
     parties = _party_names(names, len(X))
     given = _by_party("local_labels", local_labels, parties)
     options = {name: getattr(model, name) for name in ("id_column", "nodes", "transformers") if hasattr(model, name)}
@@ -278,13 +281,12 @@ def diagnose(
     return Diagnosis(tuple(found.values()), joint, near, theorem, conclusions)
 
 
-def local_parameters(settings: RunSettings, n_parties: int, graph_filter: Filter | None = None) -> Parameters:
-    """Return the parameters of a run; where "auto" leaves the method open, a method with local clusters.
+def settings_with_labels(settings: RunSettings, n_parties: int) -> RunSettings:
+    """Return the settings of a run; where "auto" leaves the method open, with a method that has local clusters.
 
     The theory is about local clusters, which the method "joint" does not have.
     """
-    with_labels = msgspec.structs.replace(settings, method=settings.method_with_labels(n_parties))
-    return with_labels.resolve(n_parties, graph_filter)
+    return msgspec.structs.replace(settings, method=settings.method_with_labels(n_parties))
 
 
 def diagnose_party(
@@ -337,7 +339,7 @@ def diagnose_party(
     >>> from kcagc.protocol.parameters import RunSettings
     >>> demo = load("demo")
     >>> data = PartyData(Graph.from_matrix(demo.adjacency), demo.parties()[0], HalfFilter(5))
-    >>> found = diagnose_party("bank", data, local_parameters(RunSettings(n_clusters=5), n_parties=3), demo.labels)
+    >>> found = diagnose_party("bank", data, settings_with_labels(RunSettings(n_clusters=5), 3).resolve(3), demo.labels)
     >>> found.target.sizes
     (120, 120, 120, 120, 120)
     """

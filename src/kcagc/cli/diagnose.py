@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,10 +104,11 @@ def _diagnose_party(
 ) -> tuple[dict[str, Any], PartyDiagnosis]:
     from kcagc.analysis import diagnose_party
     from kcagc.analysis.clusters import read_labels
-    from kcagc.analysis.diagnosis import local_parameters
+    from kcagc.analysis.diagnosis import settings_with_labels
     from kcagc.deploy.config import Config
     from kcagc.deploy.run import RoleRun
     from kcagc.errors import ParameterError
+    from kcagc.graph.filters import SearchedFilter
     from kcagc.protocol.parameters import draw_seed
 
     config = Config.load(path)
@@ -126,7 +128,10 @@ def _diagnose_party(
         # If the configuration sets a seed, use it: the party's own clusters are then those of the run.
         fixed = config.document.me.random_state
         drawn = draw_seed(seed if seed is not None else fixed or 0)
-        parameters = local_parameters(config.document.session, config.n_parties)
+        settings = settings_with_labels(config.document.session, config.n_parties)
+        if isinstance(data.filter, SearchedFilter):
+            data = replace(data, filter=settings.graph_filter())
+        parameters = settings.resolve(config.n_parties)
         found = diagnose_party(config.me, data, parameters, target, seed=drawn, enough=enough)
     return {"config": str(path), "compared_with": "own clusters" if labels is None else str(labels)}, found
 

@@ -65,12 +65,13 @@ def split(data: Dataset, parties: int | None) -> Any:
 def make_model(data: Dataset, seed: int, *, paper: bool, **given: Any) -> Any:
     """Return the estimator for a dataset with the given parameters; those that are None keep their default.
 
-    The default order of the filter is the paper's for this dataset.
+    In the paper's configuration, the default order of the filter is the paper's for this dataset.
     """
     from kcagc.datasets.catalog import EMBEDDED, entry
     from kcagc.estimator import KCAGC
 
     chosen = {name: value for name, value in given.items() if value is not None}
-    chosen.setdefault("psi", 2 if data.name == EMBEDDED else entry(data.name).paper.psi)
+    if paper:
+        chosen.setdefault("psi", 2 if data.name == EMBEDDED else entry(data.name).paper.psi)
     make = KCAGC.paper if paper else KCAGC
     return make(n_clusters=data.n_classes, random_state=seed, **chosen)

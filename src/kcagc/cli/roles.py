@@ -163,11 +163,17 @@ def _run(
 def _show(folder: Path, summary: dict[str, Any]) -> None:
     from rich.markup import escape
 
+    from kcagc.cluster.sweep import Sweep
+
     console = terminal.out()
     if "cluster_sizes" in summary:
         console.print(_sizes(summary["task"], summary["nodes"], summary["cluster_sizes"]))
+    if "sweep" in summary:
+        console.print(Sweep.from_document(summary["sweep"]).table(), highlight=False)
     if "method" in summary:
         console.print(f"Method: {summary['method']}")
+    if "psi" in summary:
+        console.print(f"ψ: {summary['psi']}")
     sent = f"{summary['messages_sent']} messages, {size(summary['bytes_sent'])} sent"
     console.print(f"{sent}. What each message disclosed: {escape(str(folder / 'ledger.jsonl'))}", soft_wrap=True)
     files = ", ".join(summary["files"].values())

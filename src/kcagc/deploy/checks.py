@@ -96,7 +96,9 @@ def _certificate(run: RoleRun) -> _Result:
 
 def _method(run: RoleRun) -> _Result:
     fitted = f"{run.agreement.parameters.method}, as in the fit"
-    return str(run.config.method_choice()) if run.model is None else fitted, ()
+    if run.model is not None:
+        return fitted, ()
+    return f"{run.config.method_choice()}; psi is {run.config.psi_choice()}", ()
 
 
 def _policy(run: RoleRun) -> _Result:

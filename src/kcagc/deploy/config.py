@@ -19,7 +19,7 @@ from kcagc.disclosure import Policy
 from kcagc.errors import ParameterError
 from kcagc.net.tls import Credentials, split_address
 from kcagc.protocol.agreement import Agreement, Participant, RoleName
-from kcagc.protocol.parameters import MethodChoice, Parameters, RunSettings
+from kcagc.protocol.parameters import MethodChoice, Parameters, PsiChoice, RunSettings
 from kcagc.protocol.plan import check_enough_cells
 from kcagc.runtime.journal import MAX_STORED_BYTES
 from kcagc.runtime.session import Limits
@@ -219,6 +219,10 @@ class Config:
     def method_choice(self) -> MethodChoice:
         """Return the method of a fit and why it was taken."""
         return self.document.session.choose_method(self.n_parties)
+
+    def psi_choice(self) -> PsiChoice:
+        """Return the order of the filter of a fit and why it was taken."""
+        return self.document.session.choose_psi()
 
     @property
     def n_parties(self) -> int:

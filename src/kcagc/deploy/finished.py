@@ -50,7 +50,7 @@ def write_report(run: RoleRun, result: Any = None) -> None:
 def describe_clusters(run: RoleRun, result: Any) -> None:
     """Write `clusters.json`, from which the page can be written again without the data."""
     data, confidence = run.data, run.confidence(result)
-    if data is None or confidence is None or result.rows is None:
+    if data is None or confidence is None:
         return
     new = run.new_rows
     found = describe(

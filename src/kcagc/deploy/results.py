@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -21,9 +21,9 @@ from kcagc.errors import ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.protocol.agreement import Agreement
-from kcagc.protocol.fit_result import FitResult, MergeReport
+from kcagc.protocol.fit_result import FitResult, MergeReport, SweepResult
 from kcagc.protocol.local import PartyModel
-from kcagc.protocol.parameters import Parameters
+from kcagc.protocol.parameters import Parameters, PsiChoice
 
 if TYPE_CHECKING:
     from kcagc.deploy.run import RoleRun
@@ -94,20 +94,23 @@ def write_results(files: ResultFiles, run: RoleRun, result: Any, disclosed: Disc
     name, graph, rows = run.config.me, run.graph, run.new_rows
     files.folder.mkdir(parents=True, exist_ok=True)
     summary = summary_of(name, run.agreement, result, disclosed)
-    if run.agreement.parameters.task == "fit":
+    is_fit, is_sweep = run.agreement.parameters.task == "fit", bool(run.agreement.parameters.most_clusters)
+    if is_fit:
         summary["method"] = str(run.config.method_choice())
+        searched = getattr(result, "psi_search", None)
+        summary["psi"] = str(run.config.psi_choice() if searched is None else PsiChoice(searched.psi, searched.reason))
     if run.input is not None:
         summary["data"] = run.input.summary()
     if run.kept is not None:
         summary["sessions"] = run.kept.counts()
     written = {"ledger": files.ledger}
     write_ledger(files, disclosed)
-    if graph is not None:
+    if graph is not None and not is_sweep:
         new_ids = None if rows is None else NodeIds(rows, where=name) if graph.ids is None else graph.ids.take(rows)
         ids = graph.ids if rows is None else new_ids
         write_labels(files.labels, ids, result.labels, confidence=run.confidence(result), mode=PRIVATE)
         written["labels"] = files.labels
-    if run.agreement.parameters.task == "fit":
+    if is_fit and not is_sweep:
         if graph is None:
             model = SavedModel(FORMAT, name, result.session.hex(), run.agreement.parameters)
         else:
@@ -179,6 +182,16 @@ def summary_of(name: str, agreement: Agreement, result: Any, disclosed: Disclose
     }
     if role == "coordinator":
         return summary | {"session": result.session.hex(), "rounds": result.sums}
+    if isinstance(result, FitResult | SweepResult) and result.psi_search is not None:
+        summary["psi_search"] = asdict(result.psi_search)
+    if isinstance(result, SweepResult):
+        return summary | {
+            "nodes": result.n_nodes,
+            "session": result.session,
+            "rounds": result.rounds,
+            "delays": result.delays,
+            "sweep": result.sweep.document(),
+        }
     sizes = np.bincount(result.labels, minlength=agreement.parameters.n_clusters).tolist()
     summary |= {"nodes": len(result.labels), "cluster_sizes": sizes}
     if not isinstance(result, FitResult):

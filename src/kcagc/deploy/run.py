@@ -16,6 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from kcagc._types import FloatArray, IntArray
+from kcagc.cluster.held_out import check_edges
 from kcagc.cluster.local import confidence
 from kcagc.data.party_files import PartyInput, read_party
 from kcagc.deploy.config import Config, DataSection
@@ -159,11 +160,14 @@ class RoleRun:
         """Raise an error if the files cannot be used or hold too few nodes."""
         if self.data is not None:
             self.data.check_filter(self.config.me, self.agreement.parameters.filter)
-            clusters, nodes = self.agreement.parameters.n_clusters, self.data.graph.n_nodes
+            parameters, nodes = self.agreement.parameters, self.data.graph.n_nodes
+            clusters = max(parameters.n_clusters, parameters.most_clusters)
             if clusters > nodes:
                 raise DataError(
                     f"{self.config.me}: n_clusters: {clusters} clusters requested, but there are {nodes} nodes"
                 )
+            if (parameters.orders or parameters.most_clusters) and self.model is None:
+                check_edges(self.data.graph)
         _ = self.new_rows
 
     @cached_property
@@ -235,7 +239,7 @@ class RoleRun:
 
     def confidence(self, result: Any) -> FloatArray | None:
         """Compute how clearly each node belongs to its cluster in this party's own rows; None at a coordinator."""
-        if self.config.role == "coordinator" or result.rows is None:
+        if self.config.role == "coordinator" or getattr(result, "rows", None) is None:
             return None
         share = result.model if self.model is None else self.model.share
         return None if share is None else confidence(result.rows, share.centers, share.clusters, result.labels)
@@ -335,6 +339,7 @@ def _log_method(run: RoleRun) -> None:
     """Log the method, which all roles have chosen alike, before anything is sent."""
     if run.model is None:
         logger.info("method: %s", run.config.method_choice())
+        logger.info("psi: %s", run.config.psi_choice())
 
 
 def _role_spec(

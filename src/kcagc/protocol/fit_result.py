@@ -59,12 +59,15 @@ class FitResult:
 class SweepResult:
     """A party's result of a session that compares numbers of clusters: no labels of any of them.
 
-    `n_nodes` counts the nodes that were clustered, `delays` the messages that had to travel one after another.
+    `n_nodes` counts the nodes that were clustered, `rounds` the secure sums, `delays` the messages that had to travel
+    one after another.
     """
 
+    session: str
     sweep: Sweep
     psi_search: PsiSearch | None
     n_nodes: int
+    rounds: int
     delays: int
 
 

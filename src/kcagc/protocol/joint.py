@@ -113,7 +113,8 @@ async def _search_and_fit(party: Party, data: PartyData, seed: int) -> FitResult
         every = np.concatenate([one for several in swept.labels.values() for one in several])
         opened = await party.confirm_result(sums.transcript, every, "sweep", words=swept.words)
         costs = 1.0 + np.ldexp(opened.astype(np.float64), -SCORE_BITS)  # scores omit the length of a row, which is 1
-        return SweepResult(swept.assess(costs), found, len(edges.nodes), EXCHANGE * (3 + sums.number))
+        effort = len(edges.nodes), sums.number, EXCHANGE * (2 + len(search_plans(parameters)) + sums.number)
+        return SweepResult(party.session.id.hex(), swept.assess(costs), found, *effort)
     own = await _own_components(party, data)
     scale, widths = await exchange_sizes(party, FIT, own.basis.scale, own.width)
     sums.transcript = digest(sums.transcript, FIT, scale, *widths.values())

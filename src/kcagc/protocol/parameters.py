@@ -72,6 +72,9 @@ class PsiChoice(NamedTuple):
     psi: int | None
     reason: str
 
+    def __str__(self) -> str:
+        return f"{'auto' if self.psi is None else self.psi}, because {self.reason}"
+
 
 class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Settings of a fit as a user gives them; `None`, "auto" and "2k" stand for values that `resolve` computes."""

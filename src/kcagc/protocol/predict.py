@@ -48,7 +48,8 @@ async def predict_party(context: PartyContext, data: PartyData, model: PartyMode
     n = data.graph.n_nodes
     if party.agreement.parameters != predict_parameters(model) or model.party != party.name:
         raise ParameterError(f"{party.name}: the parameters of the session are not those of the model")
-    data.check_filter(party.name, model.parameters.filter)
+    if not model.parameters.orders:  # else the fit has found the filter, and the model holds it
+        data.check_filter(party.name, model.parameters.filter)
     columns, fitted = data.features.shape[1], model.embedder.basis.shape[0]
     if columns != fitted:
         raise DataError(f"features: {columns} columns, but the model was fitted on {fitted}", party=party.name)
