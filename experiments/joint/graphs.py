@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from experiments.joint.planted import UNSEEN, Planted
 from experiments.paper.configurations import order_of
 from experiments.paper.experiment import PUBLIC
 from kcagc._types import Features
@@ -89,22 +90,23 @@ GENERATED: dict[str, Generated] = _grid() | {
     "few-nodes": Generated("200 nodes, fewer than 50 for each component", {"n_nodes": 200}),
 }
 NAMES = (*PUBLIC, *GENERATED)
+_MADE: dict[str, Generated | Planted] = GENERATED | UNSEEN
 
 
 @lru_cache(maxsize=4)
 def dataset(name: str) -> Dataset:
     """Load or generate a graph once for each process."""
-    return GENERATED[name].build(name) if name in GENERATED else load(name)
+    return _MADE[name].build(name) if name in _MADE else load(name)
 
 
 def order(name: str) -> int:
     """Return the order ψ of the filter of a graph."""
-    return _ORDER if name in GENERATED else order_of(name)
+    return _ORDER if name in _MADE else order_of(name)
 
 
 def splits(name: str) -> tuple[str, ...]:
     """Return the ways in which the columns of a graph are split among parties."""
-    return (GIVEN,) if name in GENERATED and GENERATED[name].parties else ("contiguous", "random")
+    return (GIVEN,) if name in _MADE and _MADE[name].parties else ("contiguous", "random")
 
 
 def parties(name: str, count: int, split: str) -> list[Features]:
@@ -121,6 +123,6 @@ def parties(name: str, count: int, split: str) -> list[Features]:
 
 def described(name: str) -> str:
     """Return what a graph is, in words."""
-    if name in GENERATED:
-        return GENERATED[name].words
+    if name in _MADE:
+        return _MADE[name].words
     return "the embedded graph" if name == EMBEDDED else "public"

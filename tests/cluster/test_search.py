@@ -5,10 +5,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from kcagc import AGC, metrics
 from kcagc.cluster.held_out import hold_out_edges
-from kcagc.cluster.search import PSI_GRID, choose_psi
+from kcagc.cluster.search import PSI_GRID, choose_psi, search_psi
 from kcagc.datasets import generate
-from kcagc.errors import ParameterError
+from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 
 
@@ -76,3 +77,70 @@ def test_there_must_be_something_to_choose_from(edges):
     with pytest.raises(ParameterError, match="no orders"):
         choose_psi(edges, {1: []})
     assert all(low < high for low, high in pairwise(PSI_GRID))
+
+
+def searched(data, seed=0, **more):
+    return search_psi(data.features, Graph.from_matrix(data.adjacency), data.n_classes, seed, **more)
+
+
+def test_weak_features_on_a_clear_graph_need_more_smoothing_than_clear_features_on_a_weak_graph():
+    weak_features = generate(800, 4, homophily=0.85, signal=0.8, features=40, seed=1)
+    weak_graph = generate(800, 4, homophily=0.35, signal=4, features=40, seed=1)
+    for seed in range(3):
+        assert searched(weak_features, seed).psi >= 5
+        assert searched(weak_graph, seed).psi <= 2
+
+
+def test_the_modularity_of_all_edges_would_smooth_too_much():
+    """On a graph of low homophily, clusters that follow its noise have more of its own edges within them."""
+    data = generate(800, 5, homophily=0.4, signal=3, features=40, seed=2)
+    graph = Graph.from_matrix(data.adjacency)
+    all_edges = {}
+    for psi in PSI_GRID:
+        labels = AGC(5, psi=psi, method="joint", random_state=0).fit(data.features, adjacency=graph).labels_
+        all_edges[psi] = metrics.modularity(data.adjacency, labels), metrics.accuracy(data.labels, labels)
+    best = max(accuracy for _, accuracy in all_edges.values())
+    assert max(all_edges.values())[1] < best - 0.1
+    assert all_edges[searched(data).psi][1] > best - 0.03
+
+
+def test_sparse_and_dense_columns_lead_to_the_same_search():
+    data = generate(500, 3, homophily=0.7, signal=5, features=120, sparsity=0.9, seed=3)
+    dense = search_psi(data.features.toarray(), Graph.from_matrix(data.adjacency), 3, 0)
+    found = searched(data)
+    assert (found.psi, found.values) == (dense.psi, PSI_GRID)
+    np.testing.assert_allclose(found.modularity, dense.modularity, atol=0.02)
+
+
+def test_the_same_seed_leads_to_the_same_search_and_the_scale_of_the_columns_does_not_matter(planted):
+    found = searched(planted, 5)
+    assert found == searched(planted, 5)
+    scaled = search_psi(planted.features * 1024, Graph.from_matrix(planted.adjacency), 4, 5)
+    assert scaled == found
+    assert found.modularity != searched(planted, 6).modularity
+
+
+def test_only_the_values_that_were_asked_for_are_tried(planted):
+    assert searched(planted, values=(4, 2)).values == (2, 4)
+    assert searched(planted, values=(7,)).psi == 7
+
+
+@pytest.mark.parametrize(
+    ("k", "values", "message"),
+    [
+        (1, PSI_GRID, "one cluster is the same at every order"),
+        (3, (), "no orders to choose from"),
+        (3, (1, -2), "psi"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(planted, k, values, message):
+    with pytest.raises(ParameterError, match=message):
+        search_psi(planted.features, Graph.from_matrix(planted.adjacency), k, 0, values=values)
+
+
+def test_a_graph_with_too_few_edges_or_nodes_is_refused(planted):
+    few = Graph.from_edges(list(range(50)), list(range(1, 51)))
+    with pytest.raises(DataError, match="has 50 edges, and a search needs 100"):
+        search_psi(planted.features[:51], few, 3, 0)
+    with pytest.raises(DataError, match="401 clusters requested, but there are 400 nodes in"):
+        search_psi(planted.features, Graph.from_matrix(planted.adjacency), 401, 0)
