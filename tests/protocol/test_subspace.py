@@ -57,7 +57,7 @@ def test_the_joint_covariance_is_exactly_that_of_the_turned_components(widths):
     messages, hidden = opened(widths)
     assert list(messages) == list(party_names(len(widths)))
     assert [one.shape[1] for one in hidden.values()] == list(widths)
-    found = joint_covariance(read_components(messages))
+    found = joint_covariance(read_components(messages)[0])
     together = np.concatenate(list(hidden.values()), axis=1)
     assert_array_equal(np.ldexp(found, 2 * COMPONENT_BITS), (together.T @ together).astype(float))
 
@@ -91,7 +91,7 @@ def test_the_holders_have_shares_of_the_top_directions_and_of_the_joint_rows(wid
     directions = np.ldexp(sum(one.directions for one in found.values()).astype(float), -DIRECTION_BITS)
     assert directions.shape == (sum(widths), 3)
     assert_allclose(directions.T @ directions, np.eye(3), atol=2.0**-16)
-    values, vectors = np.linalg.eigh(joint_covariance(read_components(messages)))
+    values, vectors = np.linalg.eigh(joint_covariance(read_components(messages)[0]))
     top = vectors[:, np.argsort(values)[::-1][:3]]
     assert_allclose(directions @ directions.T, top @ top.T, atol=2.0**-15)
     assert np.abs(np.abs(directions.T @ top) - np.eye(3)).max() > 1e-3  # turned: no order by size

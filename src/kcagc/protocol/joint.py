@@ -30,7 +30,15 @@ from kcagc.protocol.local import (
 )
 from kcagc.protocol.messages import AnonymousClusters, Confirmation, Step, restore, store, unpack
 from kcagc.protocol.party import Party, total_of, total_words
-from kcagc.protocol.search import FIT, exchange_sizes, search_plans, search_psi, sweep_clusters
+from kcagc.protocol.search import (
+    FIT,
+    common_sizes,
+    component_size,
+    exchange_sizes,
+    search_plans,
+    search_psi,
+    sweep_clusters,
+)
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.protocol.shared_kmeans import shared_kmeans
 from kcagc.protocol.shared_rows import SCORE_BITS, SharedRows
@@ -89,9 +97,7 @@ async def fit_jointly(party: Party, data: PartyData, seed: int) -> FitResult | S
     sent = await party.send_confirmations(data, seed=seed, scale=own.basis.scale, n_components=own.width)
     received = await party.receive_confirmations(sent)
     common_seed = _joined_seed(party, received, seed)
-    scale = max(own.basis.scale, *(one.scale for one in received.values()))
-    theirs = {name: one.n_components for name, one in received.items()} | {party.name: own.width}
-    widths = {name: theirs[name] for name in party.agreement.parties}
+    scale, widths = common_sizes(party, own.basis.scale, own.width, received)
     (merge,) = party.merges
     sums = party.secure_sums(merge, digest("joint", common_seed.to_bytes(8, "big"), scale, *widths.values()))
     return await _fit(party, _Ready(own, widths, common_seed, scale, sums))
@@ -116,7 +122,8 @@ async def _search_and_fit(party: Party, data: PartyData, seed: int) -> FitResult
         effort = len(edges.nodes), sums.number, EXCHANGE * (2 + len(search_plans(parameters)) + sums.number)
         return SweepResult(party.session.id.hex(), swept.assess(costs), found, *effort)
     own = await _own_components(party, data)
-    scale, widths = await exchange_sizes(party, FIT, own.basis.scale, own.width)
+    size = component_size(data, edges, own.basis.scale, own.width)
+    scale, widths = await exchange_sizes(party, FIT, size)
     sums.transcript = digest(sums.transcript, FIT, scale, *widths.values())
     return replace(await _fit(party, _Ready(own, widths, common_seed, scale, sums)), psi_search=found)
 

@@ -206,10 +206,14 @@ class Confirmation(Message, frozen=True, tag="confirmation"):
 
 
 class ComponentSize(Message, frozen=True, tag="sizes"):
-    """Encrypted: the power of two above the lengths of a party's rows, and the number of its components."""
+    """Encrypted: the power of two above the lengths of a party's rows, and the number of its components.
+
+    `source` is a digest of what they follow from besides the table: the held-out edges, and the order of the filter.
+    """
 
     scale: _Scale
     n_components: Count
+    source: bytes
 
 
 class PackedLabels(Message, frozen=True, tag="labels"):

@@ -8,6 +8,7 @@ held-out edges which value is best. No other role learns which value that is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -21,11 +22,11 @@ from kcagc.cluster.joint import Schedule, choose_centers, refill_empty_clusters,
 from kcagc.cluster.lloyd import blocks_of
 from kcagc.cluster.search import SEARCH_PLAN, PsiSearch, choose_psi
 from kcagc.cluster.sweep import SWEEP_PLAN, Sweep, assess_sweep, sweep_dimensions
-from kcagc.errors import DataError
+from kcagc.errors import DataError, PeerError
 from kcagc.graph.filters import BlockFilter, Filter, SearchedFilter, filter_columns
 from kcagc.protocol.effects import Progress, StoreResult
 from kcagc.protocol.local import NO_VARIATION, PartyData
-from kcagc.protocol.messages import ComponentSize, RunStage, Step, Stored, restore, store
+from kcagc.protocol.messages import ComponentSize, Confirmation, RunStage, Step, Stored, restore, store
 from kcagc.protocol.parameters import Parameters
 from kcagc.protocol.party import Party
 from kcagc.protocol.secure_sum import Comparisons, SecureSums
@@ -128,12 +129,31 @@ class _Swept:
         return assess_sweep(self.edges, self.labels, opened)
 
 
-async def exchange_sizes(party: Party, purpose: str, scale: int, n_components: int) -> tuple[int, dict[str, int]]:
+def component_size(data: PartyData, edges: HeldOutEdges, scale: int, n_components: int) -> ComponentSize:
+    """Return the size of a party's components, and the digest of the held-out edges and the filter behind them."""
+    drawn = (one.astype("<i8").tobytes() for one in (edges.nodes, edges.ends))
+    return ComponentSize(scale, n_components, digest("components", *drawn, repr(data.filter)))
+
+
+async def exchange_sizes(party: Party, purpose: str, own: ComponentSize) -> tuple[int, dict[str, int]]:
     """Tell the other parties the size of this party's components; return the common scale and all widths."""
     stage = RunStage(Step.SIZES, group=purpose.strip())
-    own = ComponentSize(scale, n_components)
     await party.send_encrypted(stage, dict.fromkeys(party.others, own), "sizes")
     received = await party.receive_encrypted(stage, party.others, ComponentSize)
+    for name, one in received.items():
+        if one.source != own.source:
+            raise PeerError("has drawn other held-out edges, or found another ψ", peer=name)
+    return common_sizes(party, own.scale, own.n_components, received)
+
+
+def common_sizes(
+    party: Party, scale: int, n_components: int, received: Mapping[str, ComponentSize | Confirmation]
+) -> tuple[int, dict[str, int]]:
+    """Check the sizes of the components of all parties; return the common scale and all widths."""
+    most = party.agreement.parameters.n_components
+    for name, one in received.items():
+        if not 1 <= one.n_components <= most:
+            raise PeerError(f"has {one.n_components} components, where 1 to {most} were agreed on", peer=name)
     theirs = {name: one.n_components for name, one in received.items()} | {party.name: n_components}
     common = max(scale, *(one.scale for one in received.values()))
     return common, {name: theirs[name] for name in party.agreement.parties}
@@ -154,7 +174,8 @@ async def _search(
     stored = await StoreResult(f"components{plan.purpose}", compute)
     own = msgspec.msgpack.decode(stored, type=_SearchComponents)
     rows = restore(own.rows)
-    scale, widths = await exchange_sizes(party, plan.purpose, own.scale, rows.shape[1])
+    size = component_size(data, edges, own.scale, rows.shape[1])
+    scale, widths = await exchange_sizes(party, plan.purpose, size)
     sums.transcript = digest(sums.transcript, plan.purpose, scale, *widths.values())
     words = np.rint(np.ldexp(rows, COMPONENT_BITS - scale)).astype(np.int64)
     share_seed = derive_key(party.secret, party.session.id, f"draw shares{plan.purpose}")
@@ -187,10 +208,9 @@ def _components(
     base = base.fixed_on(graph)
     smoothed = engine.smooth(base, graph, data.features, n_components)
     fitted = engine.singular_vectors(smoothed, n_components)
-    turned = rotation(key, b"", "components", size=fitted.n_components)
     if orders:
         smoothed = engine.smooth(_of_order(base, 0), graph, data.features, n_components)
-    columns: AnyFloatArray = engine.project(smoothed, fitted, "US") @ turned
+    columns: AnyFloatArray = engine.project(smoothed, fitted, "US")
     del smoothed
     parts = [columns[edges.nodes]]
     if orders:
@@ -199,7 +219,10 @@ def _components(
         for before, psi in pairwise((0, *orders)):
             columns = _filtered(columns, step, psi - before)
             parts.append(columns[edges.nodes])
-    rows = np.concatenate(parts)
+    # Each block is turned on its own: covariances of several blocks in one basis would tell graph vectors apart.
+    rows = np.concatenate(
+        [part @ rotation(key, b"", "components", number, size=fitted.n_components) for number, part in enumerate(parts)]
+    )
     largest = float(np.abs(rows).max())
     if not largest > 0.0:
         raise DataError(NO_VARIATION, party=name)
