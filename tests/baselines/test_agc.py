@@ -10,7 +10,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from data.tensors import Data, Tensor
 from kcagc import metrics
 from kcagc.baselines import AGC, GCC, MS2CAG, S2GC
-from kcagc.cluster import fit_kmeans
+from kcagc.cluster import PSI_GRID, fit_kmeans
+from kcagc.cluster.joint import run_restarts
 from kcagc.datasets import generate
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph import Graph
@@ -164,3 +165,42 @@ def test_the_embedding_is_the_left_singular_vectors(planted):
     np.testing.assert_allclose(found.embedding_.T @ found.embedding_, np.eye(3), atol=1e-10)
     for label in range(3):
         np.testing.assert_allclose(found.embedding_[found.labels_ == label].mean(axis=0), found.cluster_centers_[label])
+
+
+@pytest.mark.parametrize("method", ["agc", "joint"])
+def test_an_order_that_is_searched_is_the_one_of_the_search_and_leads_to_its_clusters(method, planted):
+    model = AGC(3, psi="auto", method=method, random_state=0).fit(planted.features, adjacency=planted.adjacency)
+    assert model.psi_ == model.psi_search_.psi
+    assert (model.psi_search_.values, model.intra_distances_) == (PSI_GRID, [])
+    fixed = AGC(3, psi=model.psi_, method=method, random_state=0).fit(planted.features, adjacency=planted.adjacency)
+    assert_array_equal(model.labels_, fixed.labels_)
+    assert fixed.psi_search_ is None
+
+
+def test_a_search_that_cannot_work_is_refused_with_a_reason(planted):
+    with pytest.raises(ParameterError, match="pass adjacency"):
+        AGC(3, psi="auto").fit(planted.features)
+    with pytest.raises(ParameterError, match="one cluster is the same at every order"):
+        AGC(1, psi="auto").fit(planted.features, adjacency=planted.adjacency)
+    with pytest.raises(ParameterError, match="psi: must be"):
+        AGC(3, psi="best").fit(planted.features, adjacency=planted.adjacency)
+    with pytest.raises(ParameterError, match="power"):
+        GCC(3, power="auto").fit(planted.features, adjacency=planted.adjacency)
+    path = Graph.from_edges(range(99), range(1, 100))
+    with pytest.raises(DataError, match="has 99 edges, and a search needs 100"):
+        AGC(3, psi="auto").fit(planted.features[:100], adjacency=path)
+
+
+def test_a_search_on_a_graph_of_many_nodes_clusters_the_ends_of_held_out_edges_only(monkeypatch):
+    data = generate(6000, 3, homophily=0.8, signal=3, features=20, seed=1)
+    rows = []
+
+    def recorded(some, k, seed, plan):
+        rows.append(len(some))
+        return run_restarts(some, k, seed, plan)
+
+    monkeypatch.setattr("kcagc.cluster.search.run_restarts", recorded)
+    found = AGC(3, psi="auto", random_state=0).fit(data.features, adjacency=data.adjacency)
+    assert len(rows) == len(PSI_GRID)
+    assert max(rows) <= 5000
+    assert metrics.accuracy(data.labels, found.labels_) > 0.97

@@ -28,6 +28,7 @@ class PooledEstimator(ClusterMixin, BaseEstimator):
     n_clusters: int
     random_state: Any
     _order: str  # the parameter for the strength of the filter; "max_" and this name is its largest value in a search
+    _searched = False  # whether this parameter may be "auto"
 
     def fit(self, X: Any, y: Any = None, *, adjacency: Any = None, progress: Progress = None) -> Self:
         """Cluster the rows of X, smoothed along the graph.
@@ -52,12 +53,14 @@ class PooledEstimator(ClusterMixin, BaseEstimator):
         order = getattr(self, self._order)
         limit = f"max_{self._order}"
         searches = hasattr(self, limit)  # other methods have one order, with a default
-        check_count(self._order, order, least=0, optional=searches)
+        automatic = self._searched and order == "auto"
+        if not automatic:
+            check_count(self._order, order, least=0, optional=searches)
         for name in ("n_clusters", *([limit] if searches else []), "n_init", "max_iter"):
             check_count(name, getattr(self, name))
         if sparse.issparse(y) or isinstance(y, Graph) or is_networkx(y) or is_geometric(y):
             raise ParameterError("y: not used; pass a graph by name, as fit(X, adjacency=...)")
-        if adjacency is None and order and order != getattr(type(self)(), self._order):
+        if adjacency is None and order and not automatic and order != getattr(type(self)(), self._order):
             warnings.warn(f"{self._order}={order} has no effect without adjacency=...", stacklevel=2)
         X = from_tensor(X, "X")
         features = validate_data(

@@ -4,11 +4,14 @@ from kcagc.cluster.joint import fit_joint_kmeans
 from kcagc.cluster.kmeans import fit_kmeans, local_search, plus_plus
 from kcagc.cluster.lloyd import KMeansResult, fill_empty, run_lloyd, weighted_means
 from kcagc.cluster.local import LocalClusters, Projection, Scaling, cluster_locally, fit_projection
+from kcagc.cluster.search import PSI_GRID, PsiSearch, search_psi
 
 __all__ = [
+    "PSI_GRID",
     "KMeansResult",
     "LocalClusters",
     "Projection",
+    "PsiSearch",
     "Scaling",
     "cluster_locally",
     "fill_empty",
@@ -18,5 +21,6 @@ __all__ = [
     "local_search",
     "plus_plus",
     "run_lloyd",
+    "search_psi",
     "weighted_means",
 ]
