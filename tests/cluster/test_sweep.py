@@ -111,8 +111,10 @@ def test_clusters_without_structure_recommend_nothing(planted, edges):
     random = np.random.RandomState(0)
     labels = {k: [random.randint(k, size=len(planted.labels)) for _ in range(2)] for k in range(3, 9)}
     found = assess_sweep(edges, labels, costs_of(labels))
-    assert (found.low, found.high) == (3, 8)
+    assert (found.low, found.high, found.clear) == (3, 8, False)
     assert "nothing prefers any of them" in found.reason
+    assert "Recommended: no number of clusters." in found.table()
+    assert "*" not in found.table()
 
 
 def test_pure_noise_recommends_nothing():
@@ -138,6 +140,16 @@ def test_several_numbers_that_cannot_be_told_apart_are_a_range_in_words(planted,
     assert found.high - found.low >= 2
     assert f"from k = {found.low} to {found.high}" in found.reason
     assert "nothing prefers one of them" in found.reason
+
+
+def test_a_number_inside_the_range_that_is_clearly_worse_is_named(planted, edges, monkeypatch):
+    ks = range(2, 9)
+    labels = restarts_of(planted, ks)
+    noise = np.random.RandomState(0).randint(7, size=len(planted.labels))
+    monkeypatch.setattr("kcagc.cluster.sweep._candidates", lambda *_: dict.fromkeys(ks, planted.labels) | {7: noise})
+    found = assess_sweep(edges, labels, costs_of(ks))
+    assert (found.low, found.high) == (2, 8)
+    assert "from k = 2 to 8, except k = 7, it is not clearly lower" in found.reason
 
 
 def test_fewer_held_out_edges_never_narrow_the_errors(planted, edges):
@@ -167,7 +179,7 @@ def test_the_table_marks_the_recommended_numbers(planted, edges):
     assert [line[1:].split()[0] for line in lines[1:11]] == [str(k) for k in range(2, 12)]
     assert [line[0] == "*" for line in lines[1:11]] == [k in (6, 7, 8) for k in range(2, 12)]
     assert max(map(len, lines[:11])) <= 80
-    assert "Recommended: k = 6 to 8." in lines[-1]
+    assert "Recommended: 6 to 8 clusters." in lines[-1]
 
 
 @pytest.mark.parametrize(

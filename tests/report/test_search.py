@@ -70,7 +70,7 @@ def test_a_bar_reaches_the_dashed_line_exactly_where_a_number_is_not_clearly_wor
 
 def test_the_words_and_the_numbers_of_a_sweep_are_all_there():
     html = page(sweep_section(SWEEP, ElementIds()))
-    assert "The recommendation is k = 3 to 5." in html.text
+    assert "recommends 3 to 5 clusters." in html.text
     assert SWEEP.reason in html.text
     assert "Do not choose k by it" in html.text
     cells = [one.text for one in next(html.every("table")).every("th", "td")]

@@ -27,6 +27,7 @@ from kcagc.cluster.local import fit_projection
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.filters import HalfFilter, filter_for_projection
 from kcagc.graph.graph import AttributedGraph, Graph
+from kcagc.text import listed
 
 SWEEP_PLAN = Schedule(2, 2, 8)  # for each k: no restart is dropped
 SWEEP_DIMENSIONS = 20  # of the joint subspace at most
@@ -55,6 +56,8 @@ class Sweep:
         The recommended range, with both ends.
     reason : str
         Why this range is recommended, in words.
+    clear : bool, default=True
+        Whether there is a recommendation. If no k is clearly better than chance, the range is that of all k.
 
     Examples
     --------
@@ -71,6 +74,14 @@ class Sweep:
     low: int
     high: int
     reason: str
+    clear: bool = True
+
+    @property
+    def recommendation(self) -> str:
+        """The recommended numbers in words, such as "6 to 8 clusters"."""
+        if not self.clear:
+            return "no number of clusters"
+        return f"{self.low} clusters" if self.low == self.high else f"{self.low} to {self.high} clusters"
 
     def document(self) -> dict[str, Any]:
         """Return the sweep as plain data, for JSON."""
@@ -88,14 +99,9 @@ class Sweep:
         """Return the curves as text for a terminal, and the recommendation; a star is a k of the range."""
         lines = ["  k  modularity  (± error)  stability    cost"]
         for row in zip(self.ks, self.modularity, self.error, self.stability, self.cost, strict=True):
-            star = "*" if self.low <= row[0] <= self.high else " "
+            star = "*" if self.clear and self.low <= row[0] <= self.high else " "
             lines.append(f"{star}{row[0]:2d}  {row[1]:10.3f}  {row[2]:9.3f}  {row[3]:9.2f}  {row[4]:6.4f}")
-        return "\n".join([*lines, "", f"Recommended: {range_words(self.low, self.high)}. {self.reason}"])
-
-
-def range_words(low: int, high: int) -> str:
-    """Return a range of k in words."""
-    return f"k = {low}" if low == high else f"k = {low} or {high}" if high == low + 1 else f"k = {low} to {high}"
+        return "\n".join([*lines, "", f"Recommended: {self.recommendation}. {self.reason}"])
 
 
 def check_range(least: int, most: int) -> None:
@@ -212,24 +218,28 @@ def assess_sweep(
         tuple(round(_stability(labels[k]), _DIGITS) for k in ks),
         low,
         high,
-        _reason(ks, modularity, best, low, high, clear=clear),
+        _reason(ks, modularity, best, near if clear else []),
+        clear,
     )
 
 
-def _reason(ks: tuple[int, ...], modularity: tuple[float, ...], best: int, low: int, high: int, *, clear: bool) -> str:
-    """Return why a range is recommended."""
-    if not clear:
+def _reason(ks: tuple[int, ...], modularity: tuple[float, ...], best: int, near: list[int]) -> str:
+    """Return why a range is recommended; `near` are the numbers that are not clearly worse than the best."""
+    if not near:
         return (
             "No k has clearly more held-out edges within its clusters than chance, so nothing prefers any of them. "
             "The columns and the graph may have no clusters in common."
         )
+    low, high = near[0], near[-1]
     words = f"The modularity of the held-out edges is highest at k = {ks[best]} ({modularity[best]:.3f})"
     if low == high:
         words += ", and clearly lower at every other k."
     elif high == low + 1:
         words += f"; at k = {low + high - ks[best]} it is not clearly lower, so nothing prefers one of the two."
     else:
-        words += f"; from k = {low} to {high} it is not clearly lower, so nothing prefers one of them."
+        worse = [str(k) for k in ks if low < k < high and k not in near]
+        apart = f", except k = {listed(worse)}" if worse else ""
+        words += f"; from k = {low} to {high}{apart}, it is not clearly lower, so nothing prefers one of them."
     if high == ks[-1]:
         words += " No larger k was tried: a sweep to a larger k may recommend more clusters."
     if low == ks[0] > 2:

@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from kcagc.cluster.search import PsiSearch
+from kcagc.cluster.sweep import Sweep
 from kcagc.errors import DataError, ParameterError
 
 SUMMARY, LEDGER, CLUSTERS, QUALITY, REPORT = "run.json", "ledger.jsonl", "clusters.json", "quality.json", "report.html"
@@ -81,6 +83,24 @@ class RunFolder:
     def predicts(self) -> bool:
         """Whether the run assigned new nodes to existing clusters."""
         return self.summary.get("task") == "predict"
+
+    @property
+    def sweeps(self) -> bool:
+        """Whether the run compared numbers of clusters."""
+        return not self.predicts and bool(self.parameters.get("most_clusters"))
+
+    @property
+    def sweep(self) -> Sweep | None:
+        """The curves over numbers of clusters, if the run is a sweep; a coordinator does not know them."""
+        return None if "sweep" not in self.summary else Sweep.from_document(self.summary["sweep"])
+
+    @property
+    def psi_search(self) -> PsiSearch | None:
+        """How the order of the filter was found, if the parties searched for it."""
+        found = self.summary.get("psi_search")
+        if found is None:
+            return None
+        return PsiSearch(**{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()})
 
     @property
     def parameters(self) -> dict[str, Any]:

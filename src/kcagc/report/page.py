@@ -15,6 +15,7 @@ from kcagc.report.folder import REPORT, RunFolder
 from kcagc.report.markup import Html, section, tag, tiles
 from kcagc.report.quality import links_section, map_section, quality_section
 from kcagc.report.run import rounds_section, settings_section, traffic_section
+from kcagc.report.search import psi_section, sweep_figures, sweep_section
 from kcagc.text import count, listed, percent, seconds, size
 
 STYLE = Path(__file__).with_name("style.css")
@@ -32,11 +33,13 @@ def page_of(run: RunFolder) -> str:
     ids = ElementIds()
     sections = {
         "At a glance": ("overview", overview_section(run)),
+        "Number of clusters": ("sweep", sweep_section(run.sweep, ids) if run.sweep else None),
         "Sizes": ("sizes", sizes_section(run, ids)),
         "Top features": ("features", features_section(run)),
-        "Map": ("map", map_section(run, ids)),
+        "Map": ("map", None if run.sweeps else map_section(run, ids)),
         "Links": ("links", links_section(run)),
         "Quality": ("quality", quality_section(run)),
+        "Smoothing": ("psi", psi_section(run.psi_search, ids) if run.psi_search else None),
         "Rounds": ("rounds", rounds_section(run, ids)),
         "Messages": ("traffic", traffic_section(run, ids)),
         "Disclosures": ("disclosures", disclosures_section(run)),
@@ -78,6 +81,10 @@ def title_of(run: RunFolder) -> str:
         return f"{count(sum(run.sizes), 'new node')} assigned"
     if run.sizes:
         return f"{count(sum(run.sizes), 'node')} in {count(sum(size > 0 for size in run.sizes), 'cluster')}"
+    if run.sweep:
+        return f"{run.sweep.recommendation} recommended".capitalize()
+    if run.sweeps:
+        return "Sweep over numbers of clusters: the coordinator's view"
     return "Prediction: the coordinator's view" if run.predicts else "Run: the coordinator's view"
 
 
@@ -117,6 +124,11 @@ def _start(run: RunFolder) -> str | None:
 def overview_section(run: RunFolder) -> Html:
     """Return the key figures."""
     summary, figures = run.summary, []
+    if run.sweep:
+        figures += sweep_figures(run.sweep)
+    if run.psi_search:
+        tried = listed([str(psi) for psi in run.psi_search.values])
+        figures.append(("ψ", str(run.psi_search.psi), f"averaging steps, chosen among {tried}"))
     measures, own = run.quality.get("measures", {}), run.clusters.get("quality", {})
     if "accuracy" in measures:
         figures.append(("Accuracy", percent(measures["accuracy"]), "nodes whose cluster matches their known class"))

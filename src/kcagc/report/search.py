@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kcagc.cluster.search import PsiSearch
-from kcagc.cluster.sweep import NEAR_ERRORS, Sweep, range_words
+from kcagc.cluster.sweep import NEAR_ERRORS, Sweep
 from kcagc.report.drawing import ChartArea, ElementIds, picture
 from kcagc.report.markup import Html, Part, figure, section, table, tag
 
@@ -14,12 +14,26 @@ _WIDEST = 720.0  # of one that has a row for itself
 _MANY = 14  # values from which on only some have their number below the axis
 
 
+def sweep_figures(sweep: Sweep) -> list[tuple[str, str, str]]:
+    """Return the key figures of a sweep: title, value, explanation."""
+    best = max(range(len(sweep.ks)), key=lambda place: sweep.modularity[place])
+    span = str(sweep.low) if sweep.low == sweep.high else f"{sweep.low} to {sweep.high}"
+    tried = f"k = {sweep.ks[0]} to {sweep.ks[-1]} were tried"
+    clusters = (
+        (span, f"{tried}; choose a k and run again") if sweep.clear else ("none", f"{tried}, and none stands out")
+    )
+    return [
+        ("Recommended clusters", *clusters),
+        ("Modularity", f"{sweep.modularity[best]:.2f}", f"of held-out edges at k = {sweep.ks[best]}, the highest"),
+    ]
+
+
 def sweep_section(sweep: Sweep, ids: ElementIds) -> Html:
     """Show the curves of a sweep and the recommended range."""
     first, last = sweep.ks[0], sweep.ks[-1]
     intro = (
-        f"The run tried every number of clusters k from {first} to {last}. The recommendation is "
-        f"{range_words(sweep.low, sweep.high)}. {sweep.reason} A sweep has no labels: choose a k, with your "
+        f"The run tried every number of clusters k from {first} to {last} and recommends {sweep.recommendation}. "
+        f"{sweep.reason} A sweep has no labels: choose a k, with your "
         "knowledge of the data, and run again with it."
     )
     data = table(
@@ -84,13 +98,13 @@ def modularity_chart(sweep: Sweep, ids: ElementIds, data: Html | None = None) ->
         ids,
         "Modularity of held-out edges",
         sweep.modularity,
-        f"The recommended range, {range_words(sweep.low, sweep.high)}, is shaded.",
+        f"The run recommends {sweep.recommendation}.",
         above=[NEAR_ERRORS * error for error in sweep.error],
     )
     caption: list[Part] = [
         tag("strong", "Modularity of held-out edges. "),
         "The share of held-out edges within clusters, less the share expected by chance. The clusters were found "
-        "without these edges. The recommended range is shaded. A bar above a point is "
+        "without these edges. A recommended range is shaded. A bar above a point is "
         f"{NEAR_ERRORS:g} standard errors of the difference to the best k. Where it reaches the dashed line, that k is "
         "not clearly worse than the best.",
     ]
@@ -134,7 +148,7 @@ def _sweep_chart(
     top: float | None = None,
 ) -> Html:
     words = f"A line over k from {sweep.ks[0]} to {sweep.ks[-1]}. {description}"
-    shaded = (sweep.ks.index(sweep.low), sweep.ks.index(sweep.high))
+    shaded = (sweep.ks.index(sweep.low), sweep.ks.index(sweep.high)) if sweep.clear else None
     return _chart(ids, title, words, sweep.ks, values, "number of clusters k", shaded=shaded, above=above, top=top)
 
 
@@ -146,7 +160,7 @@ def _chart(
     heights: Sequence[float],
     x_label: str,
     *,
-    shaded: tuple[int, int],
+    shaded: tuple[int, int] | None,
     above: Sequence[float] | None = None,
     top: float | None = None,
 ) -> Html:
@@ -158,7 +172,7 @@ def _chart(
     best = max(height for _, height in points)
     wide = _WIDE if above is None else _WIDEST
     area = ChartArea(wide, _HIGH, len(values) - 0.5, max(top or best, best), low_x=-0.5)
-    parts: list[Part] = [area.band(shaded[0] - 0.5, shaded[1] + 0.5)]
+    parts: list[Part] = [area.band(shaded[0] - 0.5, shaded[1] + 0.5)] if shaded else []
     step = -(-len(values) // _MANY)
     number: Callable[[float], str] = lambda place: str(values[round(place)])  # noqa: E731
     parts.append(area.axes([float(place) for place in range(0, len(values), step)], number, "{:g}".format, x_label))
