@@ -25,6 +25,12 @@ def pages(run, tmp_path_factory):
         accept='["anonymous-geometry"]',
         settings='method = "joint"\njoint_rows = "coordinator"',
     )
+    swept = run_in(
+        tmp_path_factory.mktemp("swept"),
+        count=90,
+        changes=[(r"^n_clusters = .*", "n_clusters = [2, 6]"), (r"^psi = .*", 'psi = "auto"')],
+    )
+    searched = run_in(tmp_path_factory.mktemp("searched"), count=90, changes=[(r"^psi = .*", 'psi = "auto"')])
     predicted = as_prediction(run, tmp_path_factory.mktemp("predicted") / "prediction")
     folders = {
         "party": run.tasks["alice"].files.folder,
@@ -36,5 +42,8 @@ def pages(run, tmp_path_factory):
         "cells": cells.tasks["alice"].files.folder,
         "joint, coordinator sees rows": opened.tasks["alice"].files.folder,
         "prediction": predicted,
+        "sweep": swept.tasks["alice"].files.folder,
+        "sweep, coordinator": swept.tasks["coordinator"].files.folder,
+        "search for ψ": searched.tasks["alice"].files.folder,
     }
     return {name: (folder / "report.html").read_text() for name, folder in folders.items()}

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from deploy.collaboration import edit, made, task
+from deploy.collaboration import edit, made, task, write_data
 from kcagc.deploy.finished import describe_clusters
 from kcagc.deploy.results import write_results
 from kcagc.disclosure import Ledger
@@ -19,11 +19,20 @@ from kcagc.simulation import simulate_fit
 SEVEN = tuple(f"party-{number}" for number in range(7))
 
 
-def run_in(root, parties=("alice", "bob", "carol"), *, aggregator=None, accept="[]", settings=""):
-    """Fit in one process, and have every role leave its results and its report; give the tasks by role."""
+def run_in(
+    root, parties=("alice", "bob", "carol"), *, aggregator=None, accept="[]", settings="", count=None, changes=()
+):
+    """Fit in one process, and have every role leave its results and its report; give the tasks by role.
+
+    `count` brings other numbers of nodes, `changes` patterns of the configuration and their replacements.
+    """
     configs = made(root, parties, aggregator=aggregator)
-    for name, path in configs.items():
+    for number, (name, path) in enumerate(configs.items()):
         edit(path, r"^\[session\]\n", f"[session]\n{settings}\n")
+        for pattern, replacement in changes:
+            edit(path, pattern, replacement)
+        if count is not None and name in parties:
+            write_data(path.parent / "data", seed=number, count=count)
         if name in parties:
             edit(path, r"^accept = .*", f"accept = {accept}")
     tasks = {name: task(path) for name, path in configs.items()}

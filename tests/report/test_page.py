@@ -27,7 +27,7 @@ from kcagc.text import count, number, percent, size
 from report.reading import read
 
 PAGES = ["party", "coordinator", "party that sums", "one of two", "tree", "prediction"]
-PAGES += ["joint", "joint, coordinator sees rows"]
+PAGES += ["joint", "joint, coordinator sees rows", "sweep", "sweep, coordinator", "search for ψ"]
 every_kind = pytest.mark.parametrize("kind", PAGES)
 
 
@@ -104,7 +104,7 @@ def test_the_numbers_on_the_page_are_those_of_the_folder(run, pages):
     assert f"{clusters['quality']['modularity']:.2f}" in values
     (parameters,) = [one for one in html.every("table") if next(one.every("caption")).text == "Parameters"]
     shown = [[cell.text for cell in row.every("th", "td")] for row in parameters.every("tr")][1:]
-    assert [row[0] for row in shown] == [name for name, value in summary["parameters"].items() if value != ""]
+    assert [row[0] for row in shown] == [name for name, value in summary["parameters"].items() if value not in ("", [])]
     assert all(row[1] and row[2] == describe_parameter(row[0]) != "" for row in shown)
 
 
@@ -335,3 +335,26 @@ def test_a_report_that_fails_is_a_line_in_the_log_and_nothing_else(run, monkeypa
     finished.write_report(run.tasks["alice"], run.results["alice"])
     assert "the report could not be written: no disk left" in caplog.messages[-1]
     assert "try: kcagc report" in caplog.messages[-1]
+
+
+def test_the_page_of_a_sweep_recommends_numbers_and_shows_no_clusters(pages):
+    html = read(pages["sweep"])
+    ids = [one.attributes["id"] for one in html.every("section")]
+    assert ids == ["overview", "sweep", "psi", "rounds", "traffic", "disclosures", "settings"]
+    assert re.fullmatch(r"\d+( to \d+)? clusters recommended", next(html.every("h1")).text)
+    assert "choose a k" in html.text
+
+
+def test_a_coordinator_does_not_learn_what_a_sweep_recommends(pages):
+    page = pages["sweep, coordinator"]
+    assert next(read(page).every("h1")).text == "Sweep over numbers of clusters: the coordinator's view"
+    assert "recommended" not in page
+    assert "odularity" not in page
+
+
+def test_a_run_that_searched_for_the_filter_order_shows_its_curve(pages):
+    html = read(pages["search for ψ"])
+    ids = [one.attributes["id"] for one in html.every("section")]
+    assert {"sizes", "psi", "map"} <= set(ids)
+    assert "sweep" not in ids
+    assert "psi" not in [one.attributes["id"] for one in read(pages["tree"]).every("section")]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -61,6 +62,14 @@ class PsiSearch:
     modularity: tuple[float, ...]
     error: tuple[float, ...]
     reason: str
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> PsiSearch:
+        """Return a search from its attributes as plain data, such as JSON."""
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in document.items()
+        }
+        return cls(**values)
 
 
 def search_psi(features: Features, graph: Graph, k: int, seed: int, *, values: Sequence[int] = PSI_GRID) -> PsiSearch:

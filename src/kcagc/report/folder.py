@@ -97,10 +97,7 @@ class RunFolder:
     @property
     def psi_search(self) -> PsiSearch | None:
         """How the order of the filter was found, if the parties searched for it."""
-        found = self.summary.get("psi_search")
-        if found is None:
-            return None
-        return PsiSearch(**{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()})
+        return None if "psi_search" not in self.summary else PsiSearch.from_document(self.summary["psi_search"])
 
     @property
     def parameters(self) -> dict[str, Any]:

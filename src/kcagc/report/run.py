@@ -216,7 +216,7 @@ def settings_section(run: RunFolder) -> Html:
     parameters = [
         [tag("code", name), _value(value), describe_parameter(name)]
         for name, value in run.parameters.items()
-        if value != ""
+        if value not in ("", [])
     ]
     participants = [
         [str(one.get("name", "")), _role(one, run), tag("code", str(one.get("identity", "")), class_="key")]
