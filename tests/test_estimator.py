@@ -490,7 +490,7 @@ def test_the_docstring_names_every_parameter_with_its_type_and_default():
     documented = dict(re.findall(r"^    (\w+) : (.*)$", KCAGC.__doc__, flags=re.MULTILINE))
     for name, parameter in PARAMETERS.items():
         if name != "graph":
-            ending = "int" if parameter.required else f"default={parameter.default!r}".replace("'", '"')
+            ending = "int or tuple" if parameter.required else f"default={parameter.default!r}".replace("'", '"')
             assert documented[name].endswith(ending)
             assert all(f'"{choice}"' in documented[name] for choice in parameter.choices)
             first = " ".join(KCAGC.__doc__.partition(f"    {name} : ")[2].split("\n", 1)[1].split())

@@ -133,8 +133,8 @@ def load_estimator(kind: type[T], path: PathLike) -> T:
 def _psi_search(saved: dict[str, Any] | None) -> PsiSearch | None:
     if saved is None:
         return None
-    curve = (tuple(saved[name]) for name in ("values", "modularity", "error"))
-    return PsiSearch(saved["psi"], *curve, saved["reason"])
+    values, modularity, error = (tuple(saved[name]) for name in ("values", "modularity", "error"))
+    return PsiSearch(saved["psi"], values, modularity, error, saved["reason"])
 
 
 def _stored(given: Filter) -> StoredFilter:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from deploy.collaboration import edit, made, names_of, task
 from kcagc.analysis import diagnose_party
-from kcagc.analysis.diagnosis import local_parameters
+from kcagc.analysis.diagnosis import settings_with_labels
 from kcagc.cli.main import cli
 from kcagc.data import write_labels
 from kcagc.errors import DataError, KcagcError, ParameterError
@@ -99,7 +99,7 @@ def test_after_a_run_a_party_is_compared_with_the_labels_of_the_run(alice):
     path = left(alice, names_of(), CLASSES)
     found = said("--config", alice)
     own = task(alice)
-    direct = diagnose_party("alice", own.data, local_parameters(own.config.document.session, 3), CLASSES)
+    direct = diagnose_party("alice", own.data, settings_with_labels(own.config.document.session, 3).resolve(3), CLASSES)
     assert found["target"] == json.loads(json.dumps(direct.target.as_dict()))
     assert found["target"]["sizes"] == [8, 8, 8]
     header, *rows = path.read_text().splitlines()

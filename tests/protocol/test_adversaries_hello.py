@@ -54,6 +54,8 @@ OTHERWISE = {
     "task": "predict",
     "method": "tree",
     "n_clusters": 4,
+    "most_clusters": 9,
+    "orders": (1, 2),
     "n_local_clusters": 5,
     "min_local_size": 2,
     "filter": repr(HalfFilter(3)),

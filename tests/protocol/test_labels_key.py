@@ -9,7 +9,18 @@ from kcagc.graph import Graph, HalfFilter, NormFilter
 from kcagc.protocol.local import PartyData, compute_labels, compute_rows, labels_key
 from kcagc.protocol.parameters import Parameters, RunSettings
 
-JOINT = {"task", "model", "virtual_nodes", "fan_in", "aggregator", "max_iter", "graph", "joint_rows"}
+JOINT = {
+    "task",
+    "model",
+    "virtual_nodes",
+    "fan_in",
+    "aggregator",
+    "max_iter",
+    "graph",
+    "joint_rows",
+    "orders",
+    "most_clusters",
+}
 CHANGES = {
     "task": "predict",
     "model": "00",
@@ -21,6 +32,7 @@ CHANGES = {
     "aggregator": "party",
     "graph": "own",
     "joint_rows": "coordinator",
+    "orders": (1, 2),
 }
 CELLS = RunSettings(n_clusters=3, psi=1, n_local_clusters=6, min_local_size=1).resolve(3)
 BASIC = RunSettings(n_clusters=3, psi=1, method="basic").resolve(3)

@@ -86,7 +86,14 @@ def test_other_numbers_of_local_clusters_are_refused(asked):
 
 @pytest.mark.parametrize("n_parties", [2, 3, 4, 16])
 def test_the_automatic_method_is_the_best_one_that_needs_no_acceptance(n_parties):
-    for more in ({}, {"n_init": 3}, {"max_iter": 5}, {"n_components": 9}, {"min_local_size": 1}, {"graph": "own"}):
+    for more in (
+        {},
+        {"n_init": 3},
+        {"max_iter": 5},
+        {"n_components": 9},
+        {"min_local_size": 1},
+        {"graph": "own", "psi": 5},
+    ):
         parameters = resolved(n_parties, **more)
         assert (parameters.method, parameters.joint_rows) == ("joint", "shares")
         parameters.check()
@@ -162,10 +169,10 @@ def test_whole_numbers_of_numpy_are_whole_numbers(kind):
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("n_clusters", 0, "a whole number, 1 or more"),
-        ("n_clusters", True, "a whole number, 1 or more"),
-        ("n_clusters", 3.0, "a whole number, 1 or more"),
-        ("psi", -1, "a whole number, 0 or more"),
+        ("n_clusters", 0, "a whole number, 1 or more, or two whole numbers such as (2, 20)"),
+        ("n_clusters", True, "a whole number, 1 or more, or two whole numbers such as (2, 20)"),
+        ("n_clusters", (2, 3, 4), "a whole number, 1 or more, or two whole numbers such as (2, 20)"),
+        ("psi", -1, "a whole number, 0 or more, or 'auto'"),
         ("fan_in", 1, "a whole number, 2 or more"),
         ("n_components", "7", "a whole number, 1 or more"),
         ("unit", 0, "a positive number"),

@@ -40,8 +40,13 @@ class ParameterCommand(click.Command):
         return super().get_params(ctx)
 
 
+def _number_or_word(text: str) -> int | str:
+    """Return a whole number, or the word that stands for one."""
+    return int(text) if text.removeprefix("-").isdecimal() else text
+
+
 def _option(parameter: Any) -> click.Option:
-    kinds = {"int": int, "int or None": int, "float": float}
+    kinds = {"int": int, "int or None": int, "int or str": _number_or_word, "float": float}
     shown = "" if parameter.required or parameter.default is None else f"  [default: {parameter.default}]"
     return click.Option(
         [f"--{parameter.name.replace('_', '-')}", parameter.name],

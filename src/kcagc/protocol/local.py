@@ -37,7 +37,20 @@ from kcagc.secagg.shares import rotation
 LOCAL_RESTARTS = 10
 NO_VARIATION = "features: all rows are the same once filtered and projected, so there is nothing to cluster"
 # Parameters that local labels do not depend on, and those that only proposed starts depend on.
-_JOINT = frozenset({"task", "model", "virtual_nodes", "fan_in", "aggregator", "max_iter", "graph", "joint_rows"})
+_JOINT = frozenset(
+    {
+        "task",
+        "model",
+        "virtual_nodes",
+        "fan_in",
+        "aggregator",
+        "max_iter",
+        "graph",
+        "joint_rows",
+        "orders",
+        "most_clusters",
+    }
+)
 _OF_STARTS = frozenset({"n_clusters", "n_init"})
 _ROUNDING = 1e-18  # a squared distance that is only rounding, for rows of length one
 
