@@ -65,7 +65,7 @@ def baseline(facts: CatalogEntry, data: Dataset, method: str, seeds: int) -> dic
     begin = time.perf_counter()
     for seed in range(seeds):
         if method == "agc":
-            model: Any = AGC(n_clusters=data.n_classes, psi=facts.paper.psi, random_state=seed)
+            model: Any = AGC(n_clusters=data.n_classes, psi=facts.paper.psi, weighting="none", random_state=seed)
         else:  # the rule chooses the power once; the other seeds use it
             model = GCC(n_clusters=data.n_classes, power=order, random_state=seed)
         model.fit(data.features, adjacency=data.adjacency)

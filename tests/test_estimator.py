@@ -13,12 +13,12 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from data.tensors import Data, Tensor
 from kcagc import AGC, KCAGC
 from kcagc.data import TablePreprocessor
-from kcagc.datasets import load, split_columns
+from kcagc.datasets import generate, load, split_columns
 from kcagc.disclosure import RISKS
 from kcagc.engines import LOCAL
 from kcagc.errors import DataError, ParameterError, PolicyError
@@ -482,7 +482,7 @@ def test_a_notebook_shows_neither_private_models_nor_column_names():
     model = KCAGC(n_clusters=5, psi=2, n_init=1, random_state=0).fit(frames, adjacency=DEMO.adjacency)
     shown = model._repr_html_()
     assert "labels_" in shown
-    for private in ("secret_", "models_", "PartyModel", "feature_names_", "\\x"):
+    for private in ("secret_", "models_", "PartyModel", "feature_names_", "column_weights_", "\\x"):
         assert private not in shown
 
 
@@ -495,3 +495,77 @@ def test_the_docstring_names_every_parameter_with_its_type_and_default():
             assert all(f'"{choice}"' in documented[name] for choice in parameter.choices)
             first = " ".join(KCAGC.__doc__.partition(f"    {name} : ")[2].split("\n", 1)[1].split())
             assert first.startswith(parameter.meaning[:40])
+
+
+WORDS = generate(300, 3, degree=6, homophily=0.7, features=(40, 40), sparsity=0.9, signal=6, seed=1)
+
+
+def words_fitted(tables, **changes):
+    return KCAGC(**({"n_clusters": 3, "psi": 2, "random_state": 0} | changes)).fit(tables, adjacency=WORDS.adjacency)
+
+
+def weighted_by_hand(table, weights):
+    return sparse.csr_array(table.multiply(weights[None, :]))
+
+
+def test_every_party_weights_its_own_columns_by_its_own_rows():
+    model = words_fitted(WORDS.parties())
+    for table, weights in zip(WORDS.parties(), model.column_weights_.values(), strict=True):
+        np.testing.assert_allclose(weights, np.log(301 / (1 + (table != 0).sum(axis=0))) + 1)
+    by_hand = [weighted_by_hand(*both) for both in zip(WORDS.parties(), model.column_weights_.values(), strict=True)]
+    for weighting in ("none", "auto"):  # "auto" leaves real numbers as they are
+        again = words_fitted(by_hand, weighting=weighting)
+        np.testing.assert_array_equal(again.labels_, model.labels_)
+        assert all((one == 1).all() for one in again.column_weights_.values())
+    dense = words_fitted([table.toarray() for table in WORDS.parties()])
+    np.testing.assert_array_equal(dense.labels_, model.labels_)
+    plain = words_fitted(WORDS.parties(), weighting="none")
+    assert plain.cost_ != model.cost_
+    assert KCAGC.paper(n_clusters=3, psi=2).weighting == "none"
+
+
+def test_pooled_columns_have_the_weights_that_the_parties_have():
+    model = words_fitted(WORDS.parties())
+    pooled = AGC(3, psi=2, method="joint", random_state=0).fit(WORDS.features, adjacency=WORDS.adjacency)
+    np.testing.assert_allclose(pooled.column_weights_, np.concatenate(list(model.column_weights_.values())))
+    assert ari(pooled.labels_, model.labels_) > 0.9
+    by_hand = weighted_by_hand(WORDS.features, pooled.column_weights_)
+    same = AGC(3, psi=2, method="joint", weighting="none", random_state=0).fit(by_hand, adjacency=WORDS.adjacency)
+    np.testing.assert_array_equal(same.labels_, pooled.labels_)
+
+
+@pytest.mark.parametrize("transformer", [None, TablePreprocessor(), FunctionTransformer()])
+def test_new_nodes_get_the_weights_of_the_fit(transformer):
+    """The new nodes have words that no fitted node has; weights of all rows would be others."""
+    tables, graph = [table.toarray() for table in WORDS.parties()], WORDS.adjacency
+    model = KCAGC(n_clusters=3, psi=2, random_state=0, transformers=transformer)
+    model.fit([table[:250] for table in tables], adjacency=graph[:250][:, :250])
+    weights = list(model.column_weights_.values())
+    tables[0][250:, :5] = 1
+    by_hand = [table * weight for table, weight in zip(tables, weights, strict=True)]
+    other = KCAGC(n_clusters=3, psi=2, random_state=0, weighting="none")
+    other.fit([table[:250] for table in by_hand], adjacency=graph[:250][:, :250])
+    np.testing.assert_array_equal(model.predict(tables, adjacency=graph), other.predict(by_hand, adjacency=graph))
+    for name, one in model.column_weights_.items():
+        assert (one != 1).any(), name
+
+
+def test_a_rule_for_a_column_precedes_the_weighting_of_the_estimator():
+    rules = TablePreprocessor(columns={"0": {"weighting": "idf"}, "1": {"weighting": "none"}})
+    for weighting in ("auto", "idf", "none"):
+        model = words_fitted([table.toarray() for table in WORDS.parties()], transformers=rules, weighting=weighting)
+        found = model.column_weights_["party-1"] != 1
+        assert (found[0], found[1]) == (True, False)
+        assert (found[2:] == (weighting != "none")).all()
+        assert rules.get_params()["default"] is None
+
+
+def test_a_weighting_that_does_not_fit_is_refused():
+    with pytest.raises(ParameterError, match=r"^weighting: must be 'auto', 'idf' or 'none', not 'tfidf'"):
+        fitted(weighting="tfidf")
+    frames = [pandas.DataFrame(table.toarray()).add_prefix("c") for table in PARTIES]
+    with pytest.raises(
+        DataError, match=r"^party-1: row \d+, column 'c\d+': weighting 'idf' is for numbers of 0 or more"
+    ):
+        KCAGC(n_clusters=5, weighting="idf").fit(frames, adjacency=DEMO.adjacency)
+    assert all((one == 1).all() for one in fitted().column_weights_.values())

@@ -188,3 +188,46 @@ def test_every_setting_of_the_estimator_is_kept(model):
     kept = SavedEstimator.__struct_fields__
     assert {"settings", "filter", "tables", "models", "ids"} <= set(kept)
     assert set(saved) == set(KCAGC(n_clusters=2).get_params(deep=False))
+
+
+def flagged():
+    """Return frames in which every party has a flag that few nodes have."""
+    tables = frames()
+    for number, table in enumerate(tables):
+        table["flag"] = (np.arange(600) % (5 + number) == 0).astype(float)
+    return tables
+
+
+def test_weights_of_columns_are_saved_for_predictions(tmp_path):
+    whole = [RULES, None, None]
+    model = KCAGC(n_clusters=5, psi=2, n_init=2, random_state=0, transformers=whole)
+    model.fit([table[:500] for table in flagged()], adjacency=restricted())
+    weights = {name: one[model.feature_names_[name].index("flag")] for name, one in model.column_weights_.items()}
+    assert weights["party-1"] == 1  # scaled by its rule
+    assert weights["party-2"] == pytest.approx(np.log(501 / (1 + 84)) + 1)
+    model.save(tmp_path / "m")
+    again = KCAGC.load(tmp_path / "m")
+    for name, one in model.column_weights_.items():
+        assert_array_equal(again.column_weights_[name], one)
+    assert_array_equal(again.predict(flagged(), adjacency=GRAPH), model.predict(flagged(), adjacency=GRAPH))
+    content = msgspec.msgpack.decode((tmp_path / "m").read_bytes())
+    content["column_weights"]["party-2"] = content["column_weights"]["party-1"]
+    (tmp_path / "m").write_bytes(msgspec.msgpack.encode(content))
+    with pytest.raises(DataError, match="damaged: the weights are not those of its columns"):
+        KCAGC.load(tmp_path / "m")
+
+
+def test_a_model_of_an_earlier_version_has_no_weights(model, content, tmp_path):
+    earlier = msgspec.msgpack.decode(content)
+    del earlier["column_weights"]
+    del earlier["settings"]["weighting"]
+    for table in earlier["tables"].values():
+        if table is not None:
+            table["fitted_rules"].pop("weights")
+            table["rules"]["default"].pop("weighting")
+    (tmp_path / "m").write_bytes(msgspec.msgpack.encode(earlier))
+    again = KCAGC.load(tmp_path / "m")
+    assert again.weighting == "none"
+    for name, one in again.column_weights_.items():
+        assert_array_equal(one, np.ones(len(model.feature_names_[name])))
+    assert len(again.predict(frames(), adjacency=GRAPH)) == 100

@@ -27,7 +27,7 @@ def compute(cell: Config) -> Result:
     """Cluster at one order."""
     if cell["method"] == "agc":
         data = dataset(cell["dataset"])
-        found = AGC(n_clusters=data.n_classes, psi=cell["psi"], random_state=cell["seed"])
+        found = AGC(n_clusters=data.n_classes, psi=cell["psi"], weighting="none", random_state=cell["seed"])
         return scores(data, found.fit(data.features, adjacency=data.adjacency).labels_)
     return fit(cell | {"parties": 2, "local": "k"}, psi=cell["psi"])
 

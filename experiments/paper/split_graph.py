@@ -53,7 +53,7 @@ def compute(cell: Config) -> Result:
             "agc-B": (second, tables[1]),
             "agc": (data.adjacency, data.features),
         }[method]
-        found = AGC(n_clusters=data.n_classes, psi=order_of(data.name), random_state=cell["seed"])
+        found = AGC(n_clusters=data.n_classes, psi=order_of(data.name), weighting="none", random_state=cell["seed"])
         return scores(data, found.fit(features, adjacency=graph).labels_)
     chosen = {"method": "basic"} if method == "basic" else {"n_local_clusters": "k"}
     model = estimator(cell["configuration"], data, seed=cell["seed"], **chosen)

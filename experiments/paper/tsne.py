@@ -36,7 +36,7 @@ def compute(cell: Config) -> Result:
     from sklearn.manifold import TSNE  # noqa: PLC0415 - slow to import, and only needed here
 
     data = dataset(cell["dataset"])
-    agc = AGC(n_clusters=data.n_classes, psi=order_of(data.name), random_state=cell["seed"])
+    agc = AGC(n_clusters=data.n_classes, psi=order_of(data.name), weighting="none", random_state=cell["seed"])
     agc.fit(data.features, adjacency=data.adjacency)
     found = {"labels": data.labels, "agc": agc.labels_}
     for method in ("basic", "kcagc"):

@@ -59,7 +59,7 @@ def compute(cell: Config) -> Result:
     if cell["method"] == "literal":
         return literal.run(data, cell["variant"], cell["parties"], order_of(data.name), cell["seed"])
     if cell["method"] == "agc":
-        found = AGC(n_clusters=data.n_classes, psi=order_of(data.name), random_state=cell["seed"])
+        found = AGC(n_clusters=data.n_classes, psi=order_of(data.name), weighting="none", random_state=cell["seed"])
         return scores(data, found.fit(data.features, adjacency=data.adjacency).labels_)
     if cell["method"] == "gcc":
         labels = (

@@ -16,6 +16,7 @@ from kcagc.cluster.local import Scaling
 from kcagc.data.memory import check_tables, graphs_of, prepare_parties, rows_to_predict
 from kcagc.data.party_files import PartyInput
 from kcagc.data.table import PathLike
+from kcagc.data.weighting import Weighting
 from kcagc.disclosure import Ledger, Policy
 from kcagc.disclosure.texts import LABELLED_SUMS, REVEALING_LABELS
 from kcagc.errors import DataError, ParameterError
@@ -24,7 +25,7 @@ from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.persistence import load_estimator, save_estimator
 from kcagc.protocol.effects import Progress
-from kcagc.protocol.fit_result import FitResult, MergeReport, SweepResult
+from kcagc.protocol.fit_result import FitResult, SweepResult, every_merge
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.parameters import PARAMETERS, AggregatorKind, JointForm, VirtualNodes, draw_seed, settings_of
 from kcagc.protocol.predict import predict_parameters
@@ -32,7 +33,7 @@ from kcagc.secagg.masks import TWO_PARTY_SUM
 from kcagc.simulation import simulate_fit, simulate_predict
 
 Callback = Callable[[str, Progress], None]
-_PRIVATE = ("models_", "feature_names_", "transformers_", "merges_", "node_ids_")  # not for notebooks
+_PRIVATE = ("models_", "feature_names_", "transformers_", "column_weights_", "merges_", "node_ids_")  # not in notebooks
 Graphs = Any  # a graph, a matrix, a graph of networkx or PyTorch Geometric, or a list with one for each party
 
 
@@ -99,6 +100,9 @@ class KCAGC(ClusterMixin, BaseEstimator):
     transformers : transformer, list or None, default=None
         Scikit-learn transformer that turns a table into numbers, for example `kcagc.data.TablePreprocessor`, or a list
         with one transformer or None for each party. Each party has its own copy, fitted on its own rows.
+    weighting : {"auto", "idf", "none"}, default="auto"
+        Weighting of columns by their inverse document frequency, see `kcagc.data.ColumnRule`: "auto" weights columns of
+        0 and 1, and counts that are mostly 0. A rule of a `TablePreprocessor` other than "auto" precedes it.
     id_column : str or None, default=None
         Column of pandas or polars frames that holds the node ids. None takes the index of a pandas frame unless it is
         0, 1, 2, ...
@@ -154,6 +158,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
         By party, its private share of the model.
     transformers_ : dict
         By party, the fitted transformer or None.
+    column_weights_ : dict of str to ndarray
+        By party, what each column was multiplied by; 1 for a column that is not weighted.
     filter_ : Filter
         Graph filter.
     prediction_ledger_ : Ledger
@@ -193,6 +199,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         random_state: Any = None,
         callbacks: Callback | Iterable[Callback] = (),
         transformers: Any = None,
+        weighting: Weighting = "auto",
         id_column: str | None = None,
         nodes: str | Iterable[Any] = "all",
     ) -> None:
@@ -215,6 +222,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self.random_state = random_state
         self.callbacks = callbacks
         self.transformers = transformers
+        self.weighting = weighting
         self.id_column = id_column
         self.nodes = nodes
 
@@ -222,9 +230,9 @@ class KCAGC(ClusterMixin, BaseEstimator):
     def paper(cls, *, n_clusters: int, psi: int, **changes: Any) -> Self:
         """Return an estimator with the paper's configuration.
 
-        It uses the left singular vectors, k̂ = k, ten restarts of at most ten iterations, a binary tree, and the last
-        party as aggregator, which learns more than a coordinator does. Both risks of that are accepted, and so are
-        local labels that reveal a column, and local clusters of any size: the paper has no rule against them.
+        It uses columns without weights, the left singular vectors, k̂ = k, ten restarts of at most ten iterations, a
+        binary tree, and the last party as aggregator, which learns more than a coordinator does. Both risks of that are
+        accepted, and so are local labels that reveal a column, and local clusters of any size.
 
         Parameters
         ----------
@@ -247,6 +255,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
             "accept": (TWO_PARTY_SUM, LABELLED_SUMS, REVEALING_LABELS),
             "min_local_size": 1,
             "max_iter": 10,
+            "weighting": "none",
         }
         return cls(n_clusters=n_clusters, psi=psi, **(chosen | changes))
 
@@ -283,9 +292,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
         settings, filter_ = settings_of(self, "shared" if shared else "own")
         parameters = settings.resolve(len(X), filter_)
         names = [f"party-{number}" for number in range(1, len(X) + 1)]
-        inputs = prepare_parties(
-            names, graphs, X, id_column=self.id_column, nodes=self.nodes, transformers=self.transformers
-        )
+        how = {name: getattr(self, name) for name in ("id_column", "nodes", "transformers", "weighting")}
+        inputs = prepare_parties(names, graphs, X, **how)
         seed = draw_seed(self.random_state)  # of all parties, so their order does not change the labels
         ledger = Ledger()
         results = simulate_fit(
@@ -305,6 +313,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self.bytes_by_role_ = {role: ledger.bytes_sent(role) for role in senders}
         self.n_features_in_ = sum(one.n_columns for one in inputs.values())
         self.transformers_ = {name: one.preprocessing for name, one in inputs.items()}
+        self.column_weights_ = {name: one.weights for name, one in inputs.items()}
         self.feature_names_ = {name: one.columns for name, one in inputs.items()}
         self.node_ids_ = getattr(inputs[names[0]].graph.ids, "values", None)
         first = results[names[0]]
@@ -319,18 +328,16 @@ class KCAGC(ClusterMixin, BaseEstimator):
         self.labels_: Labels = first.labels.astype(np.intp)
         self.cost_ = first.cost
         self.models_ = {name: result.model for name, result in fitted.items()}
-        self.merges_ = _every_merge(result.merges for result in fitted.values())
+        self.merges_ = every_merge(fitted.values())
         last = self.merges_[-1]
         self.n_iter_, self.converged_ = last.n_iter, last.converged
         self.cells_, self.single_node_cells_ = last.n_rows, last.n_single
         depth = range(1, last.layer + 1)
         self.rounds_ = sum(max(one.rounds for one in self.merges_ if one.layer == layer) for layer in depth)
         self.secure_sums_ = sum(one.sums.winning for one in self.merges_)
-        self.further_sums_ = {
-            "other restarts": sum(one.sums.other_restarts for one in self.merges_),
-            "costs": sum(one.sums.costs for one in self.merges_),
-            "checks": sum(one.sums.checks for one in self.merges_),
-        }
+        further = ("other_restarts", "costs", "checks")
+        totals = {name: sum(getattr(one.sums, name) for one in self.merges_) for name in further}
+        self.further_sums_ = {name.replace("_", " "): total for name, total in totals.items()}
         self._warn()
         return self
 
@@ -383,7 +390,8 @@ class KCAGC(ClusterMixin, BaseEstimator):
         if shared != (model.parameters.graph == "shared"):
             raise ParameterError("adjacency: must be one graph, or one for each party, as it was for fit")
         taken = self._nodes_to_predict(graphs[0])
-        inputs = prepare_parties(names, graphs, X, id_column=self.id_column, nodes=taken, fitted=self.transformers_)
+        kept = {name: (self.transformers_[name], self.column_weights_[name]) for name in names}
+        inputs = prepare_parties(names, graphs, X, id_column=self.id_column, nodes=taken, fitted=kept)
         fitted = None if self.node_ids_ is None else NodeIds(self.node_ids_, where="model")
         data = _party_data(inputs, self.filter_)
         wanted = rows_to_predict(data[names[0]].graph, fitted, model.n_nodes, nodes)
@@ -451,8 +459,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         """Raise `ParameterError` for an invalid parameter that is not one of the run."""
         if self.id_column is not None and not isinstance(self.id_column, str):
             raise ParameterError(f"id_column: must be the name of a column, not {self.id_column!r}")
-        callbacks = self._callbacks()
-        if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
+        if not isinstance(callbacks := self._callbacks(), list | tuple) or not all(map(callable, callbacks)):
             raise ParameterError(f"callbacks: must be a function or a list of functions, not {self.callbacks!r}")
 
     def _check_clustered(self) -> None:
@@ -493,9 +500,3 @@ class KCAGC(ClusterMixin, BaseEstimator):
 
 def _party_data(inputs: dict[str, PartyInput], chosen: Filter) -> dict[str, PartyData]:
     return {name: PartyData.build(name, one.graph, one.features, chosen, one.columns) for name, one in inputs.items()}
-
-
-def _every_merge(found: Iterable[list[MergeReport]]) -> list[MergeReport]:
-    """Return each merge once, from the leaves to the root."""
-    by_name = {merge.group: merge for merges in found for merge in merges}
-    return sorted(by_name.values(), key=lambda merge: (merge.layer, len(merge.group), merge.group))

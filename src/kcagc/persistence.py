@@ -81,6 +81,7 @@ class SavedEstimator(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     figures: dict[str, Any]
     merges: list[MergeReport]
     ledger: list[dict[str, Any]]
+    column_weights: dict[str, Stored] = {}  # those of a file of 0.8.0 or earlier are all 1
 
 
 def save_estimator(model: Any, path: PathLike) -> None:
@@ -98,6 +99,7 @@ def save_estimator(model: Any, path: PathLike) -> None:
         | {"psi_search_": None if model.psi_search_ is None else asdict(model.psi_search_)},
         merges=model.merges_,
         ledger=[entry.fields() for entry in model.ledger_],
+        column_weights={name: store(one) for name, one in model.column_weights_.items()},
     )
     write_bytes(path, msgspec.msgpack.encode(saved, enc_hook=_plain), mode=PRIVATE)
 
@@ -106,7 +108,7 @@ def load_estimator(kind: type[T], path: PathLike) -> T:
     """Read a fitted `KCAGC`."""
     saved = read_saved(path, SavedEstimator, FORMAT, "a saved KCAGC")
     unfitted = [None if one is None else one.unfitted() for one in saved.tables.values()]
-    settings = dict(saved.settings, transformers=unfitted if any(unfitted) else None)
+    settings = {"weighting": "none", **saved.settings, "transformers": unfitted if any(unfitted) else None}
     settings["accept"] = tuple(settings.get("accept", ()))
     if saved.filter_parameter is not None:
         settings["filter"] = saved.filter_parameter.restore()
@@ -124,6 +126,10 @@ def load_estimator(kind: type[T], path: PathLike) -> T:
     model.psi_search_ = _psi_search(saved.figures.get("psi_search_"))
     model.transformers_ = {name: None if one is None else one.fitted() for name, one in saved.tables.items()}
     model.feature_names_ = saved.feature_names
+    weights = {name: np.ones(len(names)) for name, names in saved.feature_names.items()}
+    model.column_weights_ = weights | {name: restore(one) for name, one in saved.column_weights.items()}
+    if any(one.shape != weights[name].shape for name, one in model.column_weights_.items() if name in weights):
+        raise DataError(f"{path}: is not a saved KCAGC, or is damaged: the weights are not those of its columns")
     taken = next(iter(saved.models.values())).parameters.method
     model.method_ = taken
     model.method_reason_ = saved.figures.get("method_reason_", "the version that made this model took it")

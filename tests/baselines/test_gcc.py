@@ -63,27 +63,18 @@ def test_the_largest_power_is_the_end(planted):
     assert found.power_ == len(found.losses_) == 2
 
 
-def test_binary_words_are_weighed_by_tfidf_and_nothing_else_is():
+def test_words_are_weighed_by_tfidf_as_the_authors_do_and_real_numbers_are_not():
     words = generate(200, 3, degree=4, features=60, sparsity=0.8, signal=5, seed=0)
     auto, on, off = (
-        GCC(3, power=1, tfidf=choice, random_state=0).fit(words.features, adjacency=words.adjacency)
-        for choice in ("auto", True, False)
+        GCC(3, power=1, weighting=choice, random_state=0).fit(words.features, adjacency=words.adjacency)
+        for choice in ("auto", "idf", "none")
     )
     assert auto.loss_ == on.loss_ != off.loss_
     weighed = TfidfTransformer().fit_transform(words.features).toarray()
     assert_allclose(auto.embedding_, filter_for_projection(words, 1, weighed) @ auto.components_, atol=1e-10)
-    counts = words.features * 2.0
-    assert GCC(3, power=1, random_state=0).fit(counts, adjacency=words.adjacency).loss_ == pytest.approx(off.loss_)
-
-
-@pytest.mark.parametrize("yes", [1, np.True_])
-def test_other_words_for_true_are_true(yes, planted):
-    positive = np.abs(planted.features)
-    one, other = (
-        GCC(3, power=1, tfidf=choice, random_state=0).fit(positive, adjacency=planted.adjacency).loss_
-        for choice in (yes, True)
-    )
-    assert one == other
+    for factor, same in ((2.0, auto), (0.5, off)):
+        found = GCC(3, power=1, random_state=0).fit(words.features * factor, adjacency=words.adjacency)
+        assert found.loss_ == pytest.approx(same.loss_)
 
 
 def test_updates_stop_when_the_loss_falls_by_less_than_the_tolerance(planted):

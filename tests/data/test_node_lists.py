@@ -13,7 +13,7 @@ from kcagc.data.party_files import read_ids
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds
 
-GAPS = TableRules(ColumnRule(missing="indicator"))
+GAPS = TableRules(ColumnRule(missing="indicator", weighting="none"))
 
 
 def files(folder, ids=("d", "a", "c"), edges=(("a", "b"), ("c", "a"), ("d", "e")), listed=("c", "b", "a")):

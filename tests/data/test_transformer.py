@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from kcagc.data import TablePreprocessor
 from kcagc.errors import DataError, ParameterError
 
-RULES = {"city": {"kind": "categorical", "missing": "indicator"}, "age": {"missing": "mean"}}
+RULES = {"city": {"kind": "categorical", "missing": "indicator", "weighting": "none"}, "age": {"missing": "mean"}}
 FRAME = pandas.DataFrame({"age": [1.0, None, 4.0], "city": ["b", "a", None], "n": [7, 8, 9]})
 
 
@@ -40,7 +40,7 @@ def test_pandas_polars_and_an_array_of_objects_give_the_same_numbers():
 
 
 def test_whole_numbers_are_the_same_levels_whether_gaps_made_fractions_of_them_or_not():
-    model = TablePreprocessor(columns={"zip": {"kind": "categorical", "missing": "zero"}})
+    model = TablePreprocessor(columns={"zip": {"kind": "categorical", "missing": "zero", "weighting": "none"}})
     model.fit(pandas.DataFrame({"zip": [8001, 8002, 8001]}))
     assert_array_equal(model.transform(pandas.DataFrame({"zip": [8002.0, None]})), [[0, 1], [0, 0]])
 

@@ -107,6 +107,7 @@ def refusal(path, look=None):
         (r"^# columns.age.*", 'columns.age = { missing = "men" }', "data.columns.age.missing", '"mean", "median"'),
         (r"^# columns.age.*", 'columns.age = "mean"', "data.columns.age", "must be a section, not"),
         (r"^# columns.age.*", 'columns."a b" = { scale = 1 }', "data.columns.a b.scale", '"standard", "minmax"'),
+        (r"^# columns.age.*", 'columns.age = { weighting = "tf" }', "data.columns.age.weighting", '"idf" or "none"'),
         (r"^# columns.age.*", "columns.age = { max_levels = 5 }", "data.columns.age: max_levels", "categorical"),
         (
             r"^# columns.city.*",

@@ -18,9 +18,9 @@ import kcagc
 from kcagc import KCAGC
 from kcagc.datasets import load
 
-# Version 0.5.0 sent local clusters of any size.
+# Version 0.5.0 sent local clusters of any size, and weighted no columns.
 DEMO_SETTINGS = {"n_clusters": 5, "psi": 2, "min_local_size": 1, "random_state": 0, "method": "cells"}
-PUBLIC_SETTINGS = {"n_clusters": 7, "psi": 9, "min_local_size": 1, "random_state": 0, "method": "cells"}
+PUBLIC_SETTINGS = DEMO_SETTINGS | {"n_clusters": 7, "psi": 9, "weighting": "none"}
 PARTY_AGGREGATOR = {"aggregator": "party", "accept": ("two-party-sum", "labelled-sums")}
 PAPER_SETTINGS = PARTY_AGGREGATOR | {"n_local_clusters": "k", "scaling": "U", "fan_in": 2, "max_iter": 10}
 

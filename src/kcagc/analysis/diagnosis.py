@@ -254,7 +254,8 @@ def diagnose(
     parameters = settings.resolve(len(X), graph_filter)
     parties = _party_names(names, len(X))
     given = _by_party("local_labels", local_labels, parties)
-    options = {name: getattr(model, name) for name in ("id_column", "nodes", "transformers") if hasattr(model, name)}
+    given_names = ("id_column", "nodes", "transformers", "weighting")
+    options = {name: getattr(model, name) for name in given_names if hasattr(model, name)}
     inputs = prepare_parties(parties, graphs, X, **options)
     data = {name: PartyData.build(name, one.graph, one.features, graph_filter) for name, one in inputs.items()}
     labels = getattr(model, "labels_", None) if target is None else target

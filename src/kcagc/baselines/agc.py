@@ -11,6 +11,7 @@ from kcagc.baselines.base import PooledEstimator, Progress
 from kcagc.cluster.joint import fit_joint_kmeans
 from kcagc.cluster.local import LocalClusters, Scaling, cluster_filtered, fit_projection
 from kcagc.cluster.search import PsiSearch, check_search, search_psi
+from kcagc.data.weighting import Weighting
 from kcagc.errors import ParameterError
 from kcagc.graph.adaptive import adaptive_order
 from kcagc.graph.filters import FilteredOperator, HalfFilter, filter_for_projection
@@ -38,6 +39,9 @@ class AGC(PooledEstimator):
     scaling : {"U", "US", "unit"}, default="U"
         The scaling of the projected rows, see `kcagc.cluster.Projection`. Not used by the method "joint", which always
         scales rows to unit length.
+    weighting : {"auto", "idf", "none"}, default="auto"
+        The weighting of columns by their inverse document frequency, see `kcagc.data.ColumnRule`. "none" is the
+        published method.
     method : {"agc", "joint"}, default="agc"
         The k-means: "agc" starts from nodes that are far apart (`kcagc.cluster.fit_kmeans`), "joint" from means of
         random sets of nodes, with the schedule of the joint method (`kcagc.cluster.fit_joint_kmeans`).
@@ -52,6 +56,8 @@ class AGC(PooledEstimator):
     ----------
     labels_ : ndarray of shape (n_nodes,)
         The cluster of each node.
+    column_weights_ : ndarray of shape (n_features,)
+        What the columns were multiplied by; 1 for a column that is not weighted.
     psi_ : int
         The filter order; 0 without a graph.
     embedding_ : ndarray of shape (n_nodes, n_clusters)
@@ -102,6 +108,7 @@ class AGC(PooledEstimator):
         psi: int | Literal["auto"] | None = None,
         max_psi: int = 60,
         scaling: Scaling = "U",
+        weighting: Weighting = "auto",
         method: Method = "agc",
         n_init: int = 10,
         max_iter: int = 300,
@@ -111,6 +118,7 @@ class AGC(PooledEstimator):
         self.psi = psi
         self.max_psi = max_psi
         self.scaling = scaling
+        self.weighting = weighting
         self.method = method
         self.n_init = n_init
         self.max_iter = max_iter

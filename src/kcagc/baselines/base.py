@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from kcagc._types import Features, check_count
 from kcagc.data.interop import frame_ids, from_tensor, graph_of, is_frame, is_geometric, is_networkx, is_pandas
+from kcagc.data.weighting import Weighting, apply_weights, check_weighting, fit_weights
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
@@ -27,6 +28,7 @@ class PooledEstimator(ClusterMixin, BaseEstimator):
 
     n_clusters: int
     random_state: Any
+    weighting: Weighting
     _order: str  # the parameter for the strength of the filter; "max_" and this name is its largest value in a search
     _searched = False  # whether this parameter may be "auto"
 
@@ -58,6 +60,7 @@ class PooledEstimator(ClusterMixin, BaseEstimator):
             check_count(self._order, order, least=0, optional=searches)
         for name in ("n_clusters", *([limit] if searches else []), "n_init", "max_iter"):
             check_count(name, getattr(self, name))
+        check_weighting(self.weighting)
         if sparse.issparse(y) or isinstance(y, Graph) or is_networkx(y) or is_geometric(y):
             raise ParameterError("y: not used; pass a graph by name, as fit(X, adjacency=...)")
         if adjacency is None and order and not automatic and order != getattr(type(self)(), self._order):
@@ -75,7 +78,8 @@ class PooledEstimator(ClusterMixin, BaseEstimator):
             graph = _in_order_of(X, graph)
         # One seed for all clusterings of a fit, so that a choice among them does not depend on chance.
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        self._fit(features, graph, seed, progress)
+        self.column_weights_ = fit_weights(features, self.weighting, _negative)
+        self._fit(apply_weights(features, self.column_weights_), graph, seed, progress)
         return self
 
     @abstractmethod
@@ -86,6 +90,10 @@ class PooledEstimator(ClusterMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _negative(row: int, column: int, message: str) -> DataError:
+    return DataError(f"X: row {row}, column {column}: {message}")
 
 
 def _in_order_of(X: Any, graph: Graph) -> Graph:

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import normalize
 
-from kcagc._types import AnyFloatArray, Features, FloatArray, Labels, check_between, check_choice
+from kcagc._types import AnyFloatArray, Features, FloatArray, Labels, check_between
 from kcagc.baselines.base import PooledEstimator, Progress
 from kcagc.cluster.kmeans import fit_kmeans
 from kcagc.cluster.lloyd import assign, fill_empty, weighted_means
 from kcagc.cluster.local import fit_projection
+from kcagc.data.weighting import Weighting
 from kcagc.graph.adaptive import search_order
 from kcagc.graph.filters import BlockFilter, filter_columns, normalised_adjacency
 from kcagc.graph.graph import Graph
@@ -47,8 +47,9 @@ class GCC(PooledEstimator):
         nodes, or until rows are too similar to cluster, and use the power before that.
     max_power : int, default=150
         The largest power that this rule tries.
-    tfidf : bool or "auto", default="auto"
-        Whether to weigh features by tf-idf. "auto" does so for binary features, as the authors do.
+    weighting : {"auto", "idf", "none"}, default="auto"
+        The weighting of columns by their inverse document frequency, see `kcagc.data.ColumnRule`. "auto" does what the
+        authors do for tables of 0 and 1 (tf-idf), and also weights counts.
     n_init : int, default=10
         The number of restarts of the k-means that provides the first assignment.
     max_iter : int, default=30
@@ -62,6 +63,8 @@ class GCC(PooledEstimator):
     ----------
     labels_ : ndarray of shape (n_nodes,)
         The cluster of each node (G).
+    column_weights_ : ndarray of shape (n_features,)
+        What the columns were multiplied by; 1 for a column that is not weighted.
     power_ : int
         The power p; 0 without a graph.
     components_ : ndarray of shape (n_features, n_clusters)
@@ -96,7 +99,7 @@ class GCC(PooledEstimator):
         *,
         power: int | None = None,
         max_power: int = 150,
-        tfidf: bool | str = "auto",
+        weighting: Weighting = "auto",
         n_init: int = 10,
         max_iter: int = 30,
         tol: float = 1e-6,
@@ -105,14 +108,13 @@ class GCC(PooledEstimator):
         self.n_clusters = n_clusters
         self.power = power
         self.max_power = max_power
-        self.tfidf = tfidf
+        self.weighting = weighting
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
 
     def _fit(self, features: Features, graph: Graph | None, seed: int, progress: Progress) -> None:
-        check_choice("tfidf", self.tfidf, ("auto", True, False))
         check_between("tol", self.tol, 0, np.inf)
 
         def factorised(smooth: AnyFloatArray) -> tuple[_Factors, float]:
@@ -123,7 +125,8 @@ class GCC(PooledEstimator):
             factors = self._alternate(smooth, start.labels, start.centers)
             return factors, factors.loss
 
-        smooth = self._prepared(features)
+        dense = features.toarray() if sparse.issparse(features) else features
+        smooth: AnyFloatArray = np.asarray(normalize(dense.astype(np.float64, copy=False)))  # rows of unit length
         self.losses_: list[float] = []
         self.at_limit_ = False
         if graph is not None and self.power is None:
@@ -150,15 +153,6 @@ class GCC(PooledEstimator):
         self.cluster_centers_ = best.centroids
         self.loss_ = best.loss
         self.n_iter_ = best.n_iter
-
-    def _prepared(self, features: Features) -> AnyFloatArray:
-        """Weigh binary words by tf-idf and scale rows to unit length."""
-        values = features.data if sparse.issparse(features) else features
-        binary = bool(np.isin(values, (0, 1)).all())
-        if binary if self.tfidf == "auto" else self.tfidf:
-            features = TfidfTransformer().fit_transform(sparse.csr_array(features))
-        dense = features.toarray() if sparse.issparse(features) else features
-        return np.asarray(normalize(dense.astype(np.float64, copy=False)))
 
     def _alternate(self, smooth: AnyFloatArray, labels: Labels, centroids: FloatArray) -> _Factors:
         k, ones = self.n_clusters, np.ones(len(smooth))

@@ -19,6 +19,7 @@ from kcagc._types import AnyFloatArray, Features, FloatArray, Labels, Sparse, ch
 from kcagc.baselines.base import PooledEstimator, Progress
 from kcagc.cluster.kmeans import fit_kmeans
 from kcagc.cluster.local import fit_projection
+from kcagc.data.weighting import Weighting
 from kcagc.graph.filters import filter_columns, normalised_adjacency
 from kcagc.graph.graph import Graph
 
@@ -69,6 +70,9 @@ class S2GC(_SmoothedKMeans):
         The weight α of the features themselves, from 0 to 1.
     n_components : int, default=16
         The number of singular vectors. None clusters all columns, which is slower.
+    weighting : {"auto", "idf", "none"}, default="auto"
+        The weighting of columns by their inverse document frequency, see `kcagc.data.ColumnRule`. "none" is the
+        published method.
     n_init : int, default=10
         The number of restarts of k-means.
     max_iter : int, default=300
@@ -80,6 +84,8 @@ class S2GC(_SmoothedKMeans):
     ----------
     labels_ : ndarray of shape (n_nodes,)
         The cluster of each node.
+    column_weights_ : ndarray of shape (n_features,)
+        What the columns were multiplied by; 1 for a column that is not weighted.
     power_ : int
         The number of powers; 0 without a graph.
     embedding_ : ndarray of shape (n_nodes, n_components)
@@ -107,6 +113,7 @@ class S2GC(_SmoothedKMeans):
         power: int = 12,
         alpha: float = 0.05,
         n_components: int | None = 16,
+        weighting: Weighting = "auto",
         n_init: int = 10,
         max_iter: int = 300,
         random_state: Any = None,
@@ -115,6 +122,7 @@ class S2GC(_SmoothedKMeans):
         self.power = power
         self.alpha = alpha
         self.n_components = n_components
+        self.weighting = weighting
         self.n_init = n_init
         self.max_iter = max_iter
         self.random_state = random_state
@@ -145,7 +153,7 @@ class MS2CAG(_SmoothedKMeans):
     eigenvectors of B are the left singular vectors of Z (I - c u uᵀ) with (1 - c)² = 1 - γ. For γ = 1, that removes the
     direction that all rows have in common.
 
-    The steps are those of PyAGC (arXiv 2602.08519). The authors' code weighs words by tf-idf, divides rows of X by the
+    The steps are those of PyAGC (arXiv 2602.08519). The authors' code also divides rows of X by the
     root of their similarity to all rows instead of their length, and rounds the eigenvectors without k-means.
 
     Parameters
@@ -160,6 +168,9 @@ class MS2CAG(_SmoothedKMeans):
         ones.
     gamma : float, default=1.0
         The weight γ of the expected similarity in the modularity, from 0 (only similarity counts) to 1.
+    weighting : {"auto", "idf", "none"}, default="auto"
+        The weighting of columns by their inverse document frequency, see `kcagc.data.ColumnRule`. For words, "auto"
+        is what the authors do, and "none" what PyAGC does.
     n_init : int, default=10
         The number of restarts of k-means.
     max_iter : int, default=300
@@ -171,6 +182,8 @@ class MS2CAG(_SmoothedKMeans):
     ----------
     labels_ : ndarray of shape (n_nodes,)
         The cluster of each node.
+    column_weights_ : ndarray of shape (n_features,)
+        What the columns were multiplied by; 1 for a column that is not weighted.
     power_ : int
         The largest power; 0 without a graph.
     embedding_ : ndarray of shape (n_nodes, n_clusters)
@@ -198,6 +211,7 @@ class MS2CAG(_SmoothedKMeans):
         power: int = 16,
         alpha: float = 1.2,
         gamma: float = 1.0,
+        weighting: Weighting = "auto",
         n_init: int = 10,
         max_iter: int = 300,
         random_state: Any = None,
@@ -206,6 +220,7 @@ class MS2CAG(_SmoothedKMeans):
         self.power = power
         self.alpha = alpha
         self.gamma = gamma
+        self.weighting = weighting
         self.n_init = n_init
         self.max_iter = max_iter
         self.random_state = random_state

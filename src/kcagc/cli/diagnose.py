@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kcagc.cli import terminal
-from kcagc.cli.options import FILE, JSON, PAPER, PARTIES, ParameterCommand, load_dataset, make_model, split
+from kcagc.cli.options import FILE, JSON, PAPER, PARTIES, WEIGHTING, ParameterCommand, load_dataset, make_model, split
 from kcagc.text import printable
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _WITHOUT = (
 @click.option("--found", is_flag=True, help="Diagnose the clusters that kcagc finds, not the known classes.")
 @PARTIES
 @PAPER
+@WEIGHTING
 @click.option("--order-constant", type=float, help="Constant in the paper's O(.)  [default: 1].")
 @click.option("--enough", type=float, default=100.0, show_default=True, help="Constant c that the theorem requires.")
 @click.option("--seed", type=click.IntRange(0, 2**31), help="Seed of local clusters and of --found  [default: 0].")

@@ -15,6 +15,11 @@ PARTIES = click.option(
     "--parties", type=click.IntRange(2, 16), help="Number of parties to split the columns among  [default: 3]."
 )
 PAPER = click.option("--paper", is_flag=True, help="Use the paper's configuration; other options change it.")
+WEIGHTING = click.option(
+    "--weighting",
+    type=click.Choice(("auto", "idf", "none")),
+    help="Weighting of columns by inverse document frequency  [default: auto].",
+)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 
 

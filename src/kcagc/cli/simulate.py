@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kcagc.cli import terminal
-from kcagc.cli.options import FILE, JSON, PAPER, PARTIES, ParameterCommand, load_dataset, make_model, split
+from kcagc.cli.options import FILE, JSON, PAPER, PARTIES, WEIGHTING, ParameterCommand, load_dataset, make_model, split
 from kcagc.text import count, listed, seconds, size
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--dataset", default="demo", show_default=True, help="Name of a dataset (see: kcagc datasets list).")
 @PARTIES
 @PAPER
+@WEIGHTING
 @click.option("--accept", multiple=True, metavar="NAME", help="Accept this risk; may be repeated.")
 @click.option("--holdout", type=click.FloatRange(0, 0.9), default=0.0, help="Share of nodes to predict  [default: 0].")
 @click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Seed of the first run.")

@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from kcagc._types import Features, IntArray
+from kcagc._types import Features, FloatArray, IntArray
 from kcagc.data import interop
 from kcagc.data.party_files import PartyInput
+from kcagc.data.preprocessing import FittedRules
 from kcagc.data.table import Origin, Schema
+from kcagc.data.weighting import Weighting, apply_weights, check_weighting, fit_weights
 from kcagc.errors import DataError, ParameterError
-from kcagc.graph.graph import AttributedGraph, Graph
+from kcagc.graph.graph import AttributedGraph, Graph, check_features
 from kcagc.graph.ids import NodeIds
 from kcagc.secagg.masks import MAX_PARTIES
 from kcagc.text import quoted
@@ -53,23 +55,27 @@ def prepare_parties(
     id_column: str | None = None,
     nodes: str | Iterable[Any] = "all",
     transformers: Any = None,
-    fitted: Mapping[str, Any] | None = None,
+    weighting: Weighting = "auto",
+    fitted: Mapping[str, tuple[Any, FloatArray | None]] | None = None,
 ) -> dict[str, PartyInput]:
     """Bring tables and graphs into one order of nodes, and make numbers of the tables.
 
     The order is that of the first graph. `transformers` is one transformer for all parties or a list with one for each;
-    each party fits its own copy. `fitted` are the transformers of an earlier fit, which take their place.
+    each party fits its own copy. `weighting` is that of the columns; a rule of a `TablePreprocessor` other than "auto"
+    precedes it. `fitted` are the transformers and the weights of an earlier fit, which take the place of both.
     """
-    made = _transformers_for(transformers, names) if fitted is None else fitted
+    check_weighting(weighting)
+    made = _transformers_for(transformers, names, weighting) if fitted is None else fitted
     tables = [_MemoryTable.of(name, table, id_column) for name, table in zip(names, X, strict=True)]
     ordered, aligned = _align(graphs, tables, nodes)
     inputs = {}
     for graph, table in zip(ordered, aligned, strict=True):
-        transformer = made.get(table.name)
+        transformer, weights = made[table.name]
         features, columns = _to_numbers(table, transformer, fit=fitted is None)
+        features, weights = _weighted(table, features, columns, transformer, weighting if weights is None else weights)
         shape: tuple[int, ...] = getattr(table.content, "shape", ())
         n_columns = int(shape[1]) if len(shape) == 2 else 0  # another shape is an error when the features are checked
-        inputs[table.name] = PartyInput(graph, features, columns, n_columns, transformer)
+        inputs[table.name] = PartyInput(graph, features, columns, n_columns, transformer, weights=weights)
     return inputs
 
 
@@ -245,9 +251,16 @@ def _rows(table: _MemoryTable, known: NodeIds, *, complete: bool) -> IntArray:
     return np.arange(table.n_rows)  # too few or too many rows are an error when the features are checked
 
 
-def _transformers_for(asked: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Return for each party a transformer of its own that is not fitted, or None."""
+def _transformers_for(asked: Any, names: Sequence[str], weighting: Weighting) -> dict[str, tuple[Any, None]]:
+    """Return for each party a transformer of its own that is not fitted, or None; there are no weights yet."""
     from sklearn.base import clone  # noqa: PLC0415 - a prediction of a role needs no scikit-learn
+
+    from kcagc.data.transformer import TablePreprocessor  # noqa: PLC0415 - it imports scikit-learn
+
+    def own(given: Any) -> Any:
+        if isinstance(given, TablePreprocessor) and weighting != "auto":
+            return given.weighted(weighting)
+        return None if given is None else clone(given)
 
     each = list(asked) if isinstance(asked, list | tuple) else [asked] * len(names)
     if len(each) != len(names):
@@ -255,7 +268,7 @@ def _transformers_for(asked: Any, names: Sequence[str]) -> dict[str, Any]:
     for name, one in zip(names, each, strict=True):
         if one is not None and not (hasattr(one, "fit") and hasattr(one, "transform")):
             raise ParameterError(f"transformers: {name}: must have fit and transform, as in scikit-learn, not {one!r}")
-    return {name: None if one is None else clone(one) for name, one in zip(names, each, strict=True)}
+    return {name: (own(one), None) for name, one in zip(names, each, strict=True)}
 
 
 def _to_numbers(table: _MemoryTable, transformer: Any, *, fit: bool) -> tuple[Features, list[str]]:
@@ -279,6 +292,26 @@ def _to_numbers(table: _MemoryTable, transformer: Any, *, fit: bool) -> tuple[Fe
     with contextlib.suppress(AttributeError, ValueError, TypeError):  # not every transformer knows its columns
         columns = [str(name) for name in transformer.get_feature_names_out()]
     return features, columns
+
+
+def _weighted(
+    table: _MemoryTable, features: Features, columns: list[str], transformer: Any, how: Weighting | FloatArray
+) -> tuple[Features, FloatArray | None]:
+    """Weight columns by the weights of the fit, or fit them; a `TablePreprocessor` has done it by its own rules."""
+    fitted = getattr(transformer, "fitted_", None)
+    if isinstance(fitted, FittedRules):
+        return features, fitted.column_weights()
+    try:
+        checked = check_features(features)
+    except DataError:
+        return features, None  # the error is raised, with the name of the party, when the features are checked
+    if isinstance(how, str):
+
+        def fail(row: int, column: int, message: str) -> DataError:
+            return Origin(table.name, ids=table.ids).error(row, columns[column], message)
+
+        how = fit_weights(checked, how, fail)
+    return (apply_weights(checked, how), how) if len(how) == checked.shape[1] else (features, None)
 
 
 def _named_columns(table: _MemoryTable, content: Any) -> tuple[Features, list[str]]:

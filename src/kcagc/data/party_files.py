@@ -37,6 +37,8 @@ class PartyInput:
         What made `features` from the columns that were read.
     rules : TableRules or None
         The rules that `preprocessing` was fitted by; None in a prediction, which uses those of the fit.
+    weights : ndarray of shape (n_features,) or None
+        What the columns were multiplied by, see `ColumnRule.weighting`; None if no column was.
     listed : int or None
         The number of nodes in the node list; None without a node list.
     rows_left_out, rows_filled_in, edges_left_out : int
@@ -58,6 +60,7 @@ class PartyInput:
     n_columns: int
     preprocessing: Any = None
     rules: TableRules | None = None
+    weights: FloatArray | None = None
     listed: int | None = None
     rows_left_out: int = 0
     rows_filled_in: int = 0
@@ -70,6 +73,7 @@ class PartyInput:
             counts = ("listed", "rows_left_out", "rows_filled_in", "edges_left_out")
             found |= {name: getattr(self, name) for name in counts}
         found |= {"columns_read": self.n_columns, "columns_made": len(self.columns)}
+        found["columns_weighted"] = 0 if self.weights is None else int((self.weights != 1).sum())
         return found if self.rules is None else {**found, "rules": self.rules.as_dict()}
 
 
@@ -157,14 +161,15 @@ def read_party(
             table = table.selected(order, table.ids.take(order))
         nodes = ExpectedNodes.of(table.n_rows if table.ids is None else table.ids)
     found, edges_left_out = _read_edges(graph, party, nodes, (source, target, weight), graph_ids)
-    preprocessing = asked.fit(table) if fitted is None else fitted
+    preprocessing, made = asked.fit_apply(table) if fitted is None else (fitted, fitted.apply(table))
     return PartyInput(
         Graph(found.adjacency, table.ids),
-        preprocessing.apply(table),
+        made,
         preprocessing.feature_names(),
         len(preprocessing.columns),
         preprocessing,
         rules=asked if fitted is None else None,
+        weights=preprocessing.column_weights(),
         listed=None if listed is None else len(listed),
         rows_left_out=n_read - (table.n_rows - table.n_filled_in),
         rows_filled_in=table.n_filled_in,

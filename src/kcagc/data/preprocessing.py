@@ -16,6 +16,7 @@ from scipy import sparse
 
 from kcagc._types import Features, Flags, FloatArray, Sparse, check_choice, check_count
 from kcagc.data.table import ColumnType, Schema, Table, nonfinite_entries
+from kcagc.data.weighting import Weighting, apply_weights, fit_weights
 from kcagc.errors import ParameterError
 
 Kind = Literal["number", "categorical", "drop"]
@@ -24,7 +25,9 @@ Scale = Literal["none", "standard", "minmax", "log1p"]
 
 MOST_LEVELS = 100  # a column with more levels looks like a name; `max_levels` overrides it
 
-_CHOICES = {"kind": get_args(Kind), "missing": get_args(Missing), "scale": get_args(Scale)}
+_CHOICES = {
+    "kind": get_args(Kind), "missing": get_args(Missing), "scale": get_args(Scale), "weighting": get_args(Weighting)
+}  # fmt: skip
 _READ_AS: dict[Kind, Literal["number", "text", "drop"]] = {"number": "number", "categorical": "text", "drop": "drop"}
 _IMPUTER = {"mean": "mean", "median": "median", "zero": "constant", "indicator": "mean"}
 _SPARSE_BELOW = 0.3  # share of entries that are not zero, as in the ColumnTransformer of scikit-learn
@@ -45,18 +48,23 @@ class ColumnRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     max_levels : int or None, default None
         The most frequent levels that are kept; all others become one level "other". None: more than 100 levels are an
         error.
+    weighting : {"auto", "idf", "none"}, default "auto"
+        Whether the numbers that the column has become are multiplied by their inverse document frequency. "auto" does
+        so for columns of 0 and 1, and for other whole numbers of which none is negative and at least half are 0. "idf"
+        does so for all numbers, and refuses negative ones.
 
     Examples
     --------
     >>> from kcagc.data import ColumnRule
     >>> ColumnRule(missing="mean", scale="standard")
-    ColumnRule(kind='number', missing='mean', scale='standard', max_levels=None)
+    ColumnRule(kind='number', missing='mean', scale='standard', max_levels=None, weighting='auto')
     """
 
     kind: Kind = "number"
     missing: Missing = "error"
     scale: Scale = "none"
     max_levels: int | None = None
+    weighting: Weighting = "auto"
 
     @classmethod
     def of(cls, given: ColumnRule | Mapping[str, Any], where: str) -> ColumnRule:
@@ -139,8 +147,20 @@ class TableRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         }
         return {name: settings for name, settings in changed.items() if settings}
 
+    def weighted(self, weighting: Weighting) -> TableRules:
+        """Return these rules with another weighting in place of "auto"."""
+
+        def changed(rule: ColumnRule) -> ColumnRule:
+            return msgspec.structs.replace(rule, weighting=weighting) if rule.weighting == "auto" else rule
+
+        return TableRules(changed(self.default), {name: changed(rule) for name, rule in self.columns.items()})
+
     def fit(self, table: Table) -> FittedRules:
         """Fit the rule of every column to a table."""
+        return self.fit_apply(table)[0]
+
+    def fit_apply(self, table: Table) -> tuple[FittedRules, Features]:
+        """Fit the rule of every column to a table, and make numbers of it."""
         table.checked(self.schema().gaps(table.columns))
         numbers = FittedNumbers.fit(self, table)
         levels = tuple(
@@ -151,7 +171,16 @@ class TableRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         is_sparse = (sparse.issparse(table.numbers) and bool(table.number_columns)) or (
             bool(levels) and width + len(levels) < _SPARSE_BELOW * (width + one_hot)
         )
-        return FittedRules(numbers, levels, dropped, self.default.kind == "drop", is_sparse)
+        fitted = FittedRules(numbers, levels, dropped, self.default.kind == "drop", is_sparse)
+        made, names = fitted.apply(table), fitted.feature_names()
+        weights = fit_weights(
+            made,
+            [self.of(name).weighting for name in fitted.sources()],
+            lambda row, column, message: table.error(row, names[column], message),
+        )
+        if (weights == 1).all():
+            return fitted, made
+        return msgspec.structs.replace(fitted, weights=tuple(weights.tolist())), apply_weights(made, weights)
 
 
 class FittedNumbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -192,6 +221,10 @@ class FittedNumbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             tuple(centre.tolist()),
             tuple(divisor.tolist()),
         )
+
+    def marked(self) -> list[str]:
+        """Return the columns whose missing numbers are marked."""
+        return [name for name, wanted in zip(self.columns, self.indicator, strict=True) if wanted]
 
     def apply(self, table: Table) -> tuple[Features, Sparse]:
         """Return the numbers, and the columns that mark missing numbers."""
@@ -268,6 +301,8 @@ class FittedRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Whether any other column may exist and is ignored.
     sparse : bool
         Whether the result is a CSR matrix.
+    weights : tuple of float
+        What the columns of the result are multiplied by, last of all; empty if no column has a weight other than 1.
 
     Examples
     --------
@@ -283,6 +318,12 @@ class FittedRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dropped: tuple[str, ...] = ()
     drops_others: bool = False
     sparse: bool = False
+    weights: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise an error for weights of other columns, as in a damaged file."""
+        if self.weights and len(self.weights) != len(self.sources()):
+            raise ValueError(f"{len(self.weights)} weights for {len(self.sources())} columns")
 
     def schema(self) -> Schema:
         """Return how to read a table that these rules are applied to."""
@@ -301,9 +342,17 @@ class FittedRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def feature_names(self) -> list[str]:
         """Return the names of the columns of the result."""
-        marked = zip(self.numbers.columns, self.numbers.indicator, strict=True)
-        names = [*self.numbers.columns, *(f"{name} (missing)" for name, wanted in marked if wanted)]
+        names = [*self.numbers.columns, *(f"{name} (missing)" for name in self.numbers.marked())]
         return [*names, *(name for one in self.levels for name in one.feature_names())]
+
+    def sources(self) -> list[str]:
+        """Return for each column of the result the column that it was made from."""
+        levels = (one.column for one in self.levels for _ in one.feature_names())
+        return [*self.numbers.columns, *self.numbers.marked(), *levels]
+
+    def column_weights(self) -> FloatArray:
+        """Return the weight of each column of the result; 1 for a column that is not weighted."""
+        return np.array(self.weights) if self.weights else np.ones(len(self.sources()))
 
     def apply(self, table: Table) -> Features:
         """Make numbers of a table; an error names the cell that does not fit the rules."""
@@ -314,10 +363,12 @@ class FittedRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         numbers, gaps = self.numbers.apply(table)
         parts = [part for part in (numbers, gaps, *(one.apply(table) for one in self.levels)) if part.shape[1]]
         if len(parts) == 1 and sparse.issparse(parts[0]) == self.sparse:
-            return parts[0]
-        if self.sparse:
-            return sparse.csr_array(sparse.hstack([sparse.csr_array(part) for part in parts], format="csr"))
-        return np.hstack([part.toarray() if sparse.issparse(part) else part for part in parts])
+            made = parts[0]
+        elif self.sparse:
+            made = sparse.csr_array(sparse.hstack([sparse.csr_array(part) for part in parts], format="csr"))
+        else:
+            made = np.hstack([part.toarray() if sparse.issparse(part) else part for part in parts])
+        return apply_weights(made, np.array(self.weights)) if self.weights else made
 
 
 def _columns(table: Table, names: tuple[str, ...]) -> Features:

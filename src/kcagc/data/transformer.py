@@ -14,13 +14,14 @@ from kcagc._types import Features
 from kcagc.data.interop import is_frame, table_of
 from kcagc.data.preprocessing import ColumnRule, FittedRules, TableRules
 from kcagc.data.table import Origin, Schema, Table
+from kcagc.data.weighting import Weighting
 from kcagc.errors import ParameterError
 
 Rule = ColumnRule | Mapping[str, Any]
 
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):
-    """Make numbers of a table, column by column: replace missing cells, scale numbers, and encode categories.
+    """Make numbers of a table, column by column: replace missing cells, scale and weight numbers, encode categories.
 
     The fitted rules are plain data, so a model that uses this transformer can be saved.
 
@@ -68,6 +69,21 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             raise ParameterError(f"columns: must be rules by the names of their columns, not {self.columns!r}")
         named = {str(name): ColumnRule.of(rule, f"columns: {name}") for name, rule in (self.columns or {}).items()}
         return TableRules(ColumnRule.of({} if self.default is None else self.default, "default"), named)
+
+    def weighted(self, weighting: Weighting) -> Self:
+        """Return a transformer, not fitted, whose rules have another weighting in place of "auto".
+
+        Parameters
+        ----------
+        weighting : {"auto", "idf", "none"}
+            See `ColumnRule`.
+
+        Returns
+        -------
+        TablePreprocessor
+        """
+        rules = self.rules().weighted(weighting)
+        return type(self)(columns=rules.columns, default=rules.default)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the rules to a table.

@@ -172,6 +172,8 @@ def _columns_and_nodes(run: RoleRun, columns: int) -> _Result:
     found = {} if run.input is None else run.input.summary()
     read = found.get("columns_read", columns)
     made = f"{columns:,} columns" if read == columns else f"{read:,} columns that became {columns:,}"
+    if found.get("columns_weighted"):
+        made += f" ({found['columns_weighted']:,} weighted by inverse document frequency)"
     if found.get("nodes") != "list":
         return made, ()
     left, filled, edges = (found[name] for name in ("rows_left_out", "rows_filled_in", "edges_left_out"))

@@ -59,6 +59,7 @@ def describe_clusters(run: RoleRun, result: Any) -> None:
             n_clusters=run.agreement.parameters.n_clusters,
             table=data.features if new is None else data.features[new],
             columns=None if run.input is None else run.input.columns,
+            weights=None if run.input is None else run.input.weights,
             rows=result.rows,
             confidence=confidence,
             graph=data.graph if new is None else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,6 +70,12 @@ class SweepResult:
     n_nodes: int
     rounds: int
     delays: int
+
+
+def every_merge(results: Iterable[FitResult]) -> list[MergeReport]:
+    """Return each merge of all parties once, from the leaves to the root."""
+    by_name = {merge.group: merge for result in results for merge in result.merges}
+    return sorted(by_name.values(), key=lambda merge: (merge.layer, len(merge.group), merge.group))
 
 
 def merge_report(merge: Merge, sizes: IntArray, n_clusters: int, joint: JointClusters) -> MergeReport:

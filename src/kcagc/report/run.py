@@ -206,6 +206,7 @@ _FACTS = {
     "delays": "messages in the longest chain (each waited for the one before)",
     "columns_read": "columns in the file",
     "columns_made": "columns after preprocessing",
+    "columns_weighted": "columns weighted by inverse document frequency",
 }
 _NODES = {"all": "all nodes of the table and the graph", "list": "the nodes of an agreed list"}
 

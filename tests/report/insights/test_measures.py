@@ -122,3 +122,14 @@ def test_links_count_every_end_once():
     assert links.weights.sum(axis=1).tolist() == [6, 4, 2, 0]  # the degrees of their nodes
     assert links.shares[3] == [None] * 4
     assert all(sum(row) == pytest.approx(1) for row in links.shares[:3])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_means_are_those_of_the_table_before_its_columns_were_weighted(form):
+    table, labels = drawn(7, zeros=0.6)
+    table, weights = np.abs(table), np.linspace(1, 5, 7)
+    plain = top_features(form(table), labels, 4)
+    weighted = top_features(form(table * weights), labels, 4, weights=weights)
+    for one, other in zip(plain, weighted, strict=True):
+        for before, after in zip(one, other, strict=True):
+            assert after.as_dict() == pytest.approx(before.as_dict())

@@ -34,11 +34,12 @@ class Description:
     rows: FloatArray
     confidence: FloatArray
     graph: Graph | None
+    weights: FloatArray | None = None  # what the columns of the table were multiplied by
 
 
 def describe(given: Description) -> dict[str, Any]:
     """Return the description for JSON: size, confidence and top features of each cluster, links, quality and a map."""
-    features = top_features(given.table, given.labels, given.n_clusters, given.columns)
+    features = top_features(given.table, given.labels, given.n_clusters, given.columns, weights=given.weights)
     sizes = np.bincount(given.labels, minlength=given.n_clusters)
     found: dict[str, Any] = {
         "format": CLUSTERS_FORMAT,

@@ -98,9 +98,17 @@ def effects_of(totals: ClusterTotals) -> tuple[FloatArray, FloatArray, FloatArra
 
 
 def top_features(
-    table: Features, labels: IntArray, n_clusters: int, columns: list[str] | None = None, *, top: int = TOP
+    table: Features,
+    labels: IntArray,
+    n_clusters: int,
+    columns: list[str] | None = None,
+    *,
+    weights: FloatArray | None = None,
+    top: int = TOP,
 ) -> list[list[TopFeature]]:
     """Return for each cluster the columns with the largest effects, the largest first.
+
+    `weights` are the weights of the columns of the table; means are those of the table without them.
 
     For a sparse table without negative values, only columns that are more frequent inside the cluster count: columns
     that most nodes lack do not distinguish anything.
@@ -111,6 +119,8 @@ def top_features(
         raise DataError(f"top features: {len(names)} names for {width} columns")
     totals = cluster_totals(table, labels, n_clusters)
     effects, mean, outside = effects_of(totals)
+    if weights is not None:
+        mean, outside = mean / weights, outside / weights
     n, present = totals.counts.sum(), totals.present
     is_sparse = not totals.negative and float(present.sum()) < _MOSTLY_ZERO * n * width
     strength = effects if is_sparse else np.abs(effects)
