@@ -168,6 +168,7 @@ def test_the_summary_says_which_nodes_took_part_and_what_became_of_the_columns(r
     assert told["alice"]["edges_left_out"] > 0
     assert (told["alice"]["columns_read"], told["alice"]["columns_made"]) == (3, 2 + 3 + 1 + 1)
     assert told["alice"]["rules"]["columns.age"] == COLUMNS["age"]
+    assert told["alice"]["columns_weighted"] == places["alice"]["data"]["columns_weighted"] == 3 + 1 + 1
     assert "data" not in fits["coordinator"]
     assert places["bob"]["data"]["listed"] == ALL
 
@@ -196,7 +197,8 @@ def check(path, *options):
 
 def test_check_says_what_a_run_would_do_with_the_table(runs):
     found = check(runs[0]["bob"])
-    assert found["message"].startswith(f"{len(FITTED)} nodes whose ids are strings, 3 columns that became 7, ")
+    made = "3 columns that became 7 (5 weighted by inverse document frequency)"
+    assert found["message"].startswith(f"{len(FITTED)} nodes whose ids are strings, {made}, ")
     notes = "; ".join(found["warnings"])
     assert "8 rows are left out" in notes
     assert "3 nodes of node_list have no row here" in notes
