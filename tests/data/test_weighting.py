@@ -29,7 +29,7 @@ def weights_of(features, weighting="auto"):
 
 
 def mixed(n=40):
-    """Return columns of every kind, half of their rows zero where there are zeros."""
+    """Return columns of every kind, at least half of them flags and counts."""
     half = np.arange(n) % 2
     return pandas.DataFrame(
         {
@@ -43,6 +43,7 @@ def mixed(n=40):
             "change": half * -1.0,
             "always": np.ones(n),
             "never": np.zeros(n),
+            "rare": (np.arange(n) % 20 == 0) * 1.0,
         }
     )
 
@@ -50,9 +51,21 @@ def mixed(n=40):
 def test_flags_and_counts_that_are_mostly_zero_are_weighted_and_nothing_else_is():
     frame = mixed()
     found = dict(zip(frame.columns, weights_of(frame.to_numpy()), strict=True))
-    assert {name for name, weight in found.items() if weight != 1} == {"flag", "often", "orders", "never"}
+    assert {name for name, weight in found.items() if weight != 1} == {"flag", "often", "orders", "never", "rare"}
     assert found["flag"] == found["orders"] == pytest.approx(np.log(41 / 21) + 1)
     assert found["often"] == pytest.approx(np.log(41 / 37) + 1)
+
+
+def test_flags_among_real_numbers_stay_as_they_are():
+    """A table of tf-idf numbers has columns that are 0 and 1 by chance."""
+    flags, reals = (np.arange(24).reshape(8, 3) % 4 == 0) * 1.0, np.arange(24).reshape(8, 3) / 7 + 0.1
+    for width, weighted in ((3, True), (2, False)):
+        found = weights_of(np.hstack([flags[:, :width], reals]))
+        assert (found[:width] != 1).tolist() == [weighted] * width
+        assert_array_equal(found[width:], [1, 1, 1])
+    empty = np.hstack([flags[:, :2], reals, np.zeros((8, 5))])
+    assert_array_equal(weights_of(empty), np.ones(10))  # empty columns do not count
+    assert (weights_of(empty, ["auto"] * 2 + ["none"] * 3 + ["auto"] * 5)[[0, 1, 5]] != 1).all()
 
 
 def test_a_column_that_is_the_same_everywhere_is_never_lost():

@@ -102,12 +102,12 @@ def test_new_folders_with_data_pass_all_checks(folders):
 def test_the_data_check_counts_weighted_columns(folders):
     table = folders["alice"].parent / "data" / "features.csv"
     head, *rows = table.read_text().splitlines()
-    flags = [f"{row},{number % 4 // 3},{number % 6 // 5}" for number, row in enumerate(rows)]
-    table.write_text("\n".join([f"{head},flag,toys", *flags]) + "\n")
+    flags = [f"{row},{number % 4 // 3},{number % 6 // 5},{number % 5 // 4},1" for number, row in enumerate(rows)]
+    table.write_text("\n".join([f"{head},flag,toys,books,all", *flags]) + "\n")
     said = check(folders["alice"], "--offline")["data"]["message"]
-    assert "5 columns (2 weighted by inverse document frequency), " in said
+    assert "7 columns (3 weighted by inverse document frequency), " in said
     edit(folders["alice"], r"^# columns.age.*", 'columns.flag = { weighting = "none" }')
-    assert "5 columns (1 weighted by" in check(folders["alice"], "--offline")["data"]["message"]
+    assert "7 columns (2 weighted by" in check(folders["alice"], "--offline")["data"]["message"]
     edit(folders["alice"], r"^# default = .*", 'default = { weighting = "none" }')
     run = task(folders["alice"])
     assert run.input.summary()["columns_weighted"] == 0

@@ -153,8 +153,8 @@ class MS2CAG(_SmoothedKMeans):
     eigenvectors of B are the left singular vectors of Z (I - c u uᵀ) with (1 - c)² = 1 - γ. For γ = 1, that removes the
     direction that all rows have in common.
 
-    The steps are those of PyAGC (arXiv 2602.08519). The authors' code also divides rows of X by the
-    root of their similarity to all rows instead of their length, and rounds the eigenvectors without k-means.
+    The steps are those of PyAGC (arXiv 2602.08519). The authors' code also divides rows of X by the root of their
+    similarity to all rows instead of their length, and rounds the eigenvectors without k-means.
 
     Parameters
     ----------

@@ -22,6 +22,7 @@ from kcagc.errors import DataError
 Weighting = Literal["auto", "idf", "none"]
 
 MOSTLY_ZERO = 0.5  # share of zeros from which "auto" takes whole numbers for counts of events
+MOSTLY_WHOLE = 0.5  # share of flags and counts from which "auto" weights them
 _BLOCK = 1 << 20  # values of a dense table that are looked at together
 
 Fail = Callable[[int, int, str], DataError]  # makes an error about a row and a column
@@ -40,8 +41,9 @@ def fit_weights(features: Features, weighting: Weighting | Sequence[Weighting], 
     features : ndarray or csr_array of shape (n_nodes, n_columns)
         Finite numbers.
     weighting : {"auto", "idf", "none"} or a sequence with one for each column
-        "idf" weights the column, and refuses negative numbers. "auto" weights columns of 0 and 1, and columns of other
-        whole numbers of which none is negative and at least half are 0. "none" does not weight the column.
+        "idf" weights the column, and refuses negative numbers. "auto" weights flags and counts, if they are at least
+        half of the columns with "auto" that are not all 0. A flag is a column of 0 and 1, a count one of other whole
+        numbers of which none is negative and at least half are 0. "none" does not weight the column.
     fail : callable
         Makes the error about a negative number, from its row, its column and a message.
 
@@ -91,7 +93,11 @@ def _facts(features: Features, asked: Flags, auto: Flags) -> tuple[IntArray, Fla
             present += np.count_nonzero(block, axis=0)
             candidates &= _whole(block).all(axis=0)
             binary &= (block <= 1).all(axis=0)
-    return present, candidates & (binary | (present <= (1 - MOSTLY_ZERO) * n))
+    candidates &= binary | (present <= (1 - MOSTLY_ZERO) * n)
+    used = present > 0
+    # In a table of tf-idf numbers, some columns are 0 and 1 by chance.
+    enough = np.count_nonzero(candidates & used) >= MOSTLY_WHOLE * np.count_nonzero(auto & used)
+    return present, candidates & enough
 
 
 def _whole(values: Features) -> Flags:
