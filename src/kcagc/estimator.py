@@ -141,7 +141,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
     secure_sums_ : int
         Number of comparisons for the restart that was kept.
     further_sums_ : dict of str to int
-        Number of comparisons for other restarts, of costs, and to check the answers of the aggregator.
+        Number of comparisons for other restarts, of costs, to check the answers of the aggregator, and to search for ψ.
     bytes_sent_ : int
         Size of all messages.
     bytes_by_role_ : dict of str to int
@@ -335,7 +335,7 @@ class KCAGC(ClusterMixin, BaseEstimator):
         depth = range(1, last.layer + 1)
         self.rounds_ = sum(max(one.rounds for one in self.merges_ if one.layer == layer) for layer in depth)
         self.secure_sums_ = sum(one.sums.winning for one in self.merges_)
-        further = ("other_restarts", "costs", "checks")
+        further = ("other_restarts", "costs", "checks", "search")
         totals = {name: sum(getattr(one.sums, name) for one in self.merges_) for name in further}
         self.further_sums_ = {name.replace("_", " "): total for name, total in totals.items()}
         self._warn()

@@ -1,6 +1,7 @@
 """No run, in any mode and with any data, discloses more than the default unless the operator accepted it by name."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from kcagc.disclosure import RISKS, Ledger, Policy
 from kcagc.disclosure.texts import TEXTS
 from kcagc.errors import PolicyError
 from kcagc.graph import HalfFilter
+from kcagc.graph.filters import SearchedFilter
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.predict import predict_parameters
 from kcagc.simulation import simulate_predict
@@ -24,6 +26,15 @@ MODES = [
 MODES += [
     (n_parties, {"method": "joint", "aggregator": "coordinator", "joint_rows": rows, "graph": graph})
     for n_parties, rows, graph in itertools.product((2, 3), ("shares", "coordinator"), ("shared", "own"))
+]
+MODES += [
+    (n_parties, {"method": "joint", "aggregator": "coordinator"} | changes)
+    for n_parties in (2, 3)
+    for changes in (
+        {"orders": (1, 3), "filter": repr(SearchedFilter("half"))},
+        {"most_clusters": 4},
+        {"orders": (1, 3), "filter": repr(SearchedFilter("half")), "most_clusters": 4},
+    )
 ]
 ONLY_WITHOUT_COORDINATOR = ("two-party-sum", "labelled-sums", "local-means")
 
@@ -44,8 +55,14 @@ def tables(kind, n_parties):
 def run(chosen, data, policy):
     """Run a fit and, if it was not refused, a prediction; return the ledgers of both and what was refused."""
     ledger, refused = Ledger(), []
+    if chosen.orders:
+        data = {name: replace(one, filter=SearchedFilter("half")) for name, one in data.items()}
     try:
         results = run_fit(chosen, data, policy=policy, ledger=ledger)
+        if chosen.most_clusters:
+            return ledger, refused
+        order = next(iter(results.values())).model.filter.psi
+        data = {name: replace(one, filter=HalfFilter(order)) for name, one in data.items()}
         models = {name: one.model for name, one in results.items()}
         share = next(iter(models.values()))
         nodes = np.arange(3)

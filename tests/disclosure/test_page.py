@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kcagc.cluster.search import PSI_GRID
 from kcagc.disclosure import RISKS, page
 from kcagc.disclosure.page import describe_run
 from kcagc.errors import ParameterError
@@ -24,7 +25,7 @@ NAMES = string.ascii_lowercase[:16]
 
 def agreement(n_parties=3, *, names=None, **changes):
     task = changes.pop("task", "fit")
-    chosen = msgspec.structs.replace(RunSettings(n_clusters=3, **changes).resolve(n_parties), task=task)
+    chosen = msgspec.structs.replace(RunSettings(**{"n_clusters": 3, "psi": 2} | changes).resolve(n_parties), task=task)
     parties = [Participant(name, "party", b"") for name in names or [f"party-{one}" for one in NAMES[:n_parties]]]
     coordinator = [Participant("coordinator", "coordinator", b"")] if chosen.aggregator == "coordinator" else []
     return Agreement(participants=(*parties, *coordinator), parameters=chosen)
@@ -41,9 +42,13 @@ def every_page():
     joint = itertools.product(("joint",), ("coordinator",), ("shares", "coordinator"))
     modes = itertools.product(("fit", "predict"), (*methods, *joint), ("shared", "own"), (2, 3, 5))
     found = []
-    for task, (method, aggregator, rows), graph, n_parties in modes:
-        chosen = {"task": task, "method": method, "aggregator": aggregator, "joint_rows": rows, "graph": graph}
-        run = outline(agreement(n_parties, **chosen))
+    every = [
+        {"task": task, "method": method, "aggregator": aggregator, "joint_rows": rows, "graph": graph, "psi": 2, "n": n}
+        for task, (method, aggregator, rows), graph, n in modes
+    ]
+    every += [{"psi": psi, "n_clusters": k, "n": n} for psi in (2, "auto") for k in (3, (2, 20)) for n in (2, 3, 5)]
+    for chosen in every:
+        run = outline(agreement(chosen.pop("n"), **chosen))
         readers = itertools.product((run.parties[0], run.aggregator), ((), tuple(RISKS)))
         found += [(run, describe_run(run, reader, accepted)) for reader, accepted in readers]
     return [(run, one, one.as_markdown()) for run, one in found]
@@ -62,6 +67,23 @@ def test_every_sentence_of_the_page_is_on_the_page_of_some_configuration(every_p
     for text in [one["text"] for section in TEXTS["section"] for one in section["item"]]:
         parts = re.split(r"\{\w+\}", " ".join(text.split()))
         assert max(parts, key=len).strip() in shown, text
+
+
+def test_a_search_and_a_comparison_say_how_many_clusterings_every_party_learns():
+    n_orders, plain = len(PSI_GRID), text_of()
+    searching, comparing = text_of(psi="auto"), text_of(n_clusters=(2, 20))
+    assert f"For each of the {n_orders} values of ψ, the parties find clusters in 2 attempts of 8 steps" in searching
+    assert f"learns {n_orders} times how strongly" in searching
+    assert "Must the parties search for ψ in this run?" in searching
+    assert "For each of the 19 numbers of clusters, the parties find clusters in 2 attempts of 8 steps" in comparing
+    for words in ("Final clusters", "Final quality", "Weights of own components", "labels.csv", "May new nodes be"):
+        assert words in plain
+        assert words not in comparing
+    for words in ("values of ψ", "numbers of clusters"):
+        assert words not in plain
+    both = text_of(n_clusters=(2, 20), psi="auto")
+    assert "values of ψ" in both
+    assert "19 numbers of clusters" in both
 
 
 def test_the_default_settings_need_no_acceptance_and_refuse_nothing():

@@ -127,14 +127,14 @@ FIRST_FRAMES = {
         "filter: coordinator has",
     ),
     "inputs of the version before": (
-        lambda adversary, challenge: adversary.opening(challenge, inputs=inputs_of_version(adversary, "kcagc/4")),
+        lambda adversary, challenge: adversary.opening(challenge, inputs=inputs_of_version(adversary, "kcagc/5")),
         "agreement",
-        "coordinator uses protocol kcagc/5, a uses kcagc/4: install the same version of kcagc",
+        "coordinator uses protocol kcagc/6, a uses kcagc/5: install the same version of kcagc",
     ),
     "inputs of an invisible version": (
         lambda adversary, challenge: adversary.opening(challenge, inputs=inputs_of_version(adversary, INVISIBLE)),
         "agreement",
-        "coordinator uses protocol kcagc/5, a uses ",
+        "coordinator uses protocol kcagc/6, a uses ",
     ),
     "another session": (
         lambda adversary, challenge: adversary.opening(challenge, bound=b"b" * 32),

@@ -13,15 +13,22 @@ from kcagc.disclosure import Disclosure, Ledger
 from kcagc.disclosure.texts import TEXTS
 from kcagc.errors import KcagcError
 from kcagc.estimator import KCAGC
+from kcagc.protocol.fit_result import SweepResult
 from kcagc.protocol.messages import AnyMessage, EncryptedContent, Masked, decode, kind_of
 from kcagc.protocol.secure_sum import MIN_PROBES, padded_length
 from kcagc.secagg.masks import CHECK_WORDS
+from protocol.test_adversaries_search import scenario_of as search_scenario
 
 
 def _refused():
     scenario = Scenario(parameters())
     scenario.agreements["party-2"] = Scenario(parameters(n_init=4)).agreement
     return scenario.run()
+
+
+def searched(kind):
+    """Return a session with a search for ψ, or a comparison of numbers of clusters, or both."""
+    return search_scenario(kind).run()
 
 
 RUNS = {
@@ -34,6 +41,9 @@ RUNS = {
     "joint": lambda: fit(method="joint"),
     "joint, two parties": lambda: fit(method="joint", count=2),
     "joint, rows without names": lambda: fit(method="joint", joint_rows="coordinator"),
+    "joint, search for ψ": lambda: searched("psi"),
+    "joint, numbers of clusters": lambda: searched("clusters"),
+    "joint, search for ψ and numbers of clusters": lambda: searched("both"),
     "a party aggregates": lambda: fit(aggregator="party"),
     "a party aggregates two": lambda: fit(aggregator="party", count=2),
     "a party aggregates a tree": lambda: fit(aggregator="party", method="tree", count=4),
@@ -43,6 +53,10 @@ RUNS = {
     "prediction, a party aggregates two": lambda: prediction(2, aggregator="party").run(),
     "refused": _refused,
 }
+
+
+def words_of(name):
+    return set(name.replace(",", "").split())
 
 
 @cache
@@ -129,10 +143,11 @@ def test_every_round_opens_one_sum_and_every_opened_sum_is_a_round(name):
     run = outcome(name)
     merges = {}
     for result in run.results.values():
-        merges |= {one.group: one for one in getattr(result, "merges", [])}
+        merges |= {one.group: one.rounds for one in getattr(result, "merges", [])}
+        merges |= {"all": result.rounds} if isinstance(result, SweepResult) else {}
     opened = run.ledger.of("opened/")
     by_group = Counter(entry.stage.split()[0] for entry in opened)
-    assert by_group == Counter({one.group: one.rounds for one in merges.values()})
+    assert by_group == Counter(merges)
     lengths = {
         f"{one.group} {one.step} {one.number}": (len(one.words) // 8 - CHECK_WORDS,)
         for _, _, one in run.messages(Masked)
@@ -143,7 +158,9 @@ def test_every_round_opens_one_sum_and_every_opened_sum_is_a_round(name):
         assert entry.shape == lengths[entry.stage]
 
 
-@pytest.mark.parametrize("name", [one for one in RUNS if one != "refused" and "prediction" not in one])
+@pytest.mark.parametrize(
+    "name", [one for one in RUNS if not any(word in one for word in ("refused", "pred", "numbers"))]
+)
 def test_comparisons_opened_are_those_that_the_report_counts(name):
     """Probes and copies are counted separately; a party that aggregates knows the key, and gets none."""
     run = outcome(name)
@@ -151,7 +168,7 @@ def test_comparisons_opened_are_those_that_the_report_counts(name):
     for result in run.results.values():
         merges |= {one.group: one for one in getattr(result, "merges", [])}
     counts = [one.sums for one in merges.values()]
-    counted = sum(one.winning + one.other_restarts + one.costs + one.checks for one in counts)
+    counted = sum(one.winning + one.other_restarts + one.costs + one.checks + one.search for one in counts)
     opened = run.ledger.of("opened/comparisons")
     assert counted == sum(prod(entry.shape) for entry in opened)
     rounds = Counter(entry.stage.split()[0] for entry in opened)
@@ -199,7 +216,7 @@ def test_a_sum_of_two_at_a_party_is_never_called_hidden():
 def test_every_party_that_ends_well_records_its_output_once():
     for name in RUNS:
         run = outcome(name)
-        expected = dict.fromkeys(run.labels, 1)
+        expected = dict.fromkeys((who for who in run.results if who != "coordinator"), 1)
         assert Counter(entry.sender for entry in run.ledger.of("output/")) == expected
 
 

@@ -68,6 +68,12 @@ class RunOutline:
         Parameter of the run if its method is "joint"; otherwise empty.
     n_components : int
         Number of components of a party with many columns, if the method is "joint"; otherwise 0.
+    orders : tuple of int
+        Values of ψ that the parties compare; empty if ψ is set.
+    most_clusters : int
+        Largest number of clusters, if the run compares all numbers from `n_clusters` on; otherwise 0.
+    search_attempts, search_steps : int
+        Attempts for each value that is compared, and steps of an attempt; 0 if nothing is compared.
     label_receivers : mapping of str to tuple of str
         For each party that sends local labels, the parties that receive them.
     groups : tuple of tuple of str
@@ -87,6 +93,10 @@ class RunOutline:
     n_init: int
     joint_rows: str = ""
     n_components: int = 0
+    orders: tuple[int, ...] = ()
+    most_clusters: int = 0
+    search_attempts: int = 0
+    search_steps: int = 0
     label_receivers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     groups: tuple[tuple[str, ...], ...] = ()
     needs: tuple[str, ...] = ()
@@ -211,6 +221,7 @@ class _Writer:
             *self._of_method(),
             "groups" if outline.groups else "",
             "coordinator" if outline.has_coordinator else "party-aggregates",
+            "" if "sweep" in self._of_method() else "not-sweep",
             "two" if n_parties == 2 else "not-two",
             "three" if n_parties == 3 else "many" if n_parties > 3 else "",
             "party" if reader in outline.parties else "neutral",
@@ -228,6 +239,12 @@ class _Writer:
             "attempts": outline.n_init,
             "n_starts": outline.n_init * outline.n_clusters,
             "n_components": outline.n_components,
+            "most": outline.most_clusters,
+            "orders": listed([str(psi) for psi in outline.orders]),
+            "n_orders": len(outline.orders),
+            "n_numbers": outline.most_clusters - outline.n_clusters + 1,
+            "search_attempts": outline.search_attempts,
+            "search_steps": outline.search_steps,
             "first": _plain(outline.parties[0]),
             "second": _plain(outline.parties[1]),
             "groups": " ".join(f"{_names(group)} are one group." for group in outline.groups),
@@ -239,12 +256,19 @@ class _Writer:
     def _of_method(self) -> set[str]:
         """Return the facts that follow from the method.
 
-        "comparisons": the aggregator answers questions; "attempts": the parties cluster in several attempts.
+        "comparisons": the aggregator answers questions; "attempts": the parties cluster in several attempts; "final":
+        the run has final clusters; "search", "sweep": the parties compare values of ψ, or numbers of clusters.
         """
         outline = self.outline
+        if outline.task == "fit":
+            search = "search" if outline.orders else ""
+            return {"sweep" if outline.most_clusters else "final", search, *self._of_fit()}
+        return {"comparisons", "unopened", "joint-prediction" if outline.joint_rows == "shares" else ""}
+
+    def _of_fit(self) -> set[str]:
+        """Return the facts that follow from the method of a fit."""
+        outline = self.outline
         in_shares = outline.joint_rows == "shares"
-        if outline.task != "fit":
-            return {"comparisons", "unopened", "joint-prediction" if in_shares else ""}
         if outline.method != "joint":
             kind = "labels" if outline.label_receivers else "starts"
             return {"local", kind, "comparisons", "attempts", "unopened"}

@@ -23,7 +23,7 @@ from kcagc.secagg import keys
 from kcagc.secagg.masks import MAX_PARTIES
 from kcagc.text import printable
 
-PROTOCOL = "kcagc/5"
+PROTOCOL = "kcagc/6"
 
 RoleName = Literal["party", "coordinator"]
 

@@ -139,6 +139,7 @@ async def _fit(party: Party, ready: _Ready) -> FitResult:
     parameters, own, sums = party.agreement.parameters, ready.own, ready.sums
     in_shares = parameters.joint_rows == "shares"
     nodes = clustered_sample(party.n_nodes, parameters.n_clusters, ready.seed, in_shares=in_shares)
+    searched = sums.compared
     own.scale_to(ready.scale)
     share_seed = derive_key(party.secret, party.session.id, "draw shares")
     if not in_shares:
@@ -179,7 +180,7 @@ async def _fit(party: Party, ready: _Ready) -> FitResult:
     own_cost = np.frombuffer(await StoreResult("final cost", cost), dtype="<f8")  # leaves under a mask
     words = total_words(party.name, float(own_cost[0]))
     summed = await party.confirm_result(sums.transcript, labels, "labels", words)
-    effort = replace(found.clusters, rounds=sums.number)
+    effort = replace(found.clusters, rounds=sums.number, sums=replace(found.clusters.sums, search=searched))
     (merge,) = party.merges
     report = merge_report(merge, np.ones(len(nodes), dtype=np.int64), parameters.n_clusters, effort)
     # Hellos, confirmations, sums, and weights that are relayed. In shares, the components have an answer besides, and

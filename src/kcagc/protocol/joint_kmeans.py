@@ -35,12 +35,13 @@ _TILE_ROWS, _TILE_CENTERS = 1 << 12, 4  # a tile of distances stays in the cache
 
 @dataclass(frozen=True)
 class SumCounts:
-    """Comparisons for the winning restart, and separately for other restarts, for costs, and to check the answers."""
+    """Comparisons for the winning restart; separately for other restarts, costs, checks of answers, and searches."""
 
     winning: int = 0
     other_restarts: int = 0
     costs: int = 0
     checks: int = 0
+    search: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kcagc.cluster.search import SEARCH_PLAN
 from kcagc.disclosure.texts import ANONYMOUS_GEOMETRY, LABELLED_SUMS, LOCAL_MEANS
 from kcagc.errors import ParameterError
 from kcagc.protocol.agreement import Agreement
@@ -88,6 +89,7 @@ def outline(agreement: Agreement) -> RunOutline:
 
     parameters = agreement.parameters
     merges = [merge for layer in layers(agreement) for merge in layer]
+    searches = parameters.task == "fit" and (parameters.orders or parameters.most_clusters)
     with_labels = parameters.task == "fit" and parameters.has_local_clusters
     routes = [
         (child, merge.routes()[child[0]]) for merge in merges for child in merge.children if with_labels
@@ -104,6 +106,10 @@ def outline(agreement: Agreement) -> RunOutline:
         n_init=parameters.n_init,
         joint_rows=parameters.joint_rows if parameters.method == "joint" else "",
         n_components=parameters.n_components if parameters.method == "joint" else 0,
+        orders=parameters.orders if parameters.task == "fit" else (),
+        most_clusters=parameters.most_clusters if parameters.task == "fit" else 0,
+        search_attempts=SEARCH_PLAN.restarts if searches else 0,
+        search_steps=SEARCH_PLAN.rounds if searches else 0,
         label_receivers={child[0]: receivers for child, receivers in routes if len(child) == 1},
         groups=tuple(child for child, _ in routes if len(child) > 1),
         needs=tuple(risks(agreement)),

@@ -3,7 +3,7 @@
 The values of ψ, or all numbers of clusters of a range, are tried on a graph without its held-out edges. For each value
 of ψ there is a block of joint rows. All numbers of clusters share one block. The restarts of all values take their
 steps in the same sums. Every party learns all their assignments, as in a fit, and computes from them and from the
-held-out edges which value is best. No other role learns which value that is.
+held-out edges which value is best. The coordinator receives neither labels nor the value.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def component_size(data: PartyData, edges: HeldOutEdges, scale: int, n_component
 
 
 async def exchange_sizes(party: Party, purpose: str, own: ComponentSize) -> tuple[int, dict[str, int]]:
-    """Tell the other parties the size of this party's components; return the common scale and all widths."""
+    """Send the other parties the size of this party's components; return the common scale and all widths."""
     stage = RunStage(Step.SIZES, group=purpose.strip())
     await party.send_encrypted(stage, dict.fromkeys(party.others, own), "sizes")
     received = await party.receive_encrypted(stage, party.others, ComponentSize)

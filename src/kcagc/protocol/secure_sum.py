@@ -65,6 +65,7 @@ class SecureSums:
     transcript: bytes = b""
     number: int = 0
     checks: int = 0  # probes and copies that were sent
+    compared: int = 0  # comparisons without these
     agreed: bytes = b""  # digest of what the holders must have in common in their next sum
 
     def encode(self, distances: FloatArray) -> IntArray:
@@ -84,6 +85,7 @@ class SecureSums:
         """Return which of the differences are positive; only the `senders` have parts of them (default: all)."""
         if not len(asked):
             return np.zeros(0, dtype=bool)
+        self.compared += len(asked)
         senders = senders or self.group.members
         first = self.channel.me == senders[0]
         odd = 2 * asked.parts  # twice a difference is even; one party makes it odd, so that no sum is zero
