@@ -185,16 +185,13 @@ def table_of(found: Sequence[dict[str, Any]]) -> str:
     for name, group in rows.items():
         if not group:
             continue
-        held, best, stable = (
-            sum(test(one) for one in group) / len(group)
-            for test in (
-                lambda one: one["low"] <= one["classes"] <= one["high"],
-                lambda one: one["best"] == one["classes"],
-                lambda one: one["stable"] == one["classes"],
-            )
-        )
+        right = [
+            [one["low"] <= one["classes"] <= one["high"] for one in group],
+            [one["best"] == one["classes"] for one in group],
+            [one["stable"] == one["classes"] for one in group],
+        ]
         widths = [one["high"] - one["low"] + 1 for one in group]
-        shares = " | ".join(f"{100 * share:.1f} %" for share in (held, best, stable))
+        shares = " | ".join(f"{100 * np.mean(one):.1f} %" for one in right)
         lines.append(f"| {name} | {len(group)} | {shares} | {np.median(widths):g} | {np.mean(widths):.1f} |")
     return "\n".join(lines)
 
@@ -218,12 +215,12 @@ def main(names: Sequence[str] = (*SETS, "public")) -> None:
                     result = {"kind": graph} | measure(load(graph), MORE.get(graph, MOST))
                 records.add(config, result, time.perf_counter() - begin)
             found.append(dict(records.one(**config) or {}))
-        print(f"\n{name}\n")
-        if name in SETS:
-            print(table_of(found))
-            continue
-        for one in found:
-            print(f"{one['kind']}: {one['low']} to {one['high']} (highest at {one['best']}), {one['classes']} classes")
+        words = table_of(found) if name in SETS else "\n".join(map(_line, found))
+        sys.stdout.write(f"\n{name}\n\n{words}\n")
+
+
+def _line(one: Result) -> str:
+    return f"{one['kind']}: {one['low']} to {one['high']} (highest at {one['best']}), {one['classes']} classes"
 
 
 if __name__ == "__main__":

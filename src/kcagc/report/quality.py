@@ -24,7 +24,8 @@ _MEASURES = {
     ),
     "cost": (
         "Cost",
-        "mean squared distance of nodes to their cluster centre, summed over all parties",
+        "mean squared distance of nodes to their cluster centre, summed over all parties; it cannot compare runs with "
+        "different numbers of clusters",
     ),
 }
 
