@@ -36,8 +36,8 @@ How near do parties come to the clusters of their pooled data? `python -m experi
 results in `experiments/results/joint.json`; do not edit it.
 
 The reference is `AGC(scaling="unit")` on the pooled columns: an exact projection to k dimensions, rows of unit length,
-ten restarts. No method weights columns (`weighting="none"`). Two runs of the reference with different seeds do not agree
-fully either. The *ratio* is therefore the adjusted Rand index (ARI) of a method and the reference, divided by that of
+ten restarts. No method weights columns (`weighting="none"`). Two runs of the reference with different seeds do not
+agree fully either. The *ratio* is therefore the adjusted Rand index (ARI) of a method and the reference, divided by that of
 two reference runs; both are means over {REFERENCES} seeds. A ratio of 1 means: as near as pooled data with another
 seed. Columns are split among L parties, contiguous or at random. Every run counts for the means and the lowest values.
 """

@@ -44,9 +44,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     --------
     >>> import numpy as np
     >>> from kcagc.data import TablePreprocessor
-    >>> table = np.array([[1.0, 10.0], [np.nan, 30.0]])
+    >>> table = np.array([[1.0, 10.0], [np.nan, 30.0], [4.0, 20.0]])
     >>> TablePreprocessor(default={"missing": "zero", "scale": "minmax"}).fit_transform(table).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
+    [[0.25, 0.0], [0.0, 1.0], [1.0, 0.5]]
     """
 
     def __init__(self, *, columns: Mapping[str, Rule] | None = None, default: Rule | None = None) -> None:
