@@ -60,7 +60,7 @@ LAYERS = [
     {"protocol", "net"},
     {"report", "runtime"},
     {"simulation"},
-    {"deploy", "persistence", "analysis"},
+    {"deploy", "persistence", "analysis", "estimator_base"},
     {"estimator"},
     {"__init__"},
     {"cli"},

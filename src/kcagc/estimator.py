@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted
 
 from kcagc._types import Labels
 from kcagc.cluster.local import Scaling
@@ -17,14 +14,13 @@ from kcagc.data.memory import check_tables, graphs_of, prepare_parties, rows_to_
 from kcagc.data.party_files import PartyInput
 from kcagc.data.table import PathLike
 from kcagc.data.weighting import Weighting
-from kcagc.disclosure import Ledger, Policy
+from kcagc.disclosure import Ledger
 from kcagc.disclosure.texts import LABELLED_SUMS, REVEALING_LABELS
 from kcagc.errors import DataError, ParameterError
+from kcagc.estimator_base import Callback, EstimatorBase
 from kcagc.graph.filters import Filter, SearchedFilter
-from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.persistence import load_estimator, save_estimator
-from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit_result import FitResult, SweepResult, every_merge
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.parameters import PARAMETERS, AggregatorKind, JointForm, VirtualNodes, draw_seed, settings_of
@@ -32,12 +28,10 @@ from kcagc.protocol.predict import predict_parameters
 from kcagc.secagg.masks import TWO_PARTY_SUM
 from kcagc.simulation import simulate_fit, simulate_predict
 
-Callback = Callable[[str, Progress], None]
-_PRIVATE = ("models_", "feature_names_", "transformers_", "column_weights_", "merges_", "node_ids_")  # not in notebooks
 Graphs = Any  # a graph, a matrix, a graph of networkx or PyTorch Geometric, or a list with one for each party
 
 
-class KCAGC(ClusterMixin, BaseEstimator):
+class KCAGC(EstimatorBase):
     """Cluster the nodes of a graph by features that several parties hold.
 
     All parties run in this process, with the same protocol, masks and disclosure ledger as on separate machines. No
@@ -440,62 +434,6 @@ class KCAGC(ClusterMixin, BaseEstimator):
         KCAGC
         """
         return load_estimator(cls, path)
-
-    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
-        """Return the fitted attributes that a notebook shows: no private models and no column names."""
-        shown = super()._get_fitted_attr_html(doc_link)
-        for name in _PRIVATE:
-            shown.pop(name, None)
-        return shown
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False  # X is a list of tables
-        tags.input_tags.sparse = tags.input_tags.string = tags.input_tags.allow_nan = True
-        tags.no_validation = True
-        return tags
-
-    def _check(self) -> None:
-        """Raise `ParameterError` for an invalid parameter that is not one of the run."""
-        if self.id_column is not None and not isinstance(self.id_column, str):
-            raise ParameterError(f"id_column: must be the name of a column, not {self.id_column!r}")
-        if not isinstance(callbacks := self._callbacks(), list | tuple) or not all(map(callable, callbacks)):
-            raise ParameterError(f"callbacks: must be a function or a list of functions, not {self.callbacks!r}")
-
-    def _check_clustered(self) -> None:
-        """Raise an error unless there are clusters."""
-        if hasattr(self, "sweep_"):
-            raise ParameterError(
-                "n_clusters: is a range, so there are curves in sweep_ and no clusters; set it to one of the "
-                f"recommended numbers, for example {self.sweep_.low}, and fit again"
-            )
-        check_is_fitted(self, "models_")
-
-    def _warn(self) -> None:
-        """Warn about empty clusters."""
-        found = len(np.unique(self.labels_))
-        wanted = self.n_clusters if isinstance(self.n_clusters, int) else found
-        if found < wanted:
-            few = f"only {found} of {wanted} clusters have nodes"
-            warnings.warn(f"{few}: too many rows are equal", stacklevel=3)
-
-    def _policy(self) -> Policy:
-        if not isinstance(self.accept, list | tuple | set | frozenset):
-            raise ParameterError(f"accept: must be a list of names, not {self.accept!r}")
-        return Policy(self.accept)
-
-    def _watch(self, role: str, progress: Progress) -> None:
-        for callback in self._callbacks():
-            callback(role, progress)
-
-    def _callbacks(self) -> Iterable[Callback]:
-        return (self.callbacks,) if callable(self.callbacks) else self.callbacks
-
-    def _nodes_to_predict(self, graph: Graph) -> str | Iterable[Any]:
-        """Return the nodes that take part in a prediction: after a fit on a list, all nodes of the graph."""
-        if isinstance(self.nodes, str):
-            return self.nodes
-        return range(graph.n_nodes) if graph.ids is None else graph.ids.values
 
 
 def _party_data(inputs: dict[str, PartyInput], chosen: Filter) -> dict[str, PartyData]:

@@ -33,7 +33,8 @@ from attacks.joint import (
 from attacks.results import Figure
 from attacks.transcripts import Case, Recording, Transcript, has_data, record_prediction, recorded
 from kcagc.cluster.lloyd import squared_distances
-from kcagc.protocol.local import Components, PartyData
+from kcagc.protocol.components import Components
+from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import Padded, Step
 from kcagc.secagg.blinding import secret_order
 from kcagc.secagg.keys import framed

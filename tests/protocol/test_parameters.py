@@ -20,7 +20,15 @@ from kcagc.protocol.parameters import (
     settings_of,
 )
 
-OWN = ("accept", "random_state", "callbacks", "transformers", "id_column", "nodes")  # of the estimator alone
+OWN = (
+    "accept",
+    "random_state",
+    "callbacks",
+    "transformers",
+    "id_column",
+    "nodes",
+    "weighting",
+)  # of the estimator alone
 
 
 class OwnFilter(HalfFilter):

@@ -9,9 +9,10 @@ from collaborations import EVERYTHING, parameters, random_parties
 from kcagc.cluster import joint
 from kcagc.errors import MaskReuseError
 from kcagc.protocol.aggregator import aggregator_of_party, coordinator
+from kcagc.protocol.components import Components
 from kcagc.protocol.effects import combine_halves
 from kcagc.protocol.fit import fit_party
-from kcagc.protocol.local import Components, PartyData
+from kcagc.protocol.local import PartyData
 from kcagc.protocol.messages import Masked, Padded, decode
 from kcagc.runtime.driver import Driver, MemoryStore
 from kcagc.runtime.in_process import run_together

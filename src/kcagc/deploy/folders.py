@@ -20,7 +20,8 @@ from kcagc.disclosure.texts import ANONYMOUS_GEOMETRY, RISKS
 from kcagc.errors import ParameterError
 from kcagc.net.trial_authority import trial_authority
 from kcagc.protocol.agreement import Agreement, Participant
-from kcagc.protocol.parameters import PARAMETERS, Parameter, RunSettings
+from kcagc.protocol.declaration import Parameter
+from kcagc.protocol.parameters import PARAMETERS, RunSettings
 from kcagc.protocol.plan import risks
 from kcagc.secagg.keys import Identity
 from kcagc.secagg.masks import MAX_PARTIES

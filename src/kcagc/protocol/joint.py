@@ -17,16 +17,14 @@ from kcagc.cluster.held_out import hold_out_edges
 from kcagc.cluster.joint import clustered_sample, order_by_first_node, schedule
 from kcagc.errors import DataError, PeerError
 from kcagc.graph.filters import SearchedFilter
+from kcagc.protocol.components import Components, find_components, note_joint_session
 from kcagc.protocol.effects import Progress, StoreResult
 from kcagc.protocol.fit_result import EXCHANGE, FitResult, SweepResult, merge_report
 from kcagc.protocol.joint_kmeans import JointClusters, SumCounts
 from kcagc.protocol.local import (
-    Components,
     JointModel,
     PartyData,
     PartyModel,
-    find_components,
-    note_joint_session,
 )
 from kcagc.protocol.messages import AnonymousClusters, Confirmation, Step, restore, store, unpack
 from kcagc.protocol.party import Party, total_of, total_words

@@ -21,8 +21,8 @@ from scipy import sparse
 from kcagc._types import FloatArray, IntArray, Sparse
 from kcagc.cluster.joint import random_for
 from kcagc.errors import DataError, PeerError
+from kcagc.protocol.components import Components
 from kcagc.protocol.effects import CommitMask, Progress, StoreResult
-from kcagc.protocol.local import Components
 from kcagc.protocol.messages import Padded, RunStage, Split, Step
 from kcagc.protocol.party import Party
 from kcagc.protocol.secure_sum import SecureSums

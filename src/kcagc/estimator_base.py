@@ -1,0 +1,89 @@
+"""What the estimator needs besides its work: checks of its parameters, warnings, callbacks, and what notebooks show."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted
+
+from kcagc._types import Labels
+from kcagc.cluster.sweep import Sweep
+from kcagc.disclosure import Policy
+from kcagc.errors import ParameterError
+from kcagc.graph.graph import Graph
+from kcagc.protocol.effects import Progress
+
+Callback = Callable[[str, Progress], None]
+_PRIVATE = ("models_", "feature_names_", "transformers_", "column_weights_", "merges_", "node_ids_")  # not in notebooks
+
+
+class EstimatorBase(ClusterMixin, BaseEstimator):
+    """The part of `KCAGC` that does not run a session."""
+
+    n_clusters: int | tuple[int, int]
+    accept: Iterable[str]
+    callbacks: Callback | Iterable[Callback]
+    id_column: str | None
+    nodes: str | Iterable[Any]
+    labels_: Labels
+    sweep_: Sweep
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
+        """Return the fitted attributes that a notebook shows: no private models and no column names."""
+        shown = super()._get_fitted_attr_html(doc_link)
+        for name in _PRIVATE:
+            shown.pop(name, None)
+        return shown
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # X is a list of tables
+        tags.input_tags.sparse = tags.input_tags.string = tags.input_tags.allow_nan = True
+        tags.no_validation = True
+        return tags
+
+    def _check(self) -> None:
+        """Raise `ParameterError` for an invalid parameter that is not one of the run."""
+        if self.id_column is not None and not isinstance(self.id_column, str):
+            raise ParameterError(f"id_column: must be the name of a column, not {self.id_column!r}")
+        if not isinstance(callbacks := self._callbacks(), list | tuple) or not all(map(callable, callbacks)):
+            raise ParameterError(f"callbacks: must be a function or a list of functions, not {self.callbacks!r}")
+
+    def _check_clustered(self) -> None:
+        """Raise an error unless there are clusters."""
+        if hasattr(self, "sweep_"):
+            raise ParameterError(
+                "n_clusters: is a range, so there are curves in sweep_ and no clusters; set it to one of the "
+                f"recommended numbers, for example {self.sweep_.low}, and fit again"
+            )
+        check_is_fitted(self, "models_")
+
+    def _warn(self) -> None:
+        """Warn about empty clusters."""
+        found = len(np.unique(self.labels_))
+        wanted = self.n_clusters if isinstance(self.n_clusters, int) else found
+        if found < wanted:
+            few = f"only {found} of {wanted} clusters have nodes"
+            warnings.warn(f"{few}: too many rows are equal", stacklevel=3)
+
+    def _policy(self) -> Policy:
+        if not isinstance(self.accept, list | tuple | set | frozenset):
+            raise ParameterError(f"accept: must be a list of names, not {self.accept!r}")
+        return Policy(self.accept)
+
+    def _watch(self, role: str, progress: Progress) -> None:
+        for callback in self._callbacks():
+            callback(role, progress)
+
+    def _callbacks(self) -> Iterable[Callback]:
+        return (self.callbacks,) if callable(self.callbacks) else self.callbacks
+
+    def _nodes_to_predict(self, graph: Graph) -> str | Iterable[Any]:
+        """Return the nodes that take part in a prediction: after a fit on a list, all nodes of the graph."""
+        if isinstance(self.nodes, str):
+            return self.nodes
+        return range(graph.n_nodes) if graph.ids is None else graph.ids.values
