@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from kcagc.deploy.trial import LogRecord
 
 _PARTIES = ("bank", "telecom", "shop")
-_ORDER = 2  # of the graph filter
 
 
 @click.command()
@@ -39,7 +38,7 @@ def demo(folder: Path | None, as_json: bool) -> None:
     where = Path(tempfile.mkdtemp(prefix="kcagc-demo-")) if folder is None else folder
     start = time.perf_counter()
     # A demonstration should be repeatable; a real run should not set random_state.
-    trial = Trial(where, list(_PARTIES), n_clusters=dataset.n_classes, psi=_ORDER, random_state=0)
+    trial = Trial(where, list(_PARTIES), n_clusters=dataset.n_classes, random_state=0)
     write_examples(dataset, trial.configs, list(_PARTIES))
     if not as_json:
         _introduce(dataset, graph)
@@ -99,12 +98,12 @@ def _shown(ids: dict[str, int], as_json: bool) -> Iterator[Callable[[str, LogRec
 
 def _cluster_alone(dataset: Dataset, graph: Any) -> list[dict[str, Any]]:
     """Cluster the columns of each party alone, and all columns pooled, without any protocol."""
-    from kcagc.cluster import cluster_locally
-    from kcagc.graph import HalfFilter
+    from kcagc.baselines import AGC
 
     results = []
     for who, features in zip((*_PARTIES, "all pooled"), [*dataset.parties(), dataset.features], strict=True):
-        found = cluster_locally(graph, features, dataset.n_classes, filter=HalfFilter(_ORDER), random_state=0).labels
+        model = AGC(dataset.n_classes, psi="auto", method="joint", random_state=0)
+        found = model.fit(features, adjacency=graph).labels_
         results.append(_measured(who, features.shape[1], dataset, graph, found))
     return results
 
