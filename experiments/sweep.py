@@ -25,7 +25,9 @@ from kcagc.cluster.joint import fit_joint_kmeans
 from kcagc.cluster.local import fit_projection
 from kcagc.cluster.search import search_psi
 from kcagc.cluster.sweep import sweep_clusters
+from kcagc.data.weighting import apply_weights, fit_weights
 from kcagc.datasets import Dataset, generate, load
+from kcagc.errors import DataError
 from kcagc.graph.filters import HalfFilter, filter_for_projection
 from kcagc.graph.graph import Graph
 
@@ -135,11 +137,12 @@ def _stretched(table: Features, spread: float, random: np.random.RandomState) ->
 
 
 def weighted(table: Features) -> Features:
-    """Weigh binary and count columns by inverse document frequency."""
-    if not sparse.issparse(table) or not ((table.data >= 0) & (table.data == np.rint(table.data))).all():
-        return table
-    frequency = np.diff(sparse.csc_array(table).indptr)
-    return sparse.csr_array(table @ sparse.diags_array(np.log(table.shape[0] / np.maximum(frequency, 1))))
+    """Weight columns by the default rule."""
+
+    def fail(row: int, column: int, message: str) -> DataError:
+        return DataError(f"row {row}, column {column}: {message}")
+
+    return apply_weights(table, fit_weights(table, "auto", fail))
 
 
 def measure(data: Dataset, most: int = MOST, seed: int = 0) -> Result:

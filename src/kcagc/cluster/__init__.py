@@ -5,6 +5,7 @@ from kcagc.cluster.kmeans import fit_kmeans, local_search, plus_plus
 from kcagc.cluster.lloyd import KMeansResult, fill_empty, run_lloyd, weighted_means
 from kcagc.cluster.local import LocalClusters, Projection, Scaling, cluster_locally, fit_projection
 from kcagc.cluster.search import PSI_GRID, PsiSearch, search_psi
+from kcagc.cluster.sweep import Sweep, sweep_clusters
 
 __all__ = [
     "PSI_GRID",
@@ -13,6 +14,7 @@ __all__ = [
     "Projection",
     "PsiSearch",
     "Scaling",
+    "Sweep",
     "cluster_locally",
     "fill_empty",
     "fit_joint_kmeans",
@@ -22,5 +24,6 @@ __all__ = [
     "plus_plus",
     "run_lloyd",
     "search_psi",
+    "sweep_clusters",
     "weighted_means",
 ]

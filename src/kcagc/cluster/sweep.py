@@ -64,6 +64,8 @@ class Sweep:
     >>> sweep = Sweep((2, 3), (0.3, 0.4), (0.02, 0.0), (0.5, 0.4), (1.0, 0.9), 3, 3, "why")
     >>> Sweep.from_document(sweep.document()) == sweep
     True
+    >>> sweep.recommendation
+    '3 clusters'
     """
 
     ks: tuple[int, ...]
