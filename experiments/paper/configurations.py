@@ -19,7 +19,11 @@ CONFIGURATIONS = {
     "converged": "`KCAGC.paper(max_iter=100)`: the same, run to convergence",
     "default": (
         "`KCAGC` with local clusters: rows of unit length, tree of fan-in 4, to convergence, a coordinator that "
-        "learns no labels"
+        "learns no labels, no weights of columns"
+    ),
+    "joint": (
+        "`KCAGC` as it is by default, with the paper's ψ: joint method, weights of columns. It has no local "
+        "clusters, so the same figure is compared with all rows of the paper"
     ),
 }
 SHOWN = {"paper": "KCAGC.paper", "converged": "… converged", "default": "KCAGC"}
@@ -41,7 +45,9 @@ def estimator(configuration: str, data: Dataset, *, seed: int, **changes: Any) -
     chosen = {"n_clusters": data.n_classes, "psi": order_of(data.name), "random_state": seed} | changes
     if configuration == "default":
         # Many parties have few columns each, and their labels reveal some of them: the data are public.
-        return KCAGC(**({"accept": ("revealing-labels",)} | chosen))
+        return KCAGC(**({"accept": ("revealing-labels",), "weighting": "none"} | chosen))
+    if configuration == "joint":
+        return KCAGC(**chosen)
     if configuration == "converged":
         chosen |= {"max_iter": 100}
     return KCAGC.paper(**chosen)
@@ -50,8 +56,10 @@ def estimator(configuration: str, data: Dataset, *, seed: int, **changes: Any) -
 def fit(cell: Config, **changes: Any) -> Result:
     """Cluster as a cell describes: `dataset`, `configuration`, `parties`, `method`, `local` (k̂) and `seed`."""
     data = dataset(cell["dataset"])
-    chosen = {"method": "basic"} if cell["method"] == "basic" else {"n_local_clusters": cell["local"]}
-    if cell["method"] not in ("basic", "kcagc"):  # "kcagc" chooses between flat cells and a tree by L
+    chosen = {"method": cell["method"]}
+    if cell["method"] not in ("basic", "joint"):
+        chosen = {"n_local_clusters": cell["local"]}
+    if cell["method"] not in ("basic", "joint", "kcagc"):  # "kcagc" chooses between flat cells and a tree by L
         chosen["method"] = {"flat": "cells", "tree": "tree"}[cell["method"]]
     model = estimator(cell["configuration"], data, seed=cell["seed"], **(chosen | changes))
     with warnings.catch_warnings():
