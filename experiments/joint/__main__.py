@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from experiments.accuracy.page import PAGE, render
 from experiments.joint import study
-from experiments.joint.page import PAGE, render
 from experiments.paper.experiment import Config, Experiment, Options
 from experiments.paper.running import run
 from experiments.paper.store import RESULTS, ROOT, Records, provenance
@@ -44,7 +44,7 @@ def main(
     console = Console(stderr=True)
     folder = results or (QUICK if quick else RESULTS)
     page = PAGE if folder == RESULTS else folder / "accuracy.md"
-    chosen = _listed(names) or ((EMBEDDED,) if quick else ())
+    chosen = listed(names) or ((EMBEDDED,) if quick else ())
     about = provenance("src", "experiments/joint")  # of the code that this process has imported
     records = Records(folder / "joint.json", lambda: about)
 
@@ -52,8 +52,8 @@ def main(
         return [
             cell
             for cell in study.cells(options)
-            if (not parties or str(cell.get("parties", 1)) in _listed(parties))
-            and (not methods or cell["method"] in _listed(methods))
+            if (not parties or str(cell.get("parties", 1)) in listed(parties))
+            and (not methods or cell["method"] in listed(methods))
         ]
 
     experiment = Experiment("joint", "Accuracy", cells, study.compute, lambda *_: "", alone=not all_cores)
@@ -65,11 +65,12 @@ def main(
         sys.exit(error.exit_code)
     finally:
         if len(records):
-            render(records, page)
+            render(Records(folder / "accuracy.json"), records, page)
             console.print(f"{page}: {len(records)} cells", soft_wrap=True)
 
 
-def _listed(text: str) -> tuple[str, ...]:
+def listed(text: str) -> tuple[str, ...]:
+    """Return the words of an option that are separated by commas."""
     return tuple(one.strip() for one in text.split(",") if one.strip())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,11 +11,9 @@ from experiments.joint import graphs
 from experiments.joint.study import ALONE, POOLED, REFERENCE, REFERENCES, SEEDS, cells
 from experiments.paper.experiment import PUBLIC, Options
 from experiments.paper.plots import COLOURS, MARKERS, Figures
-from experiments.paper.store import ROOT, Records
+from experiments.paper.store import Records
 from experiments.paper.tables import NOTHING, table
-from kcagc.data.files import write_text
 
-PAGE = ROOT / "docs" / "accuracy.md"
 SHOWN = {
     "shares": "joint, in shares",
     "coordinator": "joint, rows to the coordinator",
@@ -30,10 +27,9 @@ JOINT = ("shares", "coordinator")
 MEAN, LEAST = 0.95, 0.85  # wanted of the joint method: in the mean, and in every run
 POINTS = 1  # and the difference of accuracy between 2 and 16 parties, at most
 
-_HEAD = f"""# Accuracy of the methods
+_HEAD = f"""## The methods
 
-How near do parties come to the clusters of their pooled data? `python -m experiments.joint` computes this page from the
-results in `experiments/results/joint.json`; do not edit it.
+How near do parties come to the clusters of their pooled data, with the same fixed ψ and columns without weights?
 
 The reference is `AGC(scaling="unit")` on the pooled columns: an exact projection to k dimensions, rows of unit length,
 ten restarts. No method weights columns (`weighting="none"`). Two runs of the reference with different seeds do not
@@ -66,21 +62,21 @@ def runs(records: Records) -> list[Run]:
     return found
 
 
-def render(records: Records, page: Path = PAGE) -> None:
-    """Write the page and its picture."""
+def sections(records: Records, figures: Figures) -> list[str]:
+    """Return the sections of the page on methods; draw the picture."""
     found = runs(records)
-    figures = Figures(page.parent / page.stem, page)
-    parts = [
+    return [
         _HEAD,
         _computed(records),
         _summary(found),
         _picture(found, figures),
         _public(found, records),
         _parties(found),
+        _generated(found, records),
+        _special(found, records),
+        _worst(found),
+        origin(records, "experiments.joint"),
     ]
-    parts += [_generated(found, records), _special(found, records), _worst(found), _where(records)]
-    page.parent.mkdir(parents=True, exist_ok=True)
-    write_text(page, "\n".join(part for part in parts if part))
 
 
 def _computed(records: Records) -> str:
@@ -264,9 +260,10 @@ def _share(count: int, total: int) -> str:
     return f"{count} ({100 * count / total:.0f} %)"
 
 
-def _where(records: Records) -> str:
+def origin(records: Records, module: str) -> str:
+    """Return which commits and machines computed the results."""
     about = [
         f"commit `{run['commit']}`, {run['when']}, {run['machine']}, Python {run['python']}"
         for run in records.runs.values()
     ]
-    return f"<small>`python -m experiments.joint`; {len(records)} cells; {'; '.join(about)}</small>\n"
+    return f"<small>`python -m {module}`; {len(records)} cells; {'; '.join(about)}</small>\n"

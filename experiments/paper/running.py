@@ -17,8 +17,20 @@ from experiments.paper.store import Records
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def run(experiment: Experiment, options: Options, records: Records, console: Console, *, again: bool = False) -> int:
-    """Compute missing cells and store each at once; return their number."""
+def run(
+    experiment: Experiment,
+    options: Options,
+    records: Records,
+    console: Console,
+    *,
+    again: bool = False,
+    minutes: float | None = None,
+) -> int:
+    """Compute missing cells and store each at once; return their number.
+
+    With `minutes`, no cell starts after so many minutes.
+    """
+    begin = time.perf_counter()
     cells = experiment.cells(options)
     todo = [cell for cell in cells if again or cell not in records]
     if not todo:
@@ -40,6 +52,11 @@ def run(experiment: Experiment, options: Options, records: Records, console: Con
             if not console.is_terminal:  # no terminal: write a line to the log
                 left = len(todo) - done
                 console.print(f"{experiment.name}: {_words(cell)}: {seconds:.1f} s; {left} left", soft_wrap=True)
+            if minutes is not None and time.perf_counter() - begin > 60 * minutes:
+                console.print(
+                    f"{experiment.name}: stopped after {minutes:g} minutes; {len(todo) - done} cells are left"
+                )
+                return done
     return len(todo)
 
 

@@ -1,0 +1,1 @@
+"""Which settings find the best clusters: `python -m experiments.accuracy`. It renders docs/accuracy.md, all of it."""
