@@ -30,6 +30,7 @@ BASELINES: dict[str, Any] = {"AGC": AGC, "GCC": GCC, "S2GC": S2GC, "MS2CAG": MS2
 RESTARTS = (1, 3, 10, 30)
 PARTIES = (2, 16)
 TODAY, BEFORE = "today", "0.5.0"
+_SLOW = ("pubmed", "wiki")  # with 16 parties, last
 _NOT_USED = ("zeros",)  # no method clusters a party of zeros
 CHOSEN = tuple(name for name in graphs.GENERATED if name not in _NOT_USED)
 KINDS = {"public": PUBLIC, "chosen": CHOSEN, "unseen": tuple(UNSEEN)}
@@ -48,7 +49,7 @@ def cells(options: Options) -> list[Config]:
         for weighting in ("auto", "none"):
             pooled: Config = {"part": "order", "weighting": weighting, "scaling": "unit", "seed": seed}
             found += [pooled | {"graph": name, "psi": psi} for name in names for psi in orders]
-    found += _runs(names, 2)
+    found += _runs(names, PARTIES[0])
     public = options.datasets or PUBLIC
     for seed in range(1 if options.quick else SHOWN_SEEDS):
         found += [
@@ -58,9 +59,12 @@ def cells(options: Options) -> list[Config]:
         plain: Config = {"part": "order", "weighting": weighting, "scaling": "U", "seed": 0}
         found += [plain | {"graph": name, "psi": psi} for name in names for psi in orders]
     found += [{"part": "search", "graph": name, "weighting": "none", "seed": 0} for name in names]
-    found += [{"part": "adaptive", "graph": name, "seed": 0} for name in names if name != "pubmed"]
     found += [{"part": "restarts", "graph": name, "restarts": count, "seed": 0} for name in names for count in RESTARTS]
-    return found if options.quick else found + _runs(names, 16)
+    found += [{"part": "adaptive", "graph": name, "seed": 0} for name in names if name not in PUBLIC]
+    if not options.quick:
+        late = tuple(name for name in names if name in _SLOW)
+        found += _runs((*(name for name in names if name not in late), *late), PARTIES[1])
+    return found + [{"part": "adaptive", "graph": name, "seed": 0} for name in names if name in PUBLIC[:2]]
 
 
 def _runs(names: tuple[str, ...], count: int) -> list[Config]:
