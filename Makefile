@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTHON := $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup setup-graphsage setup-peers test test-fast test-report test-wheel test-kill docs disclosure lint format demo reproduce bench accuracy attack lock build clean check-python check-venv
+.PHONY: help setup setup-graphsage setup-peers test test-fast test-report test-wheel test-kill docs disclosure lint format demo reproduce bench accuracy study attack lock build clean check-python check-venv
 
 help: ## Show this help
 	@echo "make TARGET, where TARGET is one of:"
@@ -109,6 +109,9 @@ demo: $(READY) ## Three organisations and a coordinator cluster together, as fou
 
 accuracy: $(READY) ## The baselines on the four public graphs and the protocols on Cora, beside the paper's figures (5 minutes)
 	@$(BIN)/python -m benchmarks.accuracy
+
+study: $(READY) ## Which settings find the best clusters; MINUTES=30 stops then (an hour; resumes; renders docs/accuracy.md)
+	@$(BIN)/python -m experiments.accuracy $(if $(MINUTES),--minutes $(MINUTES))
 
 reproduce: $(READY) ## Every table and figure of the paper, or NAME=...; QUICK=1, DATASETS=cora,wiki, SEEDS=5 (hours; resumes)
 	@$(BIN)/python -m experiments.paper $(or $(NAME),all) $(if $(QUICK),--quick) \

@@ -9,8 +9,9 @@ import sys
 import numpy as np
 import pytest
 
+from experiments.accuracy.page import PAGE, render
 from experiments.joint import graphs, study
-from experiments.joint.page import PAGE, render, runs
+from experiments.joint.page import runs
 from experiments.paper.experiment import PUBLIC, Options
 from experiments.paper.store import RESULTS, ROOT, Records
 
@@ -88,6 +89,7 @@ def test_a_run_that_is_refused_is_kept_with_its_reason():
 
 
 def test_the_page_in_the_docs_is_what_the_kept_results_give(tmp_path):
-    render(Records(RESULTS / "joint.json"), tmp_path / "docs" / "accuracy.md")
+    render(Records(RESULTS / "accuracy.json"), Records(RESULTS / "joint.json"), tmp_path / "docs" / "accuracy.md")
     assert (tmp_path / "docs" / "accuracy.md").read_text() == PAGE.read_text()
-    assert (PAGE.parent / "accuracy" / "ratio.svg").exists()
+    for name in ("ratio", "psi", "defaults"):
+        assert (PAGE.parent / "accuracy" / f"{name}.svg").exists()
