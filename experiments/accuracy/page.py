@@ -19,6 +19,7 @@ from experiments.accuracy.study import (
     RESTARTS,
     TODAY,
     cells,
+    refused,
 )
 from experiments.joint import graphs
 from experiments.joint import page as joint_page
@@ -129,7 +130,7 @@ def curve(records: Records, graph: str, weighting: str = "auto", scaling: str = 
     """Return the mean accuracy at each order."""
     found: dict[int, list[float]] = {}
     for config, result in records.all(part="order", graph=graph, weighting=weighting, scaling=scaling):
-        if "error" not in result:
+        if not refused(result):
             found.setdefault(config["psi"], []).append(result["accuracy"])
     return {psi: float(np.mean(found[psi])) for psi in sorted(found)}
 
@@ -143,12 +144,12 @@ def losses(records: Records) -> list[Loss]:
             continue
         rules: dict[str, list[int]] = {str(psi): [psi] for psi in _FIXED}
         for _, result in records.all(part="search", graph=graph, weighting="auto"):
-            if "error" not in result:
+            if not refused(result):
                 rules.setdefault(SEARCH, []).append(result["psi"])
                 rules.setdefault(ONE_ERROR, []).append(_within_one_error(result))
         by_seed: dict[int, dict[int, float]] = {}
         for config, result in records.all(part="order", graph=graph, weighting="auto", scaling="unit"):
-            if config["psi"] in PSI_GRID and "error" not in result:
+            if config["psi"] in PSI_GRID and not refused(result):
                 by_seed.setdefault(config["seed"], {})[config["psi"]] = result["modularity"]
         rules[ALL_EDGES] = [max(one, key=lambda psi: one[psi]) for one in by_seed.values()]
         best = max(known.values())
@@ -158,7 +159,7 @@ def losses(records: Records) -> list[Loss]:
                 found.append(Loss(graph, kind_of(graph), rule, loss))
         adaptive = records.one(part="adaptive", graph=graph)
         paper = curve(records, graph, "none", "U")
-        if adaptive and "error" not in adaptive and paper:
+        if adaptive and not refused(adaptive) and paper:
             best = max(*paper.values(), adaptive["accuracy"])
             found.append(Loss(graph, kind_of(graph), PAPER, best - adaptive["accuracy"]))
     return found
@@ -213,7 +214,7 @@ def _time(records: Records) -> str:
     ratios = [
         result["auto_seconds"] / result["fixed_seconds"]
         for _, result in records.all(part="search")
-        if "error" not in result
+        if not refused(result)
     ]
     if not ratios:
         return ""
@@ -227,7 +228,7 @@ def _time(records: Records) -> str:
     adaptive = []
     for config, result in records.all(part="adaptive"):
         search = records.one(part="search", graph=config["graph"], weighting="auto")
-        if search and "error" not in search and "error" not in result:
+        if search and not refused(search) and not refused(result):
             adaptive.append(result["auto_seconds"] / search["fixed_seconds"])
     if adaptive:
         median, most = np.median(adaptive), max(adaptive)
@@ -295,7 +296,7 @@ def pairs(records: Records) -> list[Pair]:
     found = []
     for config, result in records.all(part="run", defaults=TODAY):
         other = records.one(**config | {"defaults": BEFORE})
-        if other and "error" not in result and "error" not in other:
+        if other and not refused(result) and not refused(other):
             name = config["graph"]
             found.append(Pair(name, kind_of(name), config["parties"], result["accuracy"], other["accuracy"]))
     return found
@@ -345,12 +346,12 @@ def _against_before(records: Records, figures: Figures) -> str:
     parts.append(
         figures.shown("defaults", "The difference of every case, sorted: above zero, today's defaults are better.")
     )
-    refused = [
+    errors = [
         f"- {graphs.described(config['graph'])}, L = {config['parties']}, {config['defaults']}: `{result['error']}`"
         for config, result in records.all(part="run")
-        if "error" in result
+        if refused(result)
     ]
-    return "\n".join([*parts, *([*refused, ""] if refused else [])])
+    return "\n".join([*parts, *([*errors, ""] if errors else [])])
 
 
 def _points(value: float) -> str:
@@ -412,7 +413,7 @@ def _restarts(records: Records) -> str:
             some = [
                 result["accuracy"]
                 for config, result in records.all(part="restarts", restarts=count)
-                if config["graph"] in names and kind_of(config["graph"]) == kind and "error" not in result
+                if config["graph"] in names and kind_of(config["graph"]) == kind and not refused(result)
             ]
             row.append(f"{np.mean(some):.1f}" if some else NOTHING)
         rows.append(row)
@@ -439,7 +440,7 @@ def _baselines(records: Records) -> str:
             own = [
                 result["accuracy"]
                 for _, result in records.all(part="baseline", graph=name, method=method)
-                if "error" not in result
+                if not refused(result)
             ]
             published = _published(method, name)
             row.append((f"{np.mean(own):.1f}" if own else NOTHING) + (f" ({published:.1f})" if published else ""))

@@ -94,6 +94,11 @@ def compute(cell: Config) -> Result:
             return {"error": f"{type(error).__name__}: {error}"}
 
 
+def refused(result: Result) -> bool:
+    """Return whether a cell ended with an error; the standard errors of a search are no text."""
+    return isinstance(result.get("error"), str)
+
+
 def _order(cell: Config, data: Dataset) -> Result:
     """Fit pooled columns at one order."""
     how: dict[str, Any] = {"method": "joint"} if cell["scaling"] == "unit" else {"scaling": cell["scaling"]}
