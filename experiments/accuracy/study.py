@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from experiments.joint import graphs
-from experiments.joint.planted import UNSEEN
+from experiments.joint.planted import UNSEEN, counts, words
 from experiments.paper.experiment import PUBLIC, Config, Options, Result
 from kcagc import AGC, KCAGC
 from kcagc.baselines import GCC, MS2CAG, S2GC
+from kcagc.cluster.search import PSI_GRID
 from kcagc.datasets import Dataset
 from kcagc.datasets.catalog import entry
 from kcagc.errors import KcagcError
@@ -30,7 +32,6 @@ BASELINES: dict[str, Any] = {"AGC": AGC, "GCC": GCC, "S2GC": S2GC, "MS2CAG": MS2
 RESTARTS = (1, 3, 10, 30)
 PARTIES = (2, 16)
 TODAY, BEFORE = "today", "0.5.0"
-_SLOW = ("pubmed", "wiki")  # with 16 parties, last
 _NOT_USED = ("zeros",)  # no method clusters a party of zeros
 CHOSEN = tuple(name for name in graphs.GENERATED if name not in _NOT_USED)
 KINDS = {"public": PUBLIC, "chosen": CHOSEN, "unseen": tuple(UNSEEN)}
@@ -41,36 +42,49 @@ PARTS = ("order", "search", "run", "baseline", "restarts", "adaptive")
 def cells(options: Options) -> list[Config]:
     """Return all cells, so ordered that an interrupted study has a complete smaller table."""
     names = options.datasets or NAMES
+    orders = options.thinned((1, 5), ORDERS)
     found: list[Config] = []
     for seed in range(1 if options.quick else SEARCHES):
         found += [{"part": "search", "graph": name, "weighting": "auto", "seed": seed} for name in names]
-    orders = options.thinned((1, 5), ORDERS)
-    for seed in range(1 if options.quick else SEEDS):
-        for weighting in ("auto", "none"):
-            pooled: Config = {"part": "order", "weighting": weighting, "scaling": "unit", "seed": seed}
-            found += [pooled | {"graph": name, "psi": psi} for name in names for psi in orders]
-    found += _runs(names, PARTIES[0])
+    found += _orders(names, orders, "unit", 0) + _runs(names, PARTIES[0])
+    found += [{"part": "search", "graph": name, "weighting": "none", "seed": 0} for name in names if weighted(name)]
     public = options.datasets or PUBLIC
     for seed in range(1 if options.quick else SHOWN_SEEDS):
         found += [
             {"part": "baseline", "graph": one, "method": how, "seed": seed} for one in public for how in BASELINES
         ]
-    for weighting in ("auto", "none"):
-        plain: Config = {"part": "order", "weighting": weighting, "scaling": "U", "seed": 0}
-        found += [plain | {"graph": name, "psi": psi} for name in names for psi in orders]
-    found += [{"part": "search", "graph": name, "weighting": "none", "seed": 0} for name in names]
+    found += _orders(names, [psi for psi in orders if psi in PSI_GRID], "U", 0)
     found += [{"part": "restarts", "graph": name, "restarts": count, "seed": 0} for name in names for count in RESTARTS]
     found += [{"part": "adaptive", "graph": name, "seed": 0} for name in names if name not in PUBLIC]
     if not options.quick:
-        late = tuple(name for name in names if name in _SLOW)
-        found += _runs((*(name for name in names if name not in late), *late), PARTIES[1])
+        found += _runs(names, PARTIES[1])
+        found += [cell for seed in range(1, SEEDS) for cell in _orders(names, orders, "unit", seed)]
     return found + [{"part": "adaptive", "graph": name, "seed": 0} for name in names if name in PUBLIC[:2]]
+
+
+def weighted(name: str) -> bool:
+    """Return whether the default weighting may change a graph's table: generated real numbers are never weighted."""
+    if name in UNSEEN:
+        return UNSEEN[name].columns in (words, counts)
+    return name not in graphs.GENERATED or (name.startswith("words") and "heavy" not in name)
+
+
+def _orders(names: Iterable[str], orders: Iterable[int], scaling: str, seed: int) -> list[Config]:
+    """Return fits of pooled columns at each order, with and without weights where these make a difference."""
+    common: Config = {"part": "order", "scaling": scaling, "seed": seed}
+    return [
+        common | {"weighting": weighting, "graph": name, "psi": psi}
+        for weighting in ("auto", "none")
+        for name in names
+        if weighting == "auto" or weighted(name)
+        for psi in orders
+    ]
 
 
 def _runs(names: tuple[str, ...], count: int) -> list[Config]:
     """Return the collaborations of so many parties; a graph whose parties are given has one number only."""
     found: list[Config] = []
-    for name in names:
+    for name in sorted(names, key=lambda one: count > PARTIES[0] and one in PUBLIC):  # they are slow: last
         split = graphs.splits(name)[-1]
         if split == graphs.GIVEN:
             if count != PARTIES[0]:
