@@ -33,9 +33,10 @@ How near do parties come to the clusters of their pooled data, with the same fix
 
 The reference is `AGC(scaling="unit")` on the pooled columns: an exact projection to k dimensions, rows of unit length,
 ten restarts. No method weights columns (`weighting="none"`). Two runs of the reference with different seeds do not
-agree fully either. The *ratio* is therefore the adjusted Rand index (ARI) of a method and the reference, divided by that of
-two reference runs; both are means over {REFERENCES} seeds. A ratio of 1 means: as near as pooled data with another
-seed. Columns are split among L parties, contiguous or at random. Every run counts for the means and the lowest values.
+agree fully either. The *ratio* is therefore the adjusted Rand index (ARI) of a method and the reference, divided by
+that of two reference runs; both are means over {REFERENCES} seeds. A ratio of 1 means: as near as pooled data with
+another seed. Columns are split among L parties, contiguous or at random. Every run counts for the means and the lowest
+values.
 """
 
 

@@ -95,8 +95,8 @@ class KCAGC(EstimatorBase):
         Scikit-learn transformer that turns a table into numbers, for example `kcagc.data.TablePreprocessor`, or a list
         with one transformer or None for each party. Each party has its own copy, fitted on its own rows.
     weighting : {"auto", "idf", "none"}, default="auto"
-        Weighting of columns by their inverse document frequency, see `kcagc.data.ColumnRule`: "auto" weights flags and
-        counts in tables that consist mainly of them. A rule of a `TablePreprocessor` other than "auto" precedes it.
+        Weighting of columns by their inverse document frequency, see `kcagc.data.ColumnRule`: "auto" weights columns of
+        0 and 1, and counts that are mostly 0. A rule of a `TablePreprocessor` other than "auto" precedes it.
     id_column : str or None, default=None
         Column of pandas or polars frames that holds the node ids. None takes the index of a pandas frame unless it is
         0, 1, 2, ...

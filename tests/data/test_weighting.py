@@ -58,7 +58,9 @@ def test_flags_and_counts_that_are_mostly_zero_are_weighted_and_nothing_else_is(
 
 def test_flags_among_real_numbers_stay_as_they_are():
     """A table of tf-idf numbers has columns that are 0 and 1 by chance."""
-    flags, reals = (np.arange(24).reshape(8, 3) % 4 == 0) * 1.0, np.arange(24).reshape(8, 3) / 7 + 0.1
+    flags, dense = (np.arange(24).reshape(8, 3) % 4 == 0) * 1.0, np.arange(48).reshape(8, 6) / 7 + 0.1
+    assert (weights_of(np.hstack([flags, dense]))[:3] != 1).all()  # real numbers without zeros are no reason
+    reals = np.where(np.arange(8)[:, None] < 4, dense[:, :3], 0.0)
     for width, weighted in ((3, True), (2, False)):
         found = weights_of(np.hstack([flags[:, :width], reals]))
         assert (found[:width] != 1).tolist() == [weighted] * width

@@ -51,8 +51,8 @@ class ColumnRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     weighting : {"auto", "idf", "none"}, default "auto"
         Whether the numbers that the column has become are multiplied by their inverse document frequency,
         ln((1 + n) / (1 + m)) + 1 for n nodes of which m have a number other than 0. "auto" does so for flags (0 and 1)
-        and counts (other whole numbers, none negative, at least half of them 0), if at least half of the columns with
-        "auto" are flags or counts. "idf" does so for all numbers, and refuses negative ones.
+        and counts (other whole numbers, none negative, at least half of them 0), unless more columns hold real numbers
+        of which at least half are 0, as in a table of tf-idf. "idf" does so for all numbers, and refuses negative ones.
 
     Examples
     --------

@@ -22,7 +22,6 @@ from kcagc.errors import DataError
 Weighting = Literal["auto", "idf", "none"]
 
 MOSTLY_ZERO = 0.5  # share of zeros from which "auto" takes whole numbers for counts of events
-MOSTLY_WHOLE = 0.5  # share of flags and counts from which "auto" weights them
 _BLOCK = 1 << 20  # values of a dense table that are looked at together
 
 Fail = Callable[[int, int, str], DataError]  # makes an error about a row and a column
@@ -41,9 +40,10 @@ def fit_weights(features: Features, weighting: Weighting | Sequence[Weighting], 
     features : ndarray or csr_array of shape (n_nodes, n_columns)
         Finite numbers.
     weighting : {"auto", "idf", "none"} or a sequence with one for each column
-        "idf" weights the column, and refuses negative numbers. "auto" weights flags and counts, if they are at least
-        half of the columns with "auto" that are not all 0. A flag is a column of 0 and 1, a count one of other whole
-        numbers of which none is negative and at least half are 0. "none" does not weight the column.
+        "idf" weights the column, and refuses negative numbers. "auto" weights flags and counts, unless more of the
+        columns with "auto" are mostly 0 and neither: a table of tf-idf numbers has some flags by chance. A flag is a
+        column of 0 and 1, a count one of other whole numbers of which none is negative and at least half are 0. "none"
+        does not weight the column.
     fail : callable
         Makes the error about a negative number, from its row, its column and a message.
 
@@ -78,26 +78,25 @@ def _facts(features: Features, asked: Flags, auto: Flags) -> tuple[IntArray, Fla
     which its last column turns out to be one.
     """
     n, width = features.shape
-    present, candidates, binary = np.zeros(width, dtype=np.int64), auto.copy(), np.ones(width, dtype=bool)
+    present, whole, binary = np.zeros(width, dtype=np.int64), auto.copy(), np.ones(width, dtype=bool)
     if sparse.issparse(features):
         rows = features.tocsr()
         present += np.bincount(rows.indices[rows.data != 0], minlength=width)
-        candidates &= np.bincount(rows.indices[~_whole(rows.data)], minlength=width) == 0
+        whole &= np.bincount(rows.indices[~_whole(rows.data)], minlength=width) == 0
         binary = np.bincount(rows.indices[rows.data > 1], minlength=width) == 0
     else:
         step = max(1, _BLOCK // max(width, 1))
         for start in range(0, n, step):
-            if not (asked | candidates).any():
+            if not (asked | whole).any():
                 break
             block = features[start : start + step]
             present += np.count_nonzero(block, axis=0)
-            candidates &= _whole(block).all(axis=0)
+            whole &= _whole(block).all(axis=0)
             binary &= (block <= 1).all(axis=0)
-    candidates &= binary | (present <= (1 - MOSTLY_ZERO) * n)
-    used = present > 0
-    # In a table of tf-idf numbers, some columns are 0 and 1 by chance.
-    enough = np.count_nonzero(candidates & used) >= MOSTLY_WHOLE * np.count_nonzero(auto & used)
-    return present, candidates & enough
+    mostly_zero = present <= (1 - MOSTLY_ZERO) * n
+    taken = whole & (binary | mostly_zero)
+    others = np.count_nonzero(auto & mostly_zero & ~whole)
+    return present, taken if np.count_nonzero(taken & (present > 0)) >= others else np.zeros_like(taken)
 
 
 def _whole(values: Features) -> Flags:
