@@ -56,13 +56,14 @@ class StoredAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The stored form of one answered secure sum: its step, its length, and the bytes of the answer.
 
     Of padded rows and centres, the bytes are the sum itself: rows have no answer, and the answer to centres is computed
-    from it, with the second holder's `draw`.
+    from it, with the second holder's `draw`. `phase` counts the searches before this sum.
     """
 
     step: Step
     length: int
     payload: bytes
     draw: int = 0
+    phase: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +97,7 @@ class Aggregator:
         self._may_repeat_components: set[str] = set()  # parties, if an earlier process stored the joint directions
         self._steps = steps_of(agreement.parameters)
         self._joint: JointCoordinator | None = None
+        self._phase = 0  # searches that are finished: those of a session and its fit have the same steps
 
     async def run(self, own: Hello | None) -> AggregatorResult:
         """Relay and add from the first hello to the last receipt; `own` is the hello of a coordinator."""
@@ -185,6 +187,7 @@ class Aggregator:
             self._joint = JointCoordinator(parameters, session, stored, plan)
             await self._send_shares_of_rows(group)
             number = await self._answer_sums(group, SEARCH_STEPS, number)
+            self._phase += 1
         if parameters.most_clusters and is_fit:
             return
         stored = b""
@@ -221,12 +224,13 @@ class Aggregator:
         """Return the answer to a sum of one of these steps, or None when the group is finished with them.
 
         The stored answer is all that the aggregator keeps of a sum. After a crash it sends the answer again, and does
-        not ask for the vectors a second time. A stored answer of a later step shows that the group was finished.
+        not ask for the vectors a second time. A stored answer of a later step or phase shows that the group was
+        finished.
         """
         name = f"answer {group.name} {number}"
         kept = await LoadResult(name)
         stored = None if kept is None else msgspec.msgpack.decode(kept, type=StoredAnswer)
-        if stored is not None and stored.step in steps:
+        if stored is not None and stored.step in steps and stored.phase == self._phase:
             self._last_loaded[group.name] = number
             if group.aggregator_is_member:  # its member half is replayed as well, and sends its vector again
                 await self._receive_vector(group.aggregator, group, steps, number)
@@ -245,7 +249,7 @@ class Aggregator:
                 payload = self._joint.answer(group, first.step, number, sums, draw, seed)
             else:
                 payload = encode(Answer(group.name, number, pack((sums > 0).astype(np.int64), 2)))
-            return msgspec.msgpack.encode(StoredAnswer(first.step, len(sums), payload, draw))
+            return msgspec.msgpack.encode(StoredAnswer(first.step, len(sums), payload, draw, self._phase))
 
         return msgspec.msgpack.decode(await StoreResult(name, compute), type=StoredAnswer)
 
