@@ -17,7 +17,7 @@ def run_command(plan: dict[str, Any]) -> int:
         module, _, name = place.rpartition(".")
         target = importlib.import_module(module)
         getattr(target, name)  # an attribute that was renamed is an error, not a patch without effect
-        setattr(target, name, value)
+        setattr(target, name, tuple(value) if isinstance(value, list) else value)
     from kcagc.cli.main import main
 
     sys.argv = ["kcagc", *plan["arguments"]]

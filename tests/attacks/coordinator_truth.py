@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from kcagc.protocol import joint_kmeans, predict, secure_sum, shared_kmeans, tournament, weights
+from kcagc.protocol import joint_kmeans, predict, search, secure_sum, shared_kmeans, tournament, weights
 from kcagc.protocol.secure_sum import SecureSums
 from kcagc.secagg.blinding import Blinding
 
@@ -85,6 +85,7 @@ class _State:
     others: dict[int, np.ndarray] = field(default_factory=dict)  # by sums, in the margin step: all but starting rows
     rows: dict[int, np.ndarray] = field(default_factory=dict)  # by sums: restart and row of each line of a table
     shared: dict[int, tuple[list[int], Any]] = field(default_factory=dict)  # by sums: restarts and labels, on shares
+    search: dict[int, list[tuple[int, np.ndarray]]] = field(default_factory=dict)  # by sums: k and labels of each set
 
 
 @contextmanager
@@ -100,6 +101,7 @@ def watch(into: dict[tuple[str, int], Blinded]) -> Iterator[None]:  # noqa: PLR0
     real_open, real_table = joint_kmeans._Restart.open_comparisons, joint_kmeans._distances
     real_nearest, real_margin_step = tournament.nearest, joint_kmeans._margin_step
     real_round = shared_kmeans._Run.round
+    real_search, real_moved = search._cluster, search._moved
 
     def from_key(cls: type, key: bytes, session: bytes, label: bytes, *rest: Any) -> Blinding:
         state.label = label
@@ -156,6 +158,18 @@ def watch(into: dict[tuple[str, int], Blinded]) -> Iterator[None]:  # noqa: PLR0
         state.rows[sums] = np.stack([np.repeat(numbers, n), np.tile(np.arange(n), len(active))], axis=1)
         return await real_round(run, active, others)
 
+    async def search_rounds(rows: Any, plan: Any, *rest: Any) -> Any:
+        sums, n = id(rows.sums), rows.n_nodes
+        count = len(plan.sets)
+        state.rows[sums] = np.stack([np.repeat(np.arange(count), n), np.tile(np.arange(n), count)], axis=1)
+        found = await real_search(rows, plan, *rest)
+        state.search.pop(sums, None)
+        return found
+
+    async def moved(sums: SecureSums, plan: Any, states: list[Any], *rest: Any) -> Any:
+        state.search[id(sums)] = [(one.k, here.labels) for one, here in zip(plan.sets, states, strict=True)]
+        return await real_moved(sums, plan, states, *rest)
+
     async def signs(self: SecureSums, step: Any, asked: Any, senders: tuple[str, ...] = ()) -> Any:
         pending, state.pending = state.pending, []
         unknown, state.unknown = state.unknown, []
@@ -180,6 +194,8 @@ def watch(into: dict[tuple[str, int], Blinded]) -> Iterator[None]:  # noqa: PLR0
             (predict, "nearest", nearest),
             (weights, "nearest", nearest),
             (shared_kmeans._Run, "round", shared_round),
+            (search, "_cluster", search_rounds),
+            (search, "_moved", moved),
             (SecureSums, "signs", signs),
         ):
             stack.enter_context(patch.object(where, name, spy))
@@ -193,6 +209,12 @@ def _about(state: _State, sums: SecureSums, n: int, pending: list[np.ndarray], u
         lines, first, second = np.concatenate(pending).T
         place = state.rows[id(sums)]
         about[:] = np.stack([place[lines, 0], place[lines, 1], first, second], axis=1)
+    elif id(sums) in state.search:  # the same for each set of centres of a search
+        parts = []
+        for number, (k, labels) in enumerate(state.search[id(sums)]):
+            row, center = np.nonzero(np.arange(k) != labels[:, None])
+            parts.append(np.stack([np.full(len(row), number), row, labels[row], center], axis=1))
+        about[:] = np.concatenate(parts)
     elif id(sums) in state.shared:  # an iteration on shares compares the last centre of a node with all others
         restarts, labels = state.shared[id(sums)]
         k = n // labels.size + 1  # there are few comparisons of costs

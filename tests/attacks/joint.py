@@ -193,17 +193,15 @@ class _Replay:
         self.noted.append((row, first + which * k + near, first + which * k + far))
 
 
-def replay(transcript: Transcript) -> Learned:
-    """Return everything that opened to a party in a fit on shares, read from its transcript."""
+def answers_of(transcript: Transcript) -> tuple[Agreement, int, Callable[[int, int], np.ndarray]]:
+    """Return the agreement, the common seed, and a function that reads the answers to a sum of some comparisons."""
     (me,) = transcript.roles
     _, hellos = next(transcript.messages(Hellos))
     agreement = msgspec.msgpack.decode(hellos.hellos[0].inputs, type=Agreement)
     ((merge,),) = layers(agreement)
-    name, parameters = merge.group.name, agreement.parameters
+    name = merge.group.name
     confirmed = {one.sender: one.content for one in transcript.contents if isinstance(one.content, Confirmation)}
     seed = join_seeds([confirmed[party].seed for party in agreement.parties])
-    n_nodes = transcript.data[me].graph.n_nodes
-    sample = clustered_sample(n_nodes, parameters.n_clusters, seed)
     session, key = transcript.session_id(), transcript.group_keys()[name]
     answers = {one.number: one for event, one in transcript.messages(Answer) if event.receiver == me}
 
@@ -213,7 +211,19 @@ def replay(transcript: Transcript) -> Learned:
         signs = np.unpackbits(np.frombuffer(answers[number].signs, dtype=np.uint8), bitorder="little")[:length]
         return Blinding.from_key(key, session, framed(name, number), length, 2).restore(signs.astype(bool))[:count]
 
-    here = _Replay(answer, share=sample[:, None])
+    return agreement, seed, answer
+
+
+def replay(transcript: Transcript, first: int = 0) -> Learned:
+    """Return everything that opened to a party in a fit on shares, read from its transcript.
+
+    `first` is the number of sums before the fit.
+    """
+    (me,) = transcript.roles
+    agreement, seed, answer = answers_of(transcript)
+    parameters, n_nodes = agreement.parameters, transcript.data[me].graph.n_nodes
+    sample = clustered_sample(n_nodes, parameters.n_clusters, seed)
+    here = _Replay(answer, share=sample[:, None], number=first + 2)
     here.sums = here
     real = shared_kmeans._Run.round
 
@@ -231,8 +241,8 @@ def replay(transcript: Transcript) -> Learned:
             ]
         )
 
-    spies = {"round": spied, "first_centers": first_centers, "means": lambda run, labels: _means(labels, run.k)}
-    with patch.multiple(shared_kmeans._Run, **spies):
+    spies = patch.multiple(shared_kmeans._Run, round=spied, first_centers=first_centers)
+    with spies, patch.object(shared_kmeans, "means_of", lambda _, labels, k: _means(labels, k)):
         plan = schedule(n_nodes, parameters.n_clusters, parameters.max_iter)
         program = shared_kmeans.shared_kmeans(here, parameters.n_clusters, seed, plan)
         found = asyncio.run(_without_progress(program))
@@ -251,13 +261,13 @@ class Places:
     `shifts` are what a lying holder added to the centres.
     """
 
-    def __init__(self, known: Learned, size: int, shifts: np.ndarray | None = None) -> None:
+    def __init__(self, known: Learned, size: int, shifts: np.ndarray | None = None, most: int = _MOST_ANSWERS) -> None:
         self.known, self.size = known, size
         self.n, self.slope = known.weights.shape[1], _SLOPE
         self.shifts = np.zeros((len(known.weights), size)) if shifts is None else shifts
         chosen = np.arange(len(known.row))
-        if len(chosen) > _MOST_ANSWERS:
-            chosen = np.random.default_rng(0).choice(chosen, _MOST_ANSWERS, replace=False)
+        if len(chosen) > most:
+            chosen = np.random.default_rng(0).choice(chosen, most, replace=False)
         row, width = known.row[chosen], len(known.weights)
         self.near, self.far = row * width + known.near[chosen], row * width + known.far[chosen]
 
@@ -297,13 +307,13 @@ def alike(labels: np.ndarray, count: int) -> np.ndarray:
     return columns @ vectors[:, ::-1][:, :count]
 
 
-def estimated_places(known: Learned, size: int) -> np.ndarray:
+def estimated_places(known: Learned, size: int, most: int = _MOST_ANSWERS) -> np.ndarray:
     """Return unit rows that fit all answers; most joint rows lie around one direction."""
     start = alike(known.labels, size - 1)
     middle = 2 * np.sqrt((start**2).sum(axis=1).mean())
     rest = np.zeros((len(start), size - start.shape[1]))
     rest[:, 0] = middle
-    return Places(known, size).fit(unit(np.hstack([start, rest])))
+    return Places(known, size, most=most).fit(unit(np.hstack([start, rest])))
 
 
 @lru_cache(maxsize=2)

@@ -32,6 +32,7 @@ SUITES = {
     "labels": "attacks.labels",
     "joint-coordinator": "attacks.joint_coordinator",
     "joint-party": "attacks.joint_party",
+    "joint-search": "attacks.joint_search",
     "joint-liars": "attacks.joint_liars",
     "joint-together": "attacks.joint_together",
     "old": "attacks.old",

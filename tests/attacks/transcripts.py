@@ -29,7 +29,8 @@ from kcagc.datasets.generator import generate
 from kcagc.disclosure import RISKS, Ledger, Policy
 from kcagc.errors import KcagcError
 from kcagc.graph import Graph, HalfFilter
-from kcagc.protocol import fit, messages, party
+from kcagc.graph.filters import SearchedFilter
+from kcagc.protocol import fit, messages, party, search
 from kcagc.protocol import joint as joint_method
 from kcagc.protocol.agreement import Agreement, id_of
 from kcagc.protocol.local import PartyData, PartyModel
@@ -86,7 +87,8 @@ class Case:
 
     def party_data(self) -> dict[str, PartyData]:
         graph = _graph(self)
-        filter_ = HalfFilter(int(dict(self.settings).get("psi", self.order)))
+        order = dict(self.settings).get("psi", self.order)
+        filter_ = SearchedFilter("half") if order == "auto" else HalfFilter(int(order))
         return {
             name: PartyData.build(name, graph, table, filter_)
             for name, table in zip(self.names, self.tables(), strict=True)
@@ -206,6 +208,7 @@ class Inside:
 
     joint: dict[str, Joint] = field(default_factory=dict)
     blinded: dict[tuple[str, int], Blinded] = field(default_factory=dict)  # by group and number of a sum
+    blocks: dict[str, np.ndarray] = field(default_factory=dict)  # by party: turned components of the search for ψ
     shares: dict[str, Any] = field(default_factory=dict)  # by party: its shares of joint rows and directions
     weights: dict[str, np.ndarray] = field(default_factory=dict)  # by party: those that opened to it
 
@@ -321,6 +324,7 @@ class _recorded:  # noqa: N801
             return made
 
         decrypt, encode_ = party.decrypt, party.Party._encrypted
+        search_subspace = search.find_subspace
         joint, subspace, opened = fit.joint_kmeans, joint_method.find_subspace, joint_method.open_weights
 
         def spied_decrypt(pair: Any, label: bytes, ciphertext: bytes) -> bytes:
@@ -345,6 +349,10 @@ class _recorded:  # noqa: N801
             into.inside.shares[party.name] = await subspace(party, *rest)
             return into.inside.shares[party.name]
 
+        async def spied_search(party: Any, sums: Any, own: Any, *rest: Any) -> Any:
+            into.inside.blocks.setdefault(party.name, own)
+            return await search_subspace(party, sums, own, *rest)
+
         async def spied_weights(party: Any, *rest: Any) -> Any:
             into.inside.weights[party.name] = await opened(party, *rest)
             return into.inside.weights[party.name]
@@ -360,6 +368,7 @@ class _recorded:  # noqa: N801
         enter(patch.object(party.Party, "_encrypted", spied_encrypt))
         enter(patch.object(fit, "joint_kmeans", spied_joint))
         enter(patch.object(joint_method, "find_subspace", spied_subspace))
+        enter(patch.object(search, "find_subspace", spied_search))
         enter(patch.object(joint_method, "open_weights", spied_weights))
         enter(watch(into.inside.blinded))
         return self.run

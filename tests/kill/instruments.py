@@ -180,7 +180,7 @@ class Instruments:
             if isinstance(message, Masked):
                 what = [message.group, message.number, _hash(message.words)]
             elif isinstance(message, Padded):
-                what = ["padded", 0, _hash(payload)]
+                what = ["padded", len(message.words), _hash(payload)]  # of one search, or of the fit
             attempt = (role._journal.fact("attempt") or b"").hex()
             self._seen.write(attempt, sender, number, _hash(payload), what)
             self.happened("message arrives")

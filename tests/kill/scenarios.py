@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import signal
 import socket
@@ -55,11 +56,12 @@ class Scenario:
         named = ["--parties", ",".join(self.parties), "--n-clusters", "3", "--address", "localhost:7443", *sums]
         made = CliRunner().invoke(cli, ["init", str(folder), *named], catch_exceptions=False)
         assert made.exit_code == 0, made.output
-        settings = {"n_init": 2, "max_iter": 3, **self.settings}
+        settings = {"n_init": 2, "max_iter": 3, "psi": 2, "n_clusters": 3, **self.settings}
         for name in self.roles:
             path = folder / name / CONFIG
             text = path.read_text()
-            text = text.replace("# random_state = 0", "random_state = 0").replace("psi = 5", "psi = 2")
+            text = re.sub(r"^(psi|n_clusters) = .*\n", "", text, flags=re.MULTILINE)
+            text = text.replace("# random_state = 0", "random_state = 0")
             chosen = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
             text = text.replace("[session]\n", f"[session]\n{chosen}")
             text = text.replace("accept = []", f"accept = {json.dumps([*self.accept, 'revealing-labels'])}")
@@ -91,6 +93,7 @@ _SAMPLE = {
     "kcagc.cluster.joint.SAMPLE_VALUES": 120,
     "kcagc.protocol.subspace.MIXTURES": 50,
 }
+_TWO_ORDERS = {"kcagc.protocol.parameters.PSI_GRID": (1, 3)}
 _CLEAR = 3.0  # clear clusters: the coordinator finds the same in rows with other bits
 _OPENED, _RISKS = {"method": "joint", "joint_rows": "coordinator"}, ("anonymous-geometry",)
 
@@ -114,6 +117,10 @@ SCENARIOS = {
             accept=_RISKS,
             signal=_CLEAR,
             patches=_SAMPLE,
+        ),
+        Scenario("joint search", parties=("a", "b"), settings={"psi": "auto"}, patches=_TWO_ORDERS),
+        Scenario(
+            "joint sweep", parties=("a", "b"), settings={"psi": "auto", "n_clusters": [2, 4]}, patches=_TWO_ORDERS
         ),
         Scenario("joint predict", settings={"method": "joint"}, predicts=True),
         Scenario("joint predict two parties", parties=("a", "b"), settings={"method": "joint"}, predicts=True),
@@ -219,9 +226,16 @@ class Run:
         return self.folder / role / "result" / ("prediction" if self._predicting else "")
 
     def labels(self) -> dict[str, str]:
-        """Return the nodes and clusters, which are the same for all parties; other columns differ by party."""
+        """Return the nodes and clusters, which are the same for all parties; other columns differ by party.
+
+        Of a sweep, return its curves.
+        """
         found = {}
         for party in self.scenario.parties:
+            if "sweep" in (summary := json.loads(read(self.results(party) / "run.json"))):
+                curves = {name: one for name, one in summary["sweep"].items() if name != "cost"}  # of rounded shares
+                found[party] = json.dumps([curves, summary["psi_search"]])
+                continue
             lines = read(self.results(party) / "labels.csv").splitlines()
             found[party] = "\n".join(",".join(line.split(",")[:2]) for line in lines)
         return found
