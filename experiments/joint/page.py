@@ -29,7 +29,7 @@ POINTS = 1  # and the difference of accuracy between 2 and 16 parties, at most
 
 _HEAD = f"""## The methods
 
-How near do parties come to the clusters of their pooled data, with the same fixed ψ and columns without weights?
+How near do parties come to the clusters of their pooled data, with the same fixed ψ?
 
 The reference is `AGC(scaling="unit")` on the pooled columns: an exact projection to k dimensions, rows of unit length,
 ten restarts. No method weights columns (`weighting="none"`). Two runs of the reference with different seeds do not
