@@ -7,6 +7,7 @@ rows of several blocks: it might put blocks together, link rows of the same node
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -53,8 +54,8 @@ SENTENCES = {
         "others' part of the joint rows than a fit with the same ψ alone."
     ),
     "joint-sweep": (
-        "A comparison of numbers of clusters gives a party answers about many small clusters. They can tell it more "
-        "about the others' part of the joint rows than a fit does."
+        "A comparison of numbers of clusters gives a party answers about many small clusters. They tell it more "
+        "about single columns of the others than a fit does."
     ),
     "joint-blocks": (
         "Each party turns its components by another rotation for every ψ. So a coordinator that knows the graph learns "
@@ -62,12 +63,12 @@ SENTENCES = {
     ),
     "joint-block-links": "The coordinator cannot find rows of the same node for several values of ψ.",
     "joint-order": (
-        "A coordinator that compares the singular values of the fit with those of the search can often guess which ψ "
-        "was chosen."
+        "A coordinator that compares the singular values of the fit with those of the search can sometimes guess which "
+        "ψ was chosen."
     ),
 }
 _RANGE = (2, 20)
-_MOST = 1_000_000  # answers that a party uses of a comparison of numbers of clusters
+_MOST = 500_000  # answers that a party uses of a comparison of numbers of clusters
 _MARGIN = 0.01
 _BLOCK_MARGIN = 0.04  # of R², between two sets of random directions
 
@@ -236,8 +237,8 @@ def _of_sweep(case: dict[str, Any], run: Recording) -> list[Figure]:
     (plan,) = search_plans(run.case.parameters())
     (known,), _ = replay_search(run.of(ME), plan)
     true, view, _ = _fit_alone(case["data"], case["parties"], joint_case(case["data"], case["parties"]).order)
-    places = estimated_places(known, plan.dimensions, _MOST)
-    own = view.own
+    own, last = view.own, known.labels[-len(plan.sets) :]
+    places = estimated_places(replace(known, labels=last), plan.dimensions, _MOST)
     first = places @ np.linalg.svd(places.T @ places)[0][:, : true.rows.shape[1]]
     sets = {
         0.0: [side_by_side([places])],
@@ -245,7 +246,7 @@ def _of_sweep(case: dict[str, Any], run: Recording) -> list[Figure]:
             side_by_side(one)
             for one in ([places], [places * view.length], [first], [first * view.length], [view.main, places])
         ],
-        _HALF: [side_by_side([view.before[0], alike(known.labels, 100), places, places * view.length, unit(own)])],
+        _HALF: [side_by_side([view.before[0], alike(last, 100), places, places * view.length, unit(own)])],
     }
     return _about(case, "joint-sweep", true, (true, view), sets, len(known.row))
 
