@@ -44,6 +44,19 @@ class HeldOutEdges:
         expected = float((share**2).sum())
         return np.asarray((first == second) - share[first] - share[second] + expected)
 
+    def without_triangles(self) -> HeldOutEdges:
+        """Return the held-out edges whose ends have no common neighbour in the graph that is left, if these suffice.
+
+        Smoothing makes the ends of other edges similar through their common neighbours, as if it had used the edge.
+        """
+        first, second = self.nodes[self.ends].T
+        adjacency = self.graph.adjacency
+        common = np.asarray(adjacency[first].multiply(adjacency[second]).sum(axis=1)).ravel()
+        chosen = common == 0
+        if np.count_nonzero(chosen) < LEAST_EDGES:
+            return self
+        return HeldOutEdges(self.graph, self.nodes, self.ends[chosen], self.weights[chosen])
+
     def modularity(self, labels: IntArray) -> float:
         """Return the modularity of the held-out edges: the share within clusters, less its expectation."""
         return float(np.average(self.scores(labels), weights=self.weights))

@@ -158,6 +158,8 @@ def _components(features: Features, step: BlockFilter, q: int, seed: int) -> Flo
 def choose_psi(edges: HeldOutEdges, labels: Mapping[int, Sequence[IntArray]]) -> PsiSearch:
     """Choose the order whose clusters have the highest modularity of held-out edges, the lowest order among equals.
 
+    Only held-out edges count whose ends have no common neighbour, if there are enough of them.
+
     Parameters
     ----------
     edges : HeldOutEdges
@@ -176,7 +178,7 @@ def choose_psi(edges: HeldOutEdges, labels: Mapping[int, Sequence[IntArray]]) ->
     """
     if not labels or not all(labels.values()):
         raise ParameterError("psi: there are no orders to choose from")
-    values = tuple(sorted(labels))
+    values, edges = tuple(sorted(labels)), edges.without_triangles()
     found = [max(labels[psi], key=edges.modularity) for psi in values]
     modularity = tuple(round(edges.modularity(one), _DIGITS) for one in found)
     best = modularity.index(max(modularity))
