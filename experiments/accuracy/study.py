@@ -13,7 +13,8 @@ from dataclasses import asdict
 from typing import Any
 
 from experiments.joint import graphs
-from experiments.joint.planted import UNSEEN, counts, words
+from experiments.joint.planted import DRAWN, OTHER, counts, words
+from experiments.joint.real import REAL, USED_REAL
 from experiments.paper.experiment import PUBLIC, Config, Options, Result
 from kcagc import AGC, KCAGC
 from kcagc.baselines import GCC, MS2CAG, S2GC
@@ -34,38 +35,51 @@ PARTIES = (2, 16)
 TODAY, BEFORE = "today", "0.5.0"
 _NOT_USED = ("zeros",)  # no method clusters a party of zeros
 CHOSEN = tuple(name for name in graphs.GENERATED if name not in _NOT_USED)
-KINDS = {"public": PUBLIC, "chosen": CHOSEN, "unseen": tuple(UNSEEN)}
+KINDS = {
+    "public": (*PUBLIC, *USED_REAL),
+    "chosen": CHOSEN,
+    "other": tuple(OTHER),
+    "drawn": tuple(DRAWN),
+    "real": tuple(name for name in REAL if name not in USED_REAL),
+}
 NAMES = tuple(name for names in KINDS.values() for name in names)
+LARGE = "wordnet-nouns"  # one seed, and no collaborations
 PARTS = ("order", "search", "run", "baseline", "restarts", "adaptive")
 
 
 def cells(options: Options) -> list[Config]:
     """Return all cells, so ordered that an interrupted study has a complete smaller table."""
-    names = options.datasets or NAMES
+    names = options.datasets or tuple(name for name in NAMES if name not in REAL or REAL[name].available())
+    small = tuple(name for name in names if name != LARGE)
     orders = options.thinned((1, 5), ORDERS)
     found: list[Config] = []
     for seed in range(1 if options.quick else SEARCHES):
-        found += [{"part": "search", "graph": name, "weighting": "auto", "seed": seed} for name in names]
-    found += _orders(names, orders, "unit", 0) + _runs(names, PARTIES[0])
-    found += [{"part": "search", "graph": name, "weighting": "none", "seed": 0} for name in names if weighted(name)]
+        some = small if seed else names
+        found += [{"part": "search", "graph": name, "weighting": "auto", "seed": seed} for name in some]
+    found += _orders(names, orders, "unit", 0) + _runs(small, PARTIES[0])
+    found += [{"part": "search", "graph": name, "weighting": "none", "seed": 0} for name in small if weighted(name)]
     public = options.datasets or PUBLIC
     for seed in range(1 if options.quick else SHOWN_SEEDS):
         found += [
             {"part": "baseline", "graph": one, "method": how, "seed": seed} for one in public for how in BASELINES
         ]
-    found += _orders(names, [psi for psi in orders if psi in PSI_GRID], "U", 0)
-    found += [{"part": "restarts", "graph": name, "restarts": count, "seed": 0} for name in names for count in RESTARTS]
-    found += [{"part": "adaptive", "graph": name, "seed": 0} for name in names if name not in PUBLIC]
+    found += _orders(small, [psi for psi in orders if psi in PSI_GRID], "U", 0)
+    found += [{"part": "restarts", "graph": name, "restarts": count, "seed": 0} for name in small for count in RESTARTS]
+    adaptive = [name for name in names if name in CHOSEN or name not in NAMES]  # it takes long
+    found += [{"part": "adaptive", "graph": name, "seed": 0} for name in adaptive]
     if not options.quick:
-        found += _runs(names, PARTIES[1])
-        found += [cell for seed in range(1, SEEDS) for cell in _orders(names, orders, "unit", seed)]
+        found += _runs(small, PARTIES[1])
+        found += [cell for seed in range(1, SEEDS) for cell in _orders(small, orders, "unit", seed)]
     return found + [{"part": "adaptive", "graph": name, "seed": 0} for name in names if name in PUBLIC[:2]]
 
 
 def weighted(name: str) -> bool:
     """Return whether the default weighting may change a graph's table: generated real numbers are never weighted."""
-    if name in UNSEEN:
-        return UNSEEN[name].columns in (words, counts)
+    planted = OTHER | DRAWN
+    if name in planted:
+        return planted[name].columns in (words, counts)
+    if name in REAL:
+        return REAL[name].text
     return name not in graphs.GENERATED or (name.startswith("words") and "heavy" not in name)
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from experiments.joint.planted import UNSEEN, Planted
+from experiments.joint.planted import DRAWN, OTHER, Planted
+from experiments.joint.real import REAL, Real
 from experiments.paper.configurations import order_of
 from experiments.paper.experiment import PUBLIC
 from kcagc._types import Features
@@ -90,7 +91,7 @@ GENERATED: dict[str, Generated] = _grid() | {
     "few-nodes": Generated("200 nodes, fewer than 50 for each component", {"n_nodes": 200}),
 }
 NAMES = (*PUBLIC, *GENERATED)
-_MADE: dict[str, Generated | Planted] = GENERATED | UNSEEN
+_MADE: dict[str, Generated | Planted | Real] = GENERATED | OTHER | DRAWN | REAL
 
 
 @lru_cache(maxsize=4)

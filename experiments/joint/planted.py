@@ -1,12 +1,14 @@
 """Generated graphs of other kinds than `kcagc.datasets.generate` makes: hubs, triangles, unbalanced classes, documents.
 
-No setting was chosen on them. They check that what was chosen on other graphs holds in general.
+Of all settings, only the rule for ψ was chosen with the graphs of `OTHER` in view. Those of `DRAWN` have settings drawn
+at random, and were generated after the rule was fixed: they check that it holds in general.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -160,7 +162,8 @@ def _symmetric(low: IntArray, high: IntArray, n: int) -> Sparse:
 
 
 _DENSE = {"columns": dense, "width": 64, "signal": 2.0}
-UNSEEN: dict[str, Planted] = {
+_CLOSED = {"triangles": 0.7, "homophily": 0.75}
+OTHER: dict[str, Planted] = {
     "hubs": Planted("words, hubs", hubs=True, seed=101),
     "hubs-dense": Planted("dense, hubs", **_DENSE, hubs=True, seed=102),
     "triangles": Planted("words, half of the edges close triangles", triangles=0.5, homophily=0.7, seed=103),
@@ -189,4 +192,80 @@ UNSEEN: dict[str, Planted] = {
     "noise-dense": Planted("dense, one of three parties of noise", **_DENSE, noise=32, seed=126),
     "heavy-dense": Planted("dense, hubs, heavy-tailed row lengths", **_DENSE, hubs=True, heavy=True, seed=127),
     "small": Planted("words, 300 nodes", nodes=300, seed=128),
+    "triangles-hubs": Planted("words, hubs, some edges close triangles", hubs=True, triangles=0.3, homophily=0.7, seed=201),
+    "triangles-many": Planted("dense, most edges close triangles", **_DENSE | _CLOSED, degree=12.0, seed=202),
+    "triangles-k-8": Planted("words, k = 8, triangles", classes=8, triangles=0.5, homophily=0.7, degree=10.0, seed=203),
+    "triangles-hubs-dense": Planted(
+        "dense, hubs, half of the edges close triangles",
+        **_DENSE,
+        triangles=0.5,
+        hubs=True,
+        homophily=0.8,
+        degree=16.0,
+        seed=204,
+    ),
+    "weak-0.8": Planted("dense, homophily 0.8, weak signal", **_DENSE | {"signal": 1.0}, homophily=0.8, seed=205),
+    "embeddings-hubs": Planted(
+        "embeddings, hubs, k = 7",
+        columns=embeddings,
+        width=96,
+        signal=3.0,
+        classes=7,
+        hubs=True,
+        homophily=0.7,
+        seed=206,
+    ),
+    "counts-k-10": Planted("counts, k = 10", columns=counts, classes=10, nodes=2500, homophily=0.65, seed=207),
+    "large": Planted("words, hubs, 12,000 nodes", nodes=12000, hubs=True, classes=6, degree=8.0, seed=208),
+    "large-dense": Planted(
+        "dense, triangles, 8,000 nodes",
+        **_DENSE | {"signal": 1.5},
+        nodes=8000,
+        triangles=0.4,
+        homophily=0.7,
+        degree=10.0,
+        seed=209,
+    ),
+    "weighted-hubs": Planted("tf-idf, hubs", columns=weighted_words, hubs=True, homophily=0.5, seed=210),
+    "k-2-dense": Planted("dense, k = 2", **_DENSE | {"signal": 0.8}, classes=2, homophily=0.75, seed=211),
+    "k-20": Planted("words, k = 20", classes=20, nodes=4000, width=1200, seed=212),
+    "degree-60": Planted("words, 60 edges of a node", degree=60.0, homophily=0.35, signal=2.5, seed=213),
+    "unbalanced-hubs": Planted(
+        "words, hubs, classes of different sizes", unbalanced=True, hubs=True, homophily=0.65, signal=3.0, seed=214
+    ),
+    "noise-hubs": Planted("words, a larger party of noise", noise=300, signal=3.0, homophily=0.7, seed=215),
+    "small-dense": Planted("dense, 400 nodes", **_DENSE, nodes=400, homophily=0.7, seed=216),
 }
+
+
+def _draw(number: int) -> Planted:
+    """Draw the settings of a graph."""
+    random = np.random.default_rng([2026, number])
+    columns = (words, dense, counts, weighted_words, embeddings)[int(random.integers(5))]
+    text = columns in (words, counts, weighted_words)
+    wide = {words: 400, counts: 400, weighted_words: 400, dense: 64, embeddings: 96}[columns]
+    classes = int(random.integers(2, 16))
+    settings: dict[str, Any] = {
+        "columns": columns,
+        "nodes": int(max(40 * classes, round(10 ** random.uniform(2.5, 3.9)))),
+        "classes": classes,
+        "degree": float(round(10 ** random.uniform(0.5, 1.5), 1)),
+        "homophily": float(round(random.uniform(0.35, 0.9), 2)),
+        "signal": float(round(random.uniform(2, 6) if text else random.uniform(1, 3), 1)),
+        "width": wide,
+        "hubs": bool(random.integers(2)),
+        "triangles": float(random.choice([0.0, 0.0, 0.3, 0.6])),
+        "unbalanced": bool(random.random() < 0.3) and classes <= 8,
+        "heavy": bool(random.random() < 0.2),
+        "seed": int(random.integers(1 << 30)),
+    }
+    kinds = {words: "words", counts: "counts", weighted_words: "tf-idf", dense: "dense", embeddings: "embeddings"}
+    parts = [kinds[columns], f"{settings['nodes']:,} nodes", f"k = {classes}"]
+    parts += [f"{settings['degree']:g} edges of a node", f"homophily {settings['homophily']:g}"]
+    parts += [f"{settings['triangles']:.0%} triangles".replace("%", " %")] if settings["triangles"] else []
+    parts += [text for name, text in _PROPERTIES.items() if settings[name]]
+    return Planted(", ".join(parts), **settings)
+
+
+_PROPERTIES = {"hubs": "hubs", "unbalanced": "classes of different sizes", "heavy": "heavy-tailed row lengths"}
+DRAWN: dict[str, Planted] = {f"drawn-{number:02}": _draw(number) for number in range(24)}

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from experiments.accuracy import page, study
 from experiments.joint import graphs
-from experiments.joint.planted import UNSEEN, Planted
+from experiments.joint.planted import DRAWN, OTHER, Planted
 from experiments.paper.experiment import PUBLIC, Options
 from experiments.paper.store import ROOT, Records
 
@@ -55,9 +55,9 @@ def test_no_time_left_starts_one_cell_only(tmp_path):
 
 
 def test_no_graph_was_both_used_to_choose_and_kept_to_check():
-    assert not set(study.CHOSEN) & set(UNSEEN)
-    assert sorted(study.NAMES) == sorted({*PUBLIC, *study.CHOSEN, *UNSEEN})
-    seeds = [one.seed for one in UNSEEN.values()]
+    assert not set(study.CHOSEN) & set(OTHER)
+    assert sorted(study.NAMES) == sorted({*PUBLIC, *study.CHOSEN, *OTHER})
+    seeds = [one.seed for one in OTHER.values()]
     assert len(set(seeds)) == len(seeds)
 
 
@@ -74,9 +74,9 @@ def test_every_graph_has_every_order_a_search_and_both_defaults():
         assert len(today) == (1 if graphs.splits(name) == (graphs.GIVEN,) else 2)
 
 
-@pytest.mark.parametrize("name", UNSEEN)
+@pytest.mark.parametrize("name", OTHER)
 def test_graphs_of_other_kinds_are_what_they_are_called(name):
-    wanted: Planted = UNSEEN[name]
+    wanted: Planted = OTHER[name]
     data = graphs.dataset(name)
     assert (data.n_nodes, data.n_classes) == (wanted.nodes, wanted.classes)
     assert set(data.labels) == set(range(wanted.classes))
