@@ -25,6 +25,7 @@ CONFIGURATIONS = {
         "`KCAGC` as it is by default, with the paper's ψ: joint method, weights of columns. It has no local "
         "clusters, so the same figure is compared with all rows of the paper"
     ),
+    "auto": "`KCAGC(n_clusters=k)`, nothing else set: the same, with ψ by search",
 }
 SHOWN = {"paper": "KCAGC.paper", "converged": "… converged", "default": "KCAGC"}
 
@@ -46,7 +47,9 @@ def estimator(configuration: str, data: Dataset, *, seed: int, **changes: Any) -
     if configuration == "default":
         # Many parties have few columns each, and their labels reveal some of them: the data are public.
         return KCAGC(**({"accept": ("revealing-labels",), "weighting": "none"} | chosen))
-    if configuration == "joint":
+    if configuration == "auto":
+        chosen["psi"] = "auto"
+    if configuration in ("joint", "auto"):
         return KCAGC(**chosen)
     if configuration == "converged":
         chosen |= {"max_iter": 100}
