@@ -192,7 +192,9 @@ OTHER: dict[str, Planted] = {
     "noise-dense": Planted("dense, one of three parties of noise", **_DENSE, noise=32, seed=126),
     "heavy-dense": Planted("dense, hubs, heavy-tailed row lengths", **_DENSE, hubs=True, heavy=True, seed=127),
     "small": Planted("words, 300 nodes", nodes=300, seed=128),
-    "triangles-hubs": Planted("words, hubs, some edges close triangles", hubs=True, triangles=0.3, homophily=0.7, seed=201),
+    "triangles-hubs": Planted(
+        "words, hubs, some edges close triangles", hubs=True, triangles=0.3, homophily=0.7, seed=201
+    ),
     "triangles-many": Planted("dense, most edges close triangles", **_DENSE | _CLOSED, degree=12.0, seed=202),
     "triangles-k-8": Planted("words, k = 8, triangles", classes=8, triangles=0.5, homophily=0.7, degree=10.0, seed=203),
     "triangles-hubs-dense": Planted(

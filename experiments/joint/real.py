@@ -1,4 +1,4 @@
-"""Real graphs with known classes that come from Debian packages or from scikit-learn; no setting of the study needs them.
+"""Real graphs with known classes that come from Debian packages or from scikit-learn.
 
 Their tables are not part of the project: they are read from the machine where the study runs, if they are there.
 `apt-get install wordnet-base` brings WordNet, and `apt-get update` the descriptions of all packages.
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -26,9 +27,21 @@ from kcagc.errors import DataError
 
 WORDNET = Path("/usr/share/wordnet")
 _LEAST_NODES, _MOST_SHARE = 5, 0.1  # of the nodes of a word: rarer and more frequent ones are left out
-_SECTIONS = (
-    "perl python haskell ruby javascript golang rust java php ocaml gnu-r lisp fonts games science sound kde gnome"
-).split()
+_LANGUAGES = (
+    "perl",
+    "python",
+    "haskell",
+    "ruby",
+    "javascript",
+    "golang",
+    "rust",
+    "java",
+    "php",
+    "ocaml",
+    "gnu-r",
+    "lisp",
+)
+_SECTIONS = (*_LANGUAGES, "fonts", "games", "science", "sound", "kde", "gnome")
 _RELATIONS = ("Depends", "Recommends", "Suggests")
 
 
@@ -89,10 +102,10 @@ def packages(name: str) -> Dataset:
 
 
 def neighbours(load: Callable[[], object]) -> Callable[[str], Dataset]:
-    """Return a reader that links each row of a table with its five nearest by the even columns; the odd ones are left."""
+    """Return a reader that links each row with the five nearest by the even columns, and keeps the odd columns."""
 
     def read(name: str) -> Dataset:
-        table = load()
+        table: Any = load()
         values, labels = np.asarray(table.data, dtype=float), np.asarray(table.target)
         values = (values - values.mean(axis=0)) / np.where(values.std(axis=0) > 0, values.std(axis=0), 1.0)
         links = sparse.csr_array(kneighbors_graph(values[:, ::2], 5))
@@ -128,7 +141,9 @@ def _occurrences(texts: Sequence[str]) -> Sparse:
     words = [set(re.findall(r"[a-z]{3,}", text.lower())) for text in texts]
     count = Counter(word for some in words for word in some)
     most = _MOST_SHARE * len(texts)
-    column = {word: place for place, word in enumerate(sorted(w for w, n in count.items() if _LEAST_NODES <= n <= most))}
+    column = {
+        word: place for place, word in enumerate(sorted(w for w, n in count.items() if _LEAST_NODES <= n <= most))
+    }
     ends = [(row, column[word]) for row, some in enumerate(words) for word in sorted(some) if word in column]
     return sparse.csr_array((np.ones(len(ends)), tuple(np.array(ends).T)), shape=(len(texts), len(column)))
 
@@ -149,10 +164,10 @@ REAL: dict[str, Real] = {
     "wordnet-verbs": Real("verbs of WordNet, 13,528 meanings", wordnet, _has_wordnet),
     "packages": Real("packages of 18 sections of Debian", packages, _has_packages),
     "wordnet-nouns": Real("nouns of WordNet, 82,115 meanings", wordnet, _has_wordnet),
-    "digits": Real("handwritten digits, neighbours by half of the columns", neighbours(bundled.load_digits), text=False),
-    "wine": Real("wines, neighbours by half of the columns", neighbours(bundled.load_wine), text=False),
-    "cancer": Real(
-        "tumours, neighbours by half of the columns", neighbours(bundled.load_breast_cancer), text=False
+    "digits": Real(
+        "handwritten digits, neighbours by half of the columns", neighbours(bundled.load_digits), text=False
     ),
+    "wine": Real("wines, neighbours by half of the columns", neighbours(bundled.load_wine), text=False),
+    "cancer": Real("tumours, neighbours by half of the columns", neighbours(bundled.load_breast_cancer), text=False),
 }
 USED_REAL = ("wordnet-verbs", "packages")

@@ -13,8 +13,10 @@ from scipy import sparse
 from experiments.accuracy import page, study
 from experiments.joint import graphs
 from experiments.joint.planted import DRAWN, OTHER, Planted
+from experiments.joint.real import REAL, USED_REAL, Real
 from experiments.paper.experiment import PUBLIC, Options
 from experiments.paper.store import ROOT, Records
+from kcagc.errors import DataError
 
 
 @pytest.fixture(scope="module")
@@ -55,16 +57,16 @@ def test_no_time_left_starts_one_cell_only(tmp_path):
 
 
 def test_no_graph_was_both_used_to_choose_and_kept_to_check():
-    assert not set(study.CHOSEN) & set(OTHER)
-    assert sorted(study.NAMES) == sorted({*PUBLIC, *study.CHOSEN, *OTHER})
-    seeds = [one.seed for one in OTHER.values()]
+    assert sorted(study.NAMES) == sorted({*PUBLIC, *study.CHOSEN, *OTHER, *DRAWN, *REAL})
+    assert not {*study.KINDS["drawn"], *study.KINDS["real"]} & {*study.CHOSEN, *PUBLIC, *OTHER, *USED_REAL}
+    seeds = [one.seed for one in (OTHER | DRAWN).values()]
     assert len(set(seeds)) == len(seeds)
 
 
 def test_every_graph_has_every_order_a_search_and_both_defaults():
     cells = study.cells(Options())
     assert len({json.dumps(cell, sort_keys=True) for cell in cells}) == len(cells)
-    for name in study.NAMES:
+    for name in {*study.NAMES} - {*REAL}:
         own = [cell for cell in cells if cell["graph"] == name]
         assert {cell["psi"] for cell in own if cell["part"] == "order"} == set(study.ORDERS)
         assert sum(cell["part"] == "search" and cell["weighting"] == "auto" for cell in own) == study.SEARCHES
@@ -74,9 +76,9 @@ def test_every_graph_has_every_order_a_search_and_both_defaults():
         assert len(today) == (1 if graphs.splits(name) == (graphs.GIVEN,) else 2)
 
 
-@pytest.mark.parametrize("name", OTHER)
+@pytest.mark.parametrize("name", [*OTHER, *list(DRAWN)[::6]])
 def test_graphs_of_other_kinds_are_what_they_are_called(name):
-    wanted: Planted = OTHER[name]
+    wanted: Planted = (OTHER | DRAWN)[name]
     data = graphs.dataset(name)
     assert (data.n_nodes, data.n_classes) == (wanted.nodes, wanted.classes)
     assert set(data.labels) == set(range(wanted.classes))
@@ -98,6 +100,23 @@ def test_graphs_of_other_kinds_are_what_they_are_called(name):
     values = data.features.data if sparse.issparse(data.features) else data.features
     assert np.isfinite(values).all()
     assert data.features.sum() != graphs.dataset("small").features.sum() or name == "small"
+
+
+def test_a_real_graph_that_is_not_there_is_refused_and_not_part_of_the_study(monkeypatch):
+    missing = Real("nothing", read=pytest.fail, available=lambda: False)
+    monkeypatch.setitem(REAL, "packages", missing)
+    with pytest.raises(DataError, match="packages: its source is not on this machine"):
+        missing.build("packages")
+    assert "packages" not in {cell["graph"] for cell in study.cells(Options())}
+
+
+@pytest.mark.parametrize("name", ["digits", "wine", "cancer"])
+def test_graphs_of_neighbours_join_rows_of_one_class_mostly(name):
+    data = REAL[name].build(name)
+    rows = sparse.coo_array(data.adjacency)
+    assert abs(data.adjacency - data.adjacency.T).nnz == 0
+    assert np.mean(data.labels[rows.row] == data.labels[rows.col]) > 0.85
+    assert (data.n_nodes, data.n_classes) == (len(data.labels), len(set(data.labels.tolist())))
 
 
 def made(path, cells):
