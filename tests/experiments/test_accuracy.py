@@ -93,7 +93,7 @@ def test_graphs_of_other_kinds_are_what_they_are_called(name):
         assert within == pytest.approx(wanted.homophily, abs=0.03)
     cubed = (data.adjacency @ data.adjacency).multiply(data.adjacency).sum()
     closed = cubed / (degrees * (degrees - 1)).sum()
-    assert (closed > 0.1) == (wanted.triangles > 0)
+    assert (closed > 0.075) == (wanted.triangles > 0)
     sizes = np.bincount(data.labels)
     assert (sizes.max() > 2 * sizes.min()) == wanted.unbalanced
     assert sum(data.party_columns) == data.features.shape[1] == wanted.width + wanted.noise
