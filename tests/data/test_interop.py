@@ -38,7 +38,7 @@ def test_types_of_pandas_with_gaps_of_their_own_are_read():
     frame["d"] = [Decimal("1.5"), None]
     frame["w"] = pandas.Categorical(["u", None])
     with pytest.raises(
-        DataError, match="column 'd': 1.5 is of type Decimal, not a number; convert the column to numbers"
+        DataError, match=r"column 'd': 1\.5 is of type Decimal, not a number; convert the column to numbers"
     ):
         table_of(frame, ANY, Origin("bank"))
     raw = table_of(frame.drop(columns="d"), ANY, Origin("bank"))

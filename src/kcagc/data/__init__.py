@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from kcagc.data.transformer import TablePreprocessor
 
 __all__ = [
-    "ColumnRule", "CsvFormat", "FittedRules", "PartyInput", "Table", "TablePreprocessor", "TableRules", "check_labels_path",
-    "common_nodes", "graph_nodes", "present_nodes", "read_features", "read_graph", "read_party", "write_bytes", "write_ids",
-    "write_labels", "write_text",
+    "ColumnRule", "CsvFormat", "FittedRules", "PartyInput", "Table", "TablePreprocessor", "TableRules",
+    "check_labels_path", "common_nodes", "graph_nodes", "present_nodes", "read_features", "read_graph", "read_party",
+    "write_bytes", "write_ids", "write_labels", "write_text",
 ]  # fmt: skip
 
 _MODULES = {

@@ -67,7 +67,7 @@ class CsvFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             b"a".decode(self.encoding, "ignore")  # this also refuses codecs that are not about text
         except (LookupError, ValueError):
             raise ParameterError(
-                f'{where}encoding: there is no encoding {self.encoding!r}; use "utf-8", "cp1252" or "utf-16", for example'
+                f'{where}encoding: there is no encoding {self.encoding!r}; use "utf-8" or "cp1252", for example'
             ) from None
         return self
 
@@ -119,7 +119,7 @@ def read_number(text: str) -> float | None:
 
 
 # Every other way to write a number, the likeliest first.
-_FORMATS = (
+FORMATS = (
     CsvFormat(thousands=","),
     CsvFormat(decimal=","),
     CsvFormat(decimal=",", thousands="."),
@@ -129,7 +129,7 @@ _FORMATS = (
     CsvFormat(thousands="'"),
     CsvFormat(decimal=",", thousands="'"),
 )
-_READERS = tuple((one, one.number_reader()) for one in _FORMATS)
+_READERS = tuple((one, one.number_reader()) for one in FORMATS)
 _NUMBER_LIKE = re.compile(r"[-+]?\d[\d.,'\u2019\s]*")
 
 

@@ -98,7 +98,7 @@ def _read_lines(file: InputFile) -> Table:
 
 def _read_delimited(file: InputFile, wanted: Wanted) -> Table:
     with file.lines() as lines:
-        header, _ = _header(file, lines)
+        header, _ = read_header(file, lines)
     check_header(header, file.origin())
     columns = select_columns(header, wanted, file.origin())
     try:
@@ -109,7 +109,7 @@ def _read_delimited(file: InputFile, wanted: Wanted) -> Table:
     return table
 
 
-def _header(file: InputFile, lines: Iterator[str]) -> tuple[list[str], int]:
+def read_header(file: InputFile, lines: Iterator[str]) -> tuple[list[str], int]:
     """Return the names of the columns, and the number of the last line of the header."""
     reader = csv.reader(lines, delimiter=file.delimiter, strict=True)
     try:
@@ -146,7 +146,7 @@ def _quick(file: InputFile, columns: Selection, *, as_text: bool) -> Table:
     kinds = np.dtype([field for field in fields if field[2] != (0,)])
     separator = file.delimiter
     with file.lines() as stream:
-        header, last = _header(file, stream)
+        header, last = read_header(file, stream)
         if last != 1:
             raise _UnusualError
         places = {name: place for place, name in enumerate(header)}
@@ -178,13 +178,13 @@ def _plain_lines(lines: Iterator[str], separator: str, width: int) -> Iterator[s
 def _careful(file: InputFile, columns: Selection, *, as_text: bool) -> Table:
     problems = Problems()
     with file.lines() as stream:
-        header, last = _header(file, stream)
+        header, last = read_header(file, stream)
         places = {name: place for place, name in enumerate(header)}
         kept: dict[str, list[str]] = {name: [] for name in (*columns.keys, *columns.texts)}
         cells_of = [(kept[name], places[name]) for name in kept]
         numbers = [NumberColumn(file, name, places[name], columns.type(name), problems) for name in columns.numbers]
         lines = array("q")
-        for line, cells in _records(file, stream, last, problems):
+        for line, cells in delimited_records(file, stream, last, problems):
             if len(cells) != len(header):
                 first = f"there are {len(cells)} cells, but the header has {len(header)}"
                 advice = "" if len(cells) < len(header) else "put quotes around a cell that contains the delimiter"
@@ -214,7 +214,9 @@ def _careful(file: InputFile, columns: Selection, *, as_text: bool) -> Table:
     return table
 
 
-def _records(file: InputFile, lines: Iterator[str], last: int, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+def delimited_records(
+    file: InputFile, lines: Iterator[str], last: int, problems: Problems
+) -> Iterator[tuple[int, list[str]]]:
     """Yield each record and the line in which it begins; a quoted cell may contain line ends."""
     reader = csv.reader(lines, delimiter=file.delimiter, strict=True)
     empty = None
@@ -249,22 +251,24 @@ class NumberColumn:
         self._name, self._kind, self._problems = name, kind, problems
         self._read = file.csv.number_reader()
         self._logical: bool | None = None
-        self._words = 0
+        self._numbers = 0
 
     def add(self, cell: str) -> None:
         """Append a cell."""
         text = cell.strip()
         value = self._read(text)
         if value is None:
-            value = self._other(text)
-        elif self._logical is not False:
+            self._values.append(self._other(text))
+            return
+        self._numbers += 1
+        if self._logical is not False:
             value = self._unmixed(text, value, logical=False)
         self._values.append(value)
 
     def finished(self) -> array[float]:
         """Return the numbers; correct the advice about words, which depends on their share."""
         found = self._problems.known("word", self._name)
-        if found is not None and 2 * found.count < len(self._values):
+        if found is not None and found.count < self._numbers:
             found.advice = MOSTLY_NUMBERS
         return self._values
 

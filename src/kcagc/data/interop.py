@@ -137,6 +137,26 @@ def table_of(content: Any, schema: Schema, origin: Origin) -> Table:
     return found.checked(schema.types(found.columns))
 
 
+def typed_columns(content: Any) -> dict[str, tuple[str, Any]]:
+    """Return the columns of a frame or an array, with how each is stored: "numbers", "text", "times" or "other"."""
+    framed = is_frame(content)
+    given = content if framed else np.asarray(content)
+    keys = list(content.columns) if framed else range(given.shape[1])
+    return {str(key): _typed(given[key] if framed else given[:, key]) for key in keys}
+
+
+def _typed(column: Any) -> tuple[str, Any]:
+    values = _array(column)
+    if values.dtype.kind in "biuf":
+        return "numbers", values.astype(np.float64)
+    if values.dtype.kind in "mM":
+        return "times", [None if np.isnat(value) else value for value in values]
+    listed = values.tolist()
+    if all(_number(value) is not None for value in listed):
+        return "numbers", np.array([_number(value) for value in listed], dtype=np.float64)
+    return "text", [_text(value) for value in listed]
+
+
 def _array(column: Any) -> NDArray[Any]:
     return np.asarray(column if isinstance(column, np.ndarray) else column.to_numpy())
 
@@ -150,7 +170,7 @@ def _numbers(column: Any, name: str, kind: ColumnType, problems: Problems) -> Fl
     if values.dtype.kind in "biuf":
         return values.astype(np.float64)
     found = np.zeros(len(values))
-    n_words = 0
+    n_words = n_numbers = 0
     for row, value in enumerate(values.tolist()):
         number = _number(value)
         if number is None and (kind.unreadable or str(value).strip() in kind.blank_texts):
@@ -164,7 +184,8 @@ def _numbers(column: Any, name: str, kind: ColumnType, problems: Problems) -> Fl
             problems.add("word", "cells that are not numbers", name, row, first, advice=advice, value=str(value))
         else:
             found[row] = number
-    if n_words and 2 * n_words < len(values):
+            n_numbers += not math.isnan(number)
+    if 0 < n_words < n_numbers:
         problem = problems.known("word", name)
         if problem is not None and problem.advice == WORDS:
             problem.advice = MOSTLY_NUMBERS

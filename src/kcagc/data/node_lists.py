@@ -9,7 +9,7 @@ import numpy as np
 
 from kcagc.data.csv_format import CsvFormat
 from kcagc.data.files import PRIVATE, csv_text, read_table, write_text
-from kcagc.data.party_files import ExpectedNodes, edge_ends, read_ids
+from kcagc.data.party_files import ExpectedNodes, edge_ends, read_ids, table_ids
 from kcagc.data.table import MATRICES, TABLES, InputFile, PathLike, Wanted
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds
@@ -55,12 +55,7 @@ def present_nodes(
     ['ann', 'bob']
     """
     file = InputFile.named(features, party, (*TABLES, *MATRICES))
-    if file.kind in MATRICES and feature_ids is not None:
-        ids = read_ids(feature_ids, party=party)
-    elif file.kind not in MATRICES and id_column is not None:
-        ids = read_table(features, Wanted((id_column,), None), party=party, csv=csv).node_ids(id_column)
-    else:
-        raise ParameterError(f"{party}: {features}: has no ids; name their column (id_column) or file (feature_ids)")
+    ids = table_ids(features, party=party, id_column=id_column, feature_ids=feature_ids, csv=csv)
     if InputFile.named(graph, party, (*TABLES, *MATRICES)).kind not in MATRICES:
         table = read_table(graph, Wanted((source, target), None, ids.are_text), party=party, csv=graph_csv)
         nodes = replace(ExpectedNodes.of(ids), only=True)

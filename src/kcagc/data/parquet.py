@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -119,3 +120,30 @@ def _decoded(arrow: Any, column: Any) -> Any:
 
 def _first_line(error: BaseException) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def parquet_blocks(file: InputFile, rows: int) -> Iterator[dict[str, tuple[str, Any]]]:
+    """Yield all columns of a Parquet file, some rows at a time, with how each is stored; see `profile_file`."""
+    arrow, parquet = pyarrow_for(file.path)
+    with file.opened() as stream:
+        try:
+            source = parquet.ParquetFile(stream)
+            check_header(source.schema_arrow.names, file.origin("row", 1))
+            if source.metadata.num_rows == 0:
+                raise file.error("there are no rows")
+            for batch in source.iter_batches(batch_size=rows):
+                yield {name: _typed(arrow, batch.column(name)) for name in batch.schema.names}
+        except (arrow.ArrowException, OSError, RecursionError) as error:
+            raise file.error(f"not a Parquet file, or a damaged one ({_first_line(error)})") from error
+
+
+def _typed(arrow: Any, column: Any) -> tuple[str, Any]:
+    types, kind = arrow.types, column.type
+    value = kind.value_type if types.is_dictionary(kind) else kind
+    if is_text(arrow, kind):
+        return "text", _decoded(arrow, column).cast(arrow.string()).to_pylist()
+    numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    if any(test(value) for test in numeric):
+        numbers = _decoded(arrow, column).cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return "numbers", numbers.astype(np.float64)
+    return ("times" if types.is_temporal(value) else "other"), column.to_pylist()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -148,7 +150,14 @@ def read_party(
     """
     asked = TableRules() if rules is None else rules
     schema = asked.schema() if fitted is None else fitted.schema()
-    table = read_features(features, party=party, id_column=id_column, ids=feature_ids, schema=schema, csv=csv)
+    try:
+        table = read_features(features, party=party, id_column=id_column, ids=feature_ids, schema=schema, csv=csv)
+    except DataError as error:
+        if error.problems and node_list is None:  # the graph is another file: report its problem, too
+            own = partial(table_ids, features, party=party, id_column=id_column, feature_ids=feature_ids, csv=csv)
+            read = partial(_read_edges, graph, party, columns=(source, target, weight), ids=graph_ids, csv=graph_csv)
+            raise _with_problem_of_graph(error, own, read) from None
+        raise
     n_read, listed = table.n_rows, None
     if node_list is not None:
         if table.ids is None:
@@ -180,6 +189,20 @@ def read_party(
         rows_filled_in=table.n_filled_in,
         edges_left_out=edges_left_out,
     )
+
+
+def _with_problem_of_graph(error: DataError, own: Callable[[], NodeIds], read: Callable[..., Any]) -> DataError:
+    """Return the error about a table with the problem of the graph, if the ids of the table can be read."""
+    try:
+        nodes = ExpectedNodes.of(own())
+    except (DataError, ParameterError):
+        return error
+    try:
+        read(nodes=nodes)
+    except DataError as other:
+        more = other.problems or ({"kind": "graph", "column": None, "count": 1, "examples": [], "do": str(other)},)
+        return DataError(f"{error.args[0]}\n{other}", party=error.party, problems=(*error.problems, *more))
+    return error
 
 
 def read_features(
@@ -242,6 +265,25 @@ def read_features(
     names = None if id_column is None else table.distinct_ids(id_column)
     table = table.checked(how.types(table.columns))
     return table if names is None else replace(table, ids=names)
+
+
+def table_ids(
+    features: PathLike,
+    *,
+    party: str,
+    id_column: str | None,
+    feature_ids: PathLike | None = None,
+    csv: CsvFormat | None = None,
+) -> NodeIds:
+    """Return the ids of the rows of a table or a matrix, without reading another column."""
+    file = InputFile.named(features, party, (*TABLES, *MATRICES))
+    if file.kind in MATRICES and feature_ids is not None:
+        ids = read_ids(feature_ids, party=party)
+    elif file.kind not in MATRICES and id_column is not None:
+        ids = read_table(features, Wanted((id_column,), None), party=party, csv=csv).node_ids(id_column)
+    else:
+        raise ParameterError(f"{party}: {features}: has no ids; name their column (id_column) or file (feature_ids)")
+    return ids
 
 
 def read_ids(path: PathLike, *, party: str) -> NodeIds:

@@ -465,7 +465,7 @@ def _transformed(
     """Return a copy in which missing numbers are filled, then columns transformed by `how`: log1p, centre, divisor."""
     log, centre, divisor = how
     block = block.tocsc(copy=True) if sparse.issparse(block) else np.array(block, order="F")  # columns lie together
-    for place, name in enumerate(names):
+    for place in range(len(names)):
         stored = slice(*block.indptr[place : place + 2]) if sparse.issparse(block) else (slice(None), place)
         values = block.data[stored] if sparse.issparse(block) else block[stored]
         values[np.isnan(values)] = fill[place]

@@ -14,6 +14,7 @@ from kcagc.errors import DataError
 from kcagc.text import count, listed, quoted
 
 _EXAMPLES = 3  # places that an error names for each column
+_LONGEST = 30  # characters of an example
 _LINES = 20  # columns that an error lists for each kind
 WORDS = 'set kind = "categorical" or "drop" for the column'
 MOSTLY_NUMBERS = (
@@ -146,4 +147,7 @@ def _lines(found: list[Problem], place: Callable[[Place], str]) -> list[str]:
 
 
 def _example(place: str, value: str | None) -> str:
-    return place if value is None else f"{place} {quoted(value)}" if place else quoted(value)
+    if value is None:
+        return place
+    cut = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}..."
+    return f"{place} {quoted(cut)}" if place else quoted(cut)

@@ -136,7 +136,8 @@ class Origin:
     """Where a table came from: `where` names the file or the argument, `first` is the number of its first row.
 
     `first` may also be an array with the number of every row. `unit` is "line" for text files, "node" for rows that
-    have been sorted by their ids, and "row" otherwise. `in_file`: the table was read from a file, for which there are settings.
+    have been sorted by their ids, and "row" otherwise. `in_file`: the table was read from a file, for which there are
+    settings.
     """
 
     where: str
@@ -172,7 +173,7 @@ class InputFile:
     party: str
     kind: Kind
     compressed: bool = False
-    csv: CsvFormat = CsvFormat()
+    csv: CsvFormat = field(default_factory=CsvFormat)
 
     @classmethod
     def named(cls, path: PathLike, party: str, kinds: tuple[Kind, ...], csv: CsvFormat | None = None) -> InputFile:
