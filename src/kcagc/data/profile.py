@@ -117,9 +117,11 @@ def skewness(values: FloatArray) -> float:
     """Return the third standardised moment; 0 without a spread."""
     if len(values) < 3:
         return 0.0
-    centred = values - values.mean()
-    spread = math.sqrt(float(np.mean(centred**2)))
-    return float(np.mean(centred**3)) / spread**3 if spread > 0 and math.isfinite(spread**3) and spread**3 > 0 else 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = values - values.mean()
+        spread = np.sqrt(np.mean(centred**2))
+        found = float(np.mean(centred**3) / spread**3) if spread > 0 else 0.0
+    return found if math.isfinite(found) else 0.0
 
 
 class _Builder:

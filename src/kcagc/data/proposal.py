@@ -34,6 +34,7 @@ _MOSTLY = 0.8
 _COVERED = 0.2  # share of rows that the kept levels must have
 _ID_ROWS = 10  # rows from which a column of different values is one of ids
 _SKEWED = 2.0
+_HUGE = 1e100
 _SMALL_COUNT = 20
 _ID_NAME = re.compile(
     r"(?:^|[\W_])(?:id|ids|nr|no|num|number|key|uuid|guid|hash|index|idx|phone|tel|mobile|iban|ssn|email|mail|url|link|"
@@ -252,6 +253,8 @@ def _scale(values: Any, different: Any, *, whole: bool) -> tuple[Type, str, str]
     mostly_zero = float(np.mean(values == 0)) >= 0.5
     if whole and low >= 0 and mostly_zero and high <= _SMALL_COUNT:
         return "counts", "none", "small counts, mostly 0: weighted as events"
+    if max(-low, high) > _HUGE:  # the square of such a number may be infinite
+        return "numbers", "log-standard" if low > -1 else "minmax", "huge numbers: a scale that they fit on"
     kind: Type = "counts" if whole and low >= 0 and mostly_zero else "whole numbers" if whole else "numbers"
     skew = skewness(values)
     if low > -1 and skew > _SKEWED and abs(skewness(np.log1p(values))) < skew:

@@ -72,7 +72,7 @@ class ColumnType:
     def blank_numbers(self) -> FloatArray:
         """The numbers that count as missing."""
         found = [value for value in map(read_number, self.blank_texts) if value is not None]
-        return np.array([value for value in found if math.isfinite(value)])
+        return np.array([value for value in found if not math.isnan(value)])
 
 
 _STRICT = ColumnType()
