@@ -61,7 +61,7 @@ def columns(
 
     TABLE is a CSV, TSV, Parquet or sparse matrix file; without it, the table of the configuration. For a CSV file, the
     command also proposes how to read it: delimiter, decimal sign, thousands separator and encoding. Nothing is sent.
-    With --write, the rules become part of the configuration; a copy of the old file stays beside it.
+    With --write, the rules become part of the configuration; kcagc keeps a copy of the old file.
     """
     from kcagc.errors import DataError, ParameterError
 
@@ -304,7 +304,7 @@ def _facts(one: Proposal) -> tuple[str, ...]:
 
     found = one.as_dict()
     share = percent(one.n_missing / max(one.profile.n_rows, 1)) if one.n_missing else "–"
-    levels = f"{one.profile.n_levels:,}" + ("+" if one.profile.many_texts else "")
+    levels = f"{one.n_levels:,}" + ("+" if one.profile.many_texts else "")
     if "median" not in found:
         return (one.profile.name, one.type, share, levels, "", "", "", "", _bars(found["histogram"]))
     numbers = (number(found[name]) for name in ("smallest", "median", "largest"))

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from kcagc._types import Features
 from kcagc.data.preprocessing import MOST_LEVELS, ColumnRule, TableRules
-from kcagc.data.profile import ColumnProfile, is_gap, skewness
+from kcagc.data.profile import BINS, ColumnProfile, skewness
 from kcagc.data.table import MISSING
 from kcagc.text import count, percent
 
@@ -33,6 +33,7 @@ _LISTED_WORDS = 20  # different words that `missing_values` lists
 _MOSTLY = 0.8
 _COVERED = 0.2  # share of rows that the kept levels must have
 _ID_ROWS = 10  # rows from which a column of different values is one of ids
+_MAY_BE_LEVELS = {"none", "na", "nil"}
 _SKEWED = 2.0
 _HUGE = 1e100
 _SMALL_COUNT = 20
@@ -71,6 +72,23 @@ class Proposal:
     rule: ColumnRule
     reason: str
 
+    @property
+    def n_levels(self) -> int:
+        """The number of different cells that are no gaps."""
+        if self.type != "categories":
+            return self.profile.n_levels
+        return len(self._levels())
+
+    def histogram(self) -> list[int]:
+        """Count the numbers in bins of equal width, or the most frequent levels."""
+        if self.type != "categories":
+            return self.profile.histogram()
+        return [many for _, many in self._levels().most_common(BINS)]
+
+    def _levels(self) -> Counter[str]:
+        gaps = set(self.rule.missing_values)
+        return Counter({text: many for text, many in self.profile.texts.items() if text not in gaps})
+
     def as_dict(self) -> dict[str, Any]:
         """Return the proposal for scripts."""
         values = self.profile.values[np.isfinite(self.profile.values)]
@@ -79,12 +97,12 @@ class Proposal:
             "type": self.type,
             "rows": self.profile.n_rows,
             "missing": self.n_missing,
-            "levels": self.profile.n_levels,
+            "levels": self.n_levels,
         }
         if len(values) and self.type in ("flag", "counts", "whole numbers", "numbers", "constant"):
             found |= {"smallest": float(values.min()), "median": float(np.median(values))}
             found |= {"mean": float(values.mean()), "largest": float(values.max()), "skew": self.profile.skew()}
-        found["histogram"] = self.profile.histogram()
+        found["histogram"] = self.histogram()
         return found | {"rule": self.rule.settings(), "reason": self.reason}
 
 
@@ -157,11 +175,15 @@ def propose(one: ColumnProfile, *, absent: bool = False) -> Proposal:
     words = Counter({text: many for text, many in one.words.items() if text not in gap_words})
     n_words = sum(words.values())
     numeric = one.stored == "numbers" or (len(one.values) > 0 and n_words <= _FEW_WORDS * known) or one.logical()
+    numeric = numeric and not _is_code(one)
+    if not numeric:  # there "none" may be a level, and "NA" Namibia
+        gap_words = Counter({text: many for text, many in gap_words.items() if text.lower() not in _MAY_BE_LEVELS})
+        known = one.n_filled - sum(gap_words.values())
     missing = one.n_rows - known
     if missing > _MOSTLY_GAPS * one.n_rows and one.n_rows >= _ID_ROWS:
         reason = f"{percent(missing / one.n_rows)} of the cells are missing"
         return Proposal(one, "empty", missing, ColumnRule(kind="drop"), reason)
-    if not numeric or _is_code(one):
+    if not numeric:
         return _texts(one, gap_words, known, absent=absent)
     return _numbers(one, words, known, absent=absent)
 
@@ -267,8 +289,7 @@ def _scale(values: Any, different: Any, *, whole: bool) -> tuple[Type, str, str]
 def _texts(  # noqa: PLR0911 - a list of kinds of columns, each with its reason
     one: ColumnProfile, gap_words: Counter[str], known: int, *, absent: bool
 ) -> Proposal:
-    gaps = {text for text in one.words if is_gap(text)} if gap_words else set()
-    levels = Counter({text: many for text, many in one.texts.items() if text not in gaps})
+    levels = Counter({text: many for text, many in one.texts.items() if text not in gap_words})
     n_missing = one.n_rows - known
 
     def drop(kind: Type, reason: str) -> Proposal:
@@ -303,8 +324,8 @@ def _texts(  # noqa: PLR0911 - a list of kinds of columns, each with its reason
         settings["missing"] = "zero" if len(levels) == 1 else "indicator"
         share = f"gaps ({percent(n_missing / one.n_rows)})" if n_missing else "nodes without a row"
         reason += f"; {share} get {'no level' if len(levels) == 1 else 'a level of their own'}"
-        if gaps:
-            settings["missing_values"] = tuple(sorted(gaps))
+        if gap_words:
+            settings["missing_values"] = tuple(sorted(gap_words))
     return Proposal(one, "categories", n_missing, ColumnRule(**settings), reason)
 
 
