@@ -116,7 +116,7 @@ def test_rules_are_replaced_only_when_asked(config):
         (["x.csv", "--replace"], "--replace: is for --write"),
         (["x.csv", "--decimal", ";"], "--decimal: must be"),
         (["x.csv"], "there is no such file"),
-        (["x.docx"], "its name must end in"),
+        (["x.docx"], "x.docx: its name must end in"),
     ],
 )
 def test_wrong_calls_name_what_is_wrong(tmp_path, monkeypatch, arguments, said):
