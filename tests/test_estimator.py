@@ -225,7 +225,7 @@ def test_rows_of_a_frame_follow_its_index():
     other = pandas.DataFrame(tables[1], index=[f"m{number}" for number in range(600)])
     with pytest.raises(DataError, match="party-2: ids do not match"):
         model.fit([tables[0], other, tables[2]], adjacency=graph)
-    with pytest.raises(DataError, match="party-1: column 'name' holds values of type"):
+    with pytest.raises(DataError, match=r"party-1: row 0.* column 'name': 'a' is of type str, not a number, and 599"):
         model.fit([pandas.DataFrame({"name": ["a"] * 600}), *tables[1:]], adjacency=graph)
 
 

@@ -143,6 +143,8 @@ def _toml(value: Any) -> str:
         return "left out"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, msgspec.Struct):
+        return "{}"
     if isinstance(value, int) and value > 1 << 20:
         return f"{value:_}"
     return f'"{value}"' if isinstance(value, str) else str(value)
