@@ -61,7 +61,7 @@ def init(
         console.print(f"[bold]{name}[/]  kcagc {what} --config {escape(str(path))}", soft_wrap=True)
     console.print(
         "\nMove each folder to the machine of its organisation. Put the data files of each party into its folder "
-        "data, read the comments in kcagc.toml, and run: kcagc check --config kcagc.toml. The certificates are for "
+        "data, read the comments in kcagc.toml, and run in this folder: kcagc check. The certificates are for "
         "trials, because this machine has held the keys of all roles; docs/deploy.md explains how to use your own."
     )
 

@@ -11,6 +11,29 @@ if TYPE_CHECKING:
     from kcagc.datasets.dataset import Dataset
 
 FILE = click.Path(dir_okay=False, path_type=Path)
+CONFIG_NAME = "kcagc.toml"  # as `kcagc init` calls it
+
+
+def _own_config(context: click.Context, _: click.Parameter, given: Path | None) -> Path | None:
+    """Return the given configuration, or the one in the working directory."""
+    if given is not None or context.resilient_parsing:
+        return given
+    own = Path(CONFIG_NAME)
+    if not own.is_file():
+        raise click.UsageError(
+            f"there is no {CONFIG_NAME} in {Path.cwd()}; go to the folder of a role, or name its file with --config "
+            "(kcagc init makes the folders of all roles)"
+        )
+    return own
+
+
+CONFIG = click.option(
+    "--config",
+    type=FILE,
+    envvar="KCAGC_CONFIG",
+    callback=_own_config,
+    help=f"The role's TOML file  [default: ./{CONFIG_NAME}].",
+)
 PARTIES = click.option(
     "--parties", type=click.IntRange(2, 16), help="Number of parties to split the columns among  [default: 3]."
 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kcagc.cli import terminal
+from kcagc.cli.options import CONFIG, FILE
 from kcagc.text import size
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 # party explains the reason itself. Set GRPC_VERBOSITY=INFO to see them. gRPC reads the variable when it is imported.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
-FILE = click.Path(dir_okay=False, path_type=Path)
 _SETTINGS = {  # options that replace a setting of the file, and where it is
     "address": "network.address",
     "listen": "network.listen",
@@ -44,7 +44,7 @@ def _option(name: str, help_: str, **more: Any) -> Any:
 
 
 _OPTIONS = {
-    "config": _option("config", "The role's TOML file.", type=FILE, required=True),
+    "config": CONFIG,  # without it: kcagc.toml in the working directory
     "address": _option("address", "Address of the aggregator, HOST:PORT."),
     "listen": _option("listen", "Address on which the aggregator listens, HOST:PORT."),
     "features": _option("features", "The party's table."),
