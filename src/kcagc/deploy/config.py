@@ -44,7 +44,19 @@ class _Section(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class MeSection(_Section):
-    """This role."""
+    """This role.
+
+    Parameters
+    ----------
+    name : str
+        The name of this role. It is one of the names in `[[participants]]`.
+    identity : str
+        The file with the private identity key, which signs the messages of this role. `kcagc identity` makes one.
+        Keep it private.
+    random_state : int or None
+        For tests only: the same whole number gives the same labels. Without it, each session uses a fresh random
+        seed.
+    """
 
     name: str
     identity: str  # file
@@ -52,7 +64,20 @@ class MeSection(_Section):
 
 
 class ParticipantEntry(_Section):
-    """One participant, as all others know it."""
+    """One participant, as all others know it. The list is the same, in the same order, at all roles; the aggregator
+    comes last.
+
+    Parameters
+    ----------
+    name : str
+        The name of the role: 1 to 64 printable characters.
+    role : {"party", "coordinator"}
+        A party holds a table. A coordinator holds none.
+    identity : str
+        The public half of the role's identity key, in hexadecimal digits. No other key is accepted.
+    tls_name : str
+        The DNS name in the role's certificate.
+    """
 
     name: str
     role: RoleName
@@ -61,7 +86,21 @@ class ParticipantEntry(_Section):
 
 
 class NetworkSection(_Section):
-    """The address of the aggregator, and the TLS files of this role."""
+    """The address of the aggregator, and the TLS files of this role.
+
+    Parameters
+    ----------
+    ca : str
+        The file with the certificates of the authorities of all roles (PEM).
+    certificate : str
+        The file with the certificate of this role, and the intermediate ones up to its authority (PEM).
+    key : str
+        The file with the private key of the certificate, without a password (PEM). Keep it private.
+    address : str
+        The address of the aggregator, as HOST:PORT. All roles except the aggregator need it.
+    listen : str
+        The address on which the aggregator listens, as HOST:PORT. Only the aggregator needs it.
+    """
 
     ca: str
     certificate: str
@@ -71,7 +110,30 @@ class NetworkSection(_Section):
 
 
 class NewDataSection(_Section):
-    """A party's table and the shared graph: the files and the names of their columns."""
+    """The files of a prediction (`kcagc predict`): those of the fit, with rows and edges of new nodes added.
+
+    Parameters
+    ----------
+    features : str
+        The party's table, one row for each node: a .csv or .parquet file, or a sparse matrix as .npz or .mtx.
+    graph : str
+        The edges that all parties share: a .csv or .parquet file, or a sparse matrix as .npz or .mtx.
+    id_column : str or None
+        The column of the table with the node ids. Without it, the id of a row is its number, from 0.
+    feature_ids : str or None
+        For a sparse matrix: the file with the ids of its rows, one per line.
+    source : str
+        The column of the graph file with the id of one end of an edge.
+    target : str
+        The column of the graph file with the id of the other end.
+    weight : str or None
+        The column of the graph file with the weights of edges. Without it, every edge has the weight 1.
+    graph_ids : str or None
+        If the graph is a sparse matrix: the file with the ids of its rows, one per line.
+    node_list : str or None
+        The file with the ids of the nodes to cluster, one per line below a header, the same at all parties. Rows and
+        edges of other nodes are left out; a listed node without a row gets a row of missing values.
+    """
 
     features: str
     graph: str
@@ -85,7 +147,15 @@ class NewDataSection(_Section):
 
 
 class DataSection(NewDataSection):
-    """The files of a fit, and the party's own rules for its columns; a prediction uses the rules of the fit."""
+    """The files of a fit, and the party's own rules for its columns; a prediction uses the rules of the fit.
+
+    Parameters
+    ----------
+    default : ColumnRule
+        The rule for all columns that `columns` does not name.
+    columns : dict of str to ColumnRule
+        Rules for single columns, by name, for example `columns.age`.
+    """
 
     default: ColumnRule = ColumnRule()
     columns: dict[str, ColumnRule] = {}
@@ -96,13 +166,31 @@ class DataSection(NewDataSection):
 
 
 class PolicySection(_Section):
-    """The risks that this organisation accepts, by name."""
+    """The risks that this organisation accepts, by name.
+
+    Parameters
+    ----------
+    accept : list of str
+        The names of the additional disclosures that this party accepts. A run that needs any other one stops before
+        anything is sent. The [threat model](../threat-model.md) lists the names.
+    """
 
     accept: list[str] = []
 
 
 class OutputSection(_Section):
-    """The folders of the results and of the journal."""
+    """The folders of the results and of the journal.
+
+    Parameters
+    ----------
+    folder : str
+        The folder of the results: labels, model, ledger, report.
+    labels : str
+        The name of the file with the cluster of each node. Its ending decides the format: .csv or .parquet.
+    state : str
+        The folder of the journal, from which an interrupted run resumes, and of the record of earlier sessions. Keep
+        it private, and never run a role from two copies of it.
+    """
 
     folder: str = "result"
     labels: str = "labels.csv"
@@ -110,7 +198,18 @@ class OutputSection(_Section):
 
 
 class LimitsSection(_Section):
-    """Time limits in seconds, and the largest message in bytes."""
+    """Time limits in seconds, and the largest message in bytes.
+
+    Parameters
+    ----------
+    peer_timeout : float
+        How many seconds to wait for a participant that is not connected.
+    message_timeout : float
+        How many seconds to wait for the next message of a connected participant.
+    max_message_bytes : int
+        The largest message that this role accepts, in bytes; at most 900 million. If a run needs more, the error
+        names the size.
+    """
 
     peer_timeout: float = 600.0
     message_timeout: float = 3600.0
