@@ -1,6 +1,7 @@
 """Errors that kcagc raises on purpose: one class for each cause, with fields for programs and a message for people."""
 
-from typing import Self
+from collections.abc import Iterable
+from typing import Any, Self
 
 
 class KcagcError(Exception):
@@ -32,14 +33,17 @@ class DataError(KcagcError, ValueError):
         What is wrong, where, and what to do.
     party : str, default ""
         Party whose data these are, if the raiser knows it.
+    problems : iterable of dict, default ()
+        All problems of a table: kind, column, number of cells, first places and values, and what to do.
     """
 
     exit_code = 3
     public_message = "its data cannot be used"
 
-    def __init__(self, message: str = "", *, party: str = "") -> None:
+    def __init__(self, message: str = "", *, party: str = "", problems: Iterable[dict[str, Any]] = ()) -> None:
         super().__init__(message)
         self.party = party
+        self.problems = tuple(problems)
 
     def __str__(self) -> str:
         message = super().__str__()

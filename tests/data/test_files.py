@@ -3,6 +3,7 @@ import gzip
 import io
 import os
 import stat
+import tomllib
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from data.tables import refused
-from kcagc.data import check_labels_path, files, read_features, write_bytes, write_labels, write_text
+from kcagc.data import CsvFormat, check_labels_path, files, read_features, write_bytes, write_labels, write_text
 from kcagc.data import table as table_module
 from kcagc.data.table import TABLES, InputFile, Selection
 from kcagc.errors import DataError, ParameterError
@@ -40,7 +41,10 @@ def read(tmp_path, text, id_column="id", name="a.csv"):
         ("0.5,1.5\n2,3\n", "line 1 holds numbers ('0.5, 1.5') and must name the columns"),
         ("name,x\na,1\n", "there is no column 'id'; there are 'name', 'x'"),
         ("ID,x\na,1\n", "there is no column 'id'; there are 'ID', 'x'; did you mean 'ID'?"),
-        ("id;x\na;1\n", "there is no column 'id'; the header is 'id;x': separate columns by commas, not by ';'"),
+        (
+            "id;x\na;1\n",
+            "there is no column 'id'; the header is 'id;x': set delimiter = \";\", or separate columns by commas",
+        ),
         ("id,x,y\na,1,2\nb,1\n", "line 3: there are 2 cells, but the header has 3"),
         ("id,x,y\na,1,2\nb,1,2,3\n", "line 3: there are 4 cells, but the header has 3"),
         ("id,x\na,1\n\nb,2\n", "line 3 is empty, but line 4 is not"),
@@ -77,13 +81,32 @@ def test_a_place_beyond_the_first_block_is_named_as_well(tmp_path, monkeypatch):
         refused(tmp_path / "a.csv", f"line 9, column 'x': {said}", read_features, tmp_path / "a.csv", id_column="id")
 
 
-@pytest.mark.parametrize("text", ["1,234", "1,234,567", "-1,234.5", "1,5"])
-def test_the_advice_for_a_comma_in_a_number_never_changes_its_value(tmp_path, text):
-    """1,234 may be a thousand or a fraction: the advice names both ways, and not 1.234."""
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("1,234", "set thousands = \",\" if '1,234' is 1234, or decimal = \",\" if '1,234' is 1.234"),
+        ("1,5", "set decimal = \",\" if '1,5' is 1.5"),
+        ("0,125", "set decimal = \",\" if '0,125' is 0.125"),
+        ("1,234,567", "set thousands = \",\" if '1,234,567' is 1234567"),
+        ("-1,234.5", "set thousands = \",\" if '-1,234.5' is -1234.5"),
+        ("1.234,5", 'set decimal = "," and thousands = "." if \'1.234,5\' is 1234.5'),
+        ("1.234.567", 'set decimal = "," and thousands = "." if \'1.234.567\' is 1234567'),
+        ("1 234", "set thousands = \" \" if '1 234' is 1234"),
+        ("1'234.5", 'set thousands = "\'" if "1\'234.5" is 1234.5'),
+    ],
+)
+def test_the_advice_for_separators_names_each_value_that_the_cell_can_have_and_following_it_works(
+    tmp_path, text, advice
+):
+    """1,234 may be a thousand or a fraction: the advice names both, and each setting gives the value that it names."""
     (tmp_path / "a.csv").write_text(f'id,x\na,"{text}"\n')
-    said = f"line 2, column 'x': '{text}' is not a number; remove thousands separators (1234, not 1,234); write a"
+    said = f"line 2, column 'x': {text!r} is not a number; {advice}"
     found = refused(tmp_path / "a.csv", said, read_features, tmp_path / "a.csv", id_column="id")
-    assert text.replace(",", ".") not in found
+    for choice in found.partition("; set ")[2].split(", or "):
+        settings, _, value = choice.partition(" if ")
+        csv_format = CsvFormat(**tomllib.loads(settings.replace(" and ", "\n")))
+        table = read_features(tmp_path / "a.csv", party="bank", id_column="id", csv=csv_format)
+        assert table.numbers.tolist() == [[float(value.rpartition(" is ")[2])]]
 
 
 @pytest.mark.parametrize("head", ["", "id,x\na,1\n", 'id,x\na,"'])

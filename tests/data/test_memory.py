@@ -116,7 +116,7 @@ def test_a_list_takes_its_nodes_and_lets_the_transformer_fill_what_a_table_lacks
     with pytest.raises(DataError, match=message):
         brought([frame([3, 0], make=make), frame()], named(), **options)
     strict = TablePreprocessor()
-    with pytest.raises(DataError, match=r"^party-1: transformers: X: row 1, column 'x': the value is missing"):
+    with pytest.raises(DataError, match=r"(?s)^party-1: 2 problems in 2 columns.*column 'x': 1 cell \(node 'b'\)"):
         brought([frame([3, 0], make=make), frame()], named(), transformers=strict, **options)
 
 

@@ -44,7 +44,7 @@ def test_without_a_list_nothing_is_left_out(tmp_path):
     found = read(tmp_path, node_list=None)
     assert (found.listed, found.rows_left_out, found.rows_filled_in, found.edges_left_out) == (None, 0, 0, 0)
     files(tmp_path)
-    with pytest.raises(DataError, match="there is no node"):
+    with pytest.raises(DataError, match="there is no row for node"):
         read_party(table, graph, party="bank", id_column="id")
 
 

@@ -25,17 +25,23 @@ PATH = np.array([[0, 1, 0], [1, 0, 2], [0, 2, 0]], dtype=float)
 @pytest.mark.parametrize(
     ("nodes", "text", "said"),
     [
-        (TEXT, "source,target\nann,bob\nbob,dan\n", "line 3, column 'target': there is no node 'dan' (the ids of the"),
+        (
+            TEXT,
+            "source,target\nann,bob\nbob,dan\n",
+            "line 3, column 'target': there is no row for node 'dan' (the ids of the",
+        ),
         (
             TEXT,
             "source,target\nx,bob\ny,ann\n",
-            "line 2, column 'source': there is no node 'x', 'y' in line 3 (the ids",
+            "line 2, column 'source': there is no row for node 'x', nor for 'y' in line 3 (the ids",
         ),
-        (NUMBERS, "source,target\n7,5\n7,6\n", "line 3, column 'target': there is no node 6"),
+        (NUMBERS, "source,target\n7,5\n7,6\n", "line 3, column 'target': there is no row for node 6"),
         (
             NUMBERS,
-            "source,target\n" + "1,7\n" * 9,
-            "line 2, column 'source': there is no node 1, 1 in line 3, 1 in line 4 and 6",
+            "source,target\n" + "".join(f"{row},7\n" for row in (1, 1, 2, 3, 4, 6, 12)),
+            "line 2, column 'source': there is no row for node 1, nor for 2 in line 4, 3 in line 5, 4 in line 6 and 1 "
+            "more (the ids of the features are numbers (such as 12)). 5 of 7 nodes of the graph have none, on 6 of 7 "
+            "edges. To cluster all nodes of the graph: `kcagc nodes all` writes their list",
         ),
         (
             NUMBERS,
@@ -46,9 +52,9 @@ PATH = np.array([[0, 1, 0], [1, 0, 2], [0, 2, 0]], dtype=float)
         (
             3,
             "source,target\n0,2\n1,3\n",
-            "line 3, column 'target': there is no node 3 (the features have no ids, so nodes",
+            "line 3, column 'target': there is no row for node 3 (the features have no ids, so nodes",
         ),
-        (3, "source,target\n0,2\n1,-1\n", "line 3, column 'target': there is no node -1"),
+        (3, "source,target\n0,2\n1,-1\n", "line 3, column 'target': there is no row for node -1"),
         (
             3,
             "source,target\n0,2\n1,ann\n",
@@ -110,8 +116,8 @@ def test_a_bad_weight_is_named(tmp_path, weights, said):
             ["12", "7"],
             "row 1, column 'source': the id '12' is a string, but the ids of the features are numbers",
         ),
-        (TEXT, ["ann", "dan"], "row 2, column 'source': there is no node 'dan'"),
-        (NUMBERS, [12, 6], "row 2, column 'source': there is no node 6"),
+        (TEXT, ["ann", "dan"], "row 2, column 'source': there is no row for node 'dan'"),
+        (NUMBERS, [12, 6], "row 2, column 'source': there is no row for node 6"),
         (NUMBERS, [12, None], "row 2, column 'source': the id is missing"),
         (NUMBERS, [12.0, 7.0], "column 'source': ids must be whole numbers or strings, but their type is double"),
     ],
@@ -348,5 +354,7 @@ def test_without_ids_the_order_of_the_file_stays(tmp_path):
 def test_an_id_column_that_was_forgotten_is_noticed_at_the_edges(tmp_path):
     features = table(tmp_path, "x", "csv", {"account": [70, 71], "x": [5, 3]})
     graph = table(tmp_path, "g", "csv", {"source": [70], "target": [71]})
-    with pytest.raises(DataError, match=r"there is no node 70 \(the features have no ids, so nodes are called 0 to 1"):
+    with pytest.raises(
+        DataError, match=r"there is no row for node 70.* \(the features have no ids, so nodes are called 0 to 1"
+    ):
         read_party(features, graph, party="bank")

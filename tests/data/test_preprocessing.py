@@ -171,11 +171,11 @@ def test_many_levels_beside_few_numbers_are_stored_sparse_and_few_are_not():
     [
         ({"missing": "mean"}, [np.nan, np.nan], "row 0, column 'one': no row has a value in this column"),
         ({"kind": "categorical", "missing": "zero"}, [None, None], "row 0, column 'one': no row has a value"),
-        ({"scale": "log1p"}, [1.0, -1.0], r"row 1, column 'one': log1p needs values above -1, not -1"),
+        ({"scale": "log1p"}, [1.0, -1.0], r"row 1, column 'one': a logarithm \(log1p\) needs values above -1, not -1"),
         ({"kind": "categorical"}, ["a", None], "row 1, column 'one': the value is missing"),
         ({"missing": "mean"}, [np.inf, 1.0], "row 0, column 'one': the value is infinite"),
         ({}, [1.0, np.nan], "row 1, column 'one': the value is missing"),
-        ({}, ["a", "b"], "column 'one' holds values of type"),
+        ({}, ["a", "b"], "row 0, column 'one': 'a' is of type str, not a number"),
     ],
 )
 def test_what_a_rule_cannot_do_is_said_with_row_and_column(rule, values, said):
@@ -200,7 +200,7 @@ def test_rules_that_do_nothing_leave_the_numbers_where_they_are():
     [
         ({"kind": "word"}, "kind: must be 'number', 'categorical' or 'drop', not 'word'"),
         ({"missing": "guess"}, "missing: must be 'error', 'mean', .*not 'guess'"),
-        ({"scale": "log"}, "scale: must be 'none', 'standard', 'minmax' or 'log1p', not 'log'"),
+        ({"scale": "log"}, "scale: must be 'none', 'standard', 'minmax', 'log1p' or 'log-standard', not 'log'"),
         ({"kind": "categorical", "scale": "standard"}, "scale: levels cannot be scaled"),
         ({"kind": "categorical", "missing": "median"}, "missing: levels have no median; use 'error', 'zero' or"),
         ({"kind": "categorical", "max_levels": 0}, "max_levels: must be a whole number, 1 or more"),

@@ -139,7 +139,8 @@ def test_words_without_a_rule_are_refused_with_how_to_declare_them(tmp_path):
     path = as_csv(tmp_path)
     reading = Schema(ColumnType(), {"n": ColumnType(gaps=True), "note": ColumnType("drop")})
     said = (
-        "line 2, column 'w': 'red' is not a number; give a column of words a rule, kind = \"categorical\" or \"drop\""
+        "line 2, column 'w': 'red' is not a number, and 1 more in this column (line 4 'two, words'); "
+        'set kind = "categorical" or "drop" for the column'
     )
     wrong(path, said, reading)
     path = as_parquet(tmp_path)
@@ -203,4 +204,4 @@ def test_rows_that_are_not_there_are_gaps(tmp_path, stored):
     assert_array_equal(numbers, [[0, 4], [np.nan, np.nan], [1.5, 1]])
     assert found.texts["w"] == ["NA", None, "red"]
     assert str(found.error(0, "n", "so")).endswith("line 6, column 'n': so")
-    assert str(found.error(1, "n", "so")).endswith("there is no row for node 1; column 'n': so")
+    assert str(found.error(1, "n", "so")).endswith("node 1 (it has no row), column 'n': so")

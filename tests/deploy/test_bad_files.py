@@ -67,7 +67,7 @@ FEATURES, EDGES = "features.csv", "edges.csv"
         (FEATURES, r"(?s)\A.*\Z", "", r"empty"),
         (FEATURES, r"(?s)\n.*\Z", "\n", r"no rows"),
         (FEATURES, r"\Aid,", "name,", r"there is no column 'id'; there are 'name', 'f0', 'f1', 'f2'"),
-        (FEATURES, r",", ";", r"separate columns by commas, not by ';'"),
+        (FEATURES, r",", ";", r'set delimiter = ";"'),
         (EDGES, r"(?s)\A.*\Z", "", r"empty"),
         (EDGES, r"\Asource,target", "from,to", r"there is no column 'source'; there are 'from', 'to'"),
     ],

@@ -248,7 +248,11 @@ def test_a_node_without_a_row_is_an_error_where_a_column_has_no_rule_for_it(runs
         features.write_text(before)
         path.write_text(config)
     assert found["exit_code"] == 3
-    assert "features.csv: there is no row for node 'n002'; column 'age': the value is missing" in found["message"]
+    assert "column 'age': 1 cell (node 'n002' (it has no row))" in found["message"]
+    assert [(one["kind"], one["column"], one["count"]) for one in found["problems"]] == [
+        ("missing", "age", 1),
+        ("missing", "f1", 1),
+    ]
 
 
 def test_a_prediction_names_a_column_that_is_gone_or_new(runs):

@@ -21,6 +21,7 @@ _MODULES = {
     "demo": "demo",
     "init": "init",
     "identity": "init",
+    "columns": "columns",
     "nodes": "maintenance",
     "check": "maintenance",
     "party": "roles",

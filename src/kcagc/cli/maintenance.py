@@ -56,7 +56,8 @@ def check(config: Path, model: Path | None, offline: bool, disclosure: bool, as_
         findings.append(finding)
         if not as_json:
             mark = "[green]ok   [/]" if finding.ok else "[red]error[/]"
-            console.print(f"{mark} {finding.check:<12} {escape(finding.message)}", soft_wrap=True)
+            message = finding.message.replace("\n", f"\n{'':<6}")
+            console.print(f"{mark} {finding.check:<12} {escape(message)}", soft_wrap=True)
             for warning in finding.warnings:
                 console.print(f"[yellow]note [/] {'':<12} {escape(warning)}", soft_wrap=True)
     if as_json:
@@ -68,7 +69,32 @@ def check(config: Path, model: Path | None, offline: bool, disclosure: bool, as_
 
 @click.group()
 def nodes() -> None:
-    """Make the list of nodes that all parties have, for `node_list` in every configuration."""
+    """Make a list of nodes for `node_list` in every configuration: all nodes of the graph, or those that all have."""
+
+
+@nodes.command(name="all")
+@options("config", "graph")
+@click.option("--output", type=FILE, required=True, help="CSV file of one column to write.")
+def all_(config: Path, output: Path, **given: Any) -> None:
+    """Write the list of all nodes of the graph.
+
+    All parties have the same graph, so the list discloses nothing: each party can make it alone. A node without a row
+    in a party's table gets a row of missing values there, which the rules for its columns fill in.
+    """
+    from kcagc.data.node_lists import graph_nodes, write_ids
+    from kcagc.errors import ParameterError
+
+    own = load_config(config, **given)
+    section = own.document.data
+    if section is None:
+        raise ParameterError(f"{config}: is the configuration of a {own.role}, which has no graph")
+    files = own.data_files(section)
+    wanted = ("graph", "source", "target", "graph_ids", "graph_csv")
+    found = graph_nodes(**{name: files[name] for name in wanted}, party=own.me)
+    write_ids(output, found)
+    click.echo(
+        f"{output}: all {len(found):,} nodes of the graph. Set node_list to this file in [data] of {config}", err=True
+    )
 
 
 @nodes.command()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kcagc.protocol.effects import Progress
     from kcagc.runtime.driver import RoleStatus
 
-_PLAIN = {"█": "#", "λ": "lambda", "±": "+-", "ψ": "psi", "…": "..."}
+_PLAIN = {**dict(zip("▁▂▃▄▅▆▇█", "._-=+*%#", strict=True)), "λ": "lambda", "±": "+-", "ψ": "psi", "…": "..."}
 _MEASURED_ROUNDS = 8  # rounds whose mean duration is used
 _SHOWN_PHASES = 12
 _FIRST_LINE = 2.0  # seconds to the first status line of --watch without a terminal, and of a slow step

@@ -4,22 +4,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kcagc.data.csv_format import CsvFormat
     from kcagc.data.files import check_labels_path, write_bytes, write_labels, write_text
-    from kcagc.data.node_lists import common_nodes, present_nodes, write_ids
+    from kcagc.data.node_lists import common_nodes, graph_nodes, present_nodes, write_ids
     from kcagc.data.party_files import PartyInput, read_features, read_graph, read_party
     from kcagc.data.preprocessing import ColumnRule, FittedRules, TableRules
     from kcagc.data.table import Table
     from kcagc.data.transformer import TablePreprocessor
 
 __all__ = [
-    "ColumnRule", "FittedRules", "PartyInput", "Table", "TablePreprocessor", "TableRules", "check_labels_path",
-    "common_nodes", "present_nodes", "read_features", "read_graph", "read_party", "write_bytes", "write_ids",
-    "write_labels", "write_text",
+    "ColumnRule", "CsvFormat", "FittedRules", "PartyInput", "Table", "TablePreprocessor", "TableRules",
+    "check_labels_path", "common_nodes", "graph_nodes", "present_nodes", "read_features", "read_graph", "read_party",
+    "write_bytes", "write_ids", "write_labels", "write_text",
 ]  # fmt: skip
 
 _MODULES = {
+    "csv_format": ("CsvFormat",),
     "files": ("check_labels_path", "write_bytes", "write_labels", "write_text"),
-    "node_lists": ("common_nodes", "present_nodes", "write_ids"),
+    "node_lists": ("common_nodes", "graph_nodes", "present_nodes", "write_ids"),
     "party_files": ("PartyInput", "read_features", "read_graph", "read_party"),
     "preprocessing": ("ColumnRule", "FittedRules", "TableRules"),
     "table": ("Table",),

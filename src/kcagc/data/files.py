@@ -24,19 +24,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kcagc._types import FloatArray
+from kcagc.data.csv_format import CsvFormat, separator_advice
+from kcagc.data.problems import MOSTLY_NUMBERS, WORDS, Problems
 from kcagc.data.table import (
-    FILL_IN,
     MISSING,
     TABLES,
+    ColumnType,
     IdColumn,
     InputFile,
     Keys,
     Kind,
     PathLike,
+    Schema,
     Selection,
     Table,
     Texts,
     Wanted,
+    blank_out,
     check_header,
     select_columns,
 )
@@ -50,19 +54,33 @@ PUBLIC = 0o644
 PRIVATE = 0o600
 
 _DIGITS = 4  # of a confidence
-_SEPARATOR = {"csv": ",", "tsv": "\t"}
 _BLOCK = 20_000  # rows that the quick reader hands to NumPy at once
 _LOGICAL = {"true": 1.0, "false": 0.0}
 
 
-def read_table(path: PathLike, wanted: Wanted, *, party: str, kinds: tuple[Kind, ...] = TABLES) -> Table:
-    """Read columns of a CSV, TSV or Parquet file, or the lines of a plain text as ids."""
-    file = InputFile.named(path, party, kinds)
+def read_table(
+    path: PathLike,
+    wanted: Wanted,
+    *,
+    party: str,
+    kinds: tuple[Kind, ...] = TABLES,
+    csv: CsvFormat | None = None,
+    checked: bool = True,
+) -> Table:
+    """Read columns of a CSV, TSV or Parquet file, or the lines of a plain text as ids.
+
+    Without `checked`, problems of cells are left in the table, for a caller that finds more of them.
+    """
+    file = InputFile.named(path, party, kinds, csv)
     if file.kind == "parquet":
         from kcagc.data.parquet import read_parquet  # noqa: PLC0415 - an extra, and slow to import
 
-        return read_parquet(file, wanted)
-    return _read_lines(file) if file.kind == "txt" else _read_delimited(file, wanted)
+        table = read_parquet(file, wanted)
+    elif file.kind == "txt":
+        return _read_lines(file)
+    else:
+        table = _read_delimited(file, wanted)
+    return table if not checked else table.checked((wanted.schema or Schema()).types(table.columns))
 
 
 def _read_lines(file: InputFile) -> Table:
@@ -80,19 +98,20 @@ def _read_lines(file: InputFile) -> Table:
 
 def _read_delimited(file: InputFile, wanted: Wanted) -> Table:
     with file.lines() as lines:
-        header, _ = _header(file, lines)
+        header, _ = read_header(file, lines)
     check_header(header, file.origin())
     columns = select_columns(header, wanted, file.origin())
     try:
         table = _quick(file, columns, as_text=wanted.text_keys)
     except ValueError:  # this includes the errors of NumPy: only the careful reader knows the place of an error
         table = _careful(file, columns, as_text=wanted.text_keys)
-    return table.checked(columns.gaps)
+    blank_out(table.numbers, table.number_columns, columns.types)
+    return table
 
 
-def _header(file: InputFile, lines: Iterator[str]) -> tuple[list[str], int]:
+def read_header(file: InputFile, lines: Iterator[str]) -> tuple[list[str], int]:
     """Return the names of the columns, and the number of the last line of the header."""
-    reader = csv.reader(lines, delimiter=_SEPARATOR[file.kind], strict=True)
+    reader = csv.reader(lines, delimiter=file.delimiter, strict=True)
     try:
         header = next(reader, None)
     except csv.Error as error:
@@ -118,16 +137,16 @@ class _UnusualError(ValueError):
 
 
 def _quick(file: InputFile, columns: Selection, *, as_text: bool) -> Table:
-    if columns.texts:
+    if columns.texts or not file.csv.plain:
         raise _UnusualError
     keys, numbers = columns.keys, columns.numbers
     ids = {name: IdColumn(as_text=as_text) for name in keys}
     blocks = [np.empty((0, len(numbers)))]
     fields = [("keys", object, (len(keys),)), ("numbers", np.float64, (len(numbers),))]
     kinds = np.dtype([field for field in fields if field[2] != (0,)])
-    separator = _SEPARATOR[file.kind]
+    separator = file.delimiter
     with file.lines() as stream:
-        header, last = _header(file, stream)
+        header, last = read_header(file, stream)
         if last != 1:
             raise _UnusualError
         places = {name: place for place, name in enumerate(header)}
@@ -157,36 +176,49 @@ def _plain_lines(lines: Iterator[str], separator: str, width: int) -> Iterator[s
 
 
 def _careful(file: InputFile, columns: Selection, *, as_text: bool) -> Table:
+    problems = Problems()
     with file.lines() as stream:
-        header, last = _header(file, stream)
+        header, last = read_header(file, stream)
         places = {name: place for place, name in enumerate(header)}
         kept: dict[str, list[str]] = {name: [] for name in (*columns.keys, *columns.texts)}
         cells_of = [(kept[name], places[name]) for name in kept]
-        numbers = _NumberColumns(file, [(places[name], name) for name in columns.numbers], columns.gaps)
+        numbers = [NumberColumn(file, name, places[name], columns.type(name), problems) for name in columns.numbers]
         lines = array("q")
-        for line, cells in _records(file, stream, last):
+        for line, cells in delimited_records(file, stream, last, problems):
             if len(cells) != len(header):
-                raise file.error(f"line {line}: there are {len(cells)} cells, but the header has {len(header)}")
+                first = f"there are {len(cells)} cells, but the header has {len(header)}"
+                advice = "" if len(cells) < len(header) else "put quotes around a cell that contains the delimiter"
+                problems.add("row length", "rows", None, f"line {line}", first, advice=advice)
+                continue
             for found, place in cells_of:
                 found.append(cells[place])
-            numbers.add(line, cells)
+            for column in numbers:
+                column.add(cells[column.place])
             lines.append(line)
-    values = np.asarray(numbers.values, dtype=np.float64).reshape(len(lines), len(columns.numbers))
-    # Only an empty cell is a missing text: "NA" may be Namibia.
-    texts: dict[str, Texts] = {
-        name: [None if not cell or cell.isspace() else cell for cell in kept[name]] for name in columns.texts
-    }
-    table = Table(file.origin("line", np.asarray(lines, dtype=np.int64)), columns.numbers, values, texts)
+    values = np.empty((len(lines), len(numbers)))
+    for place, column in enumerate(numbers):
+        values[:, place] = column.finished()
+    # Only an empty cell is a missing text, unless a rule lists others: "NA" may be Namibia.
+    texts: dict[str, Texts] = {}
+    for name in columns.texts:
+        blank = columns.type(name).blank_texts
+        texts[name] = [
+            None if not cell or cell.isspace() or (blank and cell.strip() in blank) else cell for cell in kept[name]
+        ]
+    origin = file.origin("line", np.asarray(lines, dtype=np.int64))
+    table = Table(origin, columns.numbers, values, texts, problems=problems)
     for name in columns.keys:
-        column = IdColumn(as_text=as_text)
-        column.add(kept[name])
-        column.store(table, name)
+        ids = IdColumn(as_text=as_text)
+        ids.add(kept[name])
+        ids.store(table, name)
     return table
 
 
-def _records(file: InputFile, lines: Iterator[str], last: int) -> Iterator[tuple[int, list[str]]]:
+def delimited_records(
+    file: InputFile, lines: Iterator[str], last: int, problems: Problems
+) -> Iterator[tuple[int, list[str]]]:
     """Yield each record and the line in which it begins; a quoted cell may contain line ends."""
-    reader = csv.reader(lines, delimiter=_SEPARATOR[file.kind], strict=True)
+    reader = csv.reader(lines, delimiter=file.delimiter, strict=True)
     empty = None
     while True:
         line = last + reader.line_num + 1
@@ -198,63 +230,78 @@ def _records(file: InputFile, lines: Iterator[str], last: int) -> Iterator[tuple
             return
         if not cells:
             empty = empty or line
-        elif empty:  # to skip the empty line would move the rows below it, and their order may be their only name
-            raise file.error(f"line {empty} is empty, but line {line} is not; remove the empty line")
-        else:
-            yield line, cells
+            continue
+        if empty:  # to skip the empty line would move the rows below it, and their order may be their only name
+            first = f"line {empty} is empty, but line {line} is not"
+            problems.add("empty line", "empty lines", None, "", first, advice="remove the empty line")
+            empty = None
+        yield line, cells
 
 
-class _NumberColumns:
-    """Numbers that arrive row by row; in the columns `gaps` a cell may be missing, which makes it NaN.
+class NumberColumn:
+    """The numbers of a column that arrive cell by cell; a missing cell becomes NaN.
 
-    A column holds either numbers, or true and false; its first value decides.
+    A column holds either numbers, or true and false; its first value decides. A cell that is neither is a problem, and
+    becomes 0 so that no later check finds it again.
     """
 
-    def __init__(self, file: InputFile, columns: list[tuple[int, str]], gaps: frozenset[str]) -> None:
-        self.values = array("d")
-        self._file = file
-        self._columns = columns
-        self._gaps = gaps
-        self._logical: dict[str, bool] = {}
+    def __init__(self, file: InputFile, name: str, place: int, kind: ColumnType, problems: Problems) -> None:
+        self.place = place
+        self._values = array("d")
+        self._name, self._kind, self._problems = name, kind, problems
+        self._read = file.csv.number_reader()
+        self._logical: bool | None = None
+        self._numbers = 0
 
-    def add(self, line: int, cells: list[str]) -> None:
-        for place, name in self._columns:
-            text = cells[place].strip()
-            if name in self._gaps and text.lower() in MISSING:
-                self.values.append(math.nan)
-                continue
-            value = _number(text)
-            logical = value is None
-            if value is None:
-                value = _LOGICAL.get(text.lower())
-            if value is None:
-                raise self._file.error(f"line {line}, column {name!r}: {_problem(place, text)}")
-            if self._logical.setdefault(name, logical) != logical:
-                problem = f"{quoted(text)} in a column that begins with {'numbers' if logical else 'true or false'}"
-                advice = "write 1 and 0 for true and false"
-                raise self._file.error(f"line {line}, column {name!r}: {problem}; {advice}")
-            self.values.append(value)
+    def add(self, cell: str) -> None:
+        """Append a cell."""
+        text = cell.strip()
+        value = self._read(text)
+        if value is None:
+            self._values.append(self._other(text))
+            return
+        self._numbers += 1
+        if self._logical is not False:
+            value = self._unmixed(text, value, logical=False)
+        self._values.append(value)
 
+    def finished(self) -> array[float]:
+        """Return the numbers; correct the advice about words, which depends on their share."""
+        found = self._problems.known("word", self._name)
+        if found is not None and found.count < self._numbers:
+            found.advice = MOSTLY_NUMBERS
+        return self._values
 
-def _problem(place: int, text: str) -> str:
-    if text.lower() in MISSING:
-        return f"the value is missing{f' ({quoted(text)})' if text else ''}; {FILL_IN}"
-    advice = 'give a column of words a rule, kind = "categorical" or "drop"'
-    if re.fullmatch(r"[-+]?\d+(,\d+)+(\.\d+)?", text):
-        advice = "remove thousands separators (1234, not 1,234); write a decimal comma as a point (0.5, not 0,5)"
-    elif place == 0:
-        advice = "if this column names the nodes, set id_column to it"
-    return f"{quoted(text)} is not a number; {advice}"
+    def _other(self, text: str) -> float:
+        if text.lower() in MISSING or text in self._kind.blank_texts:
+            return math.nan
+        value = _LOGICAL.get(text.lower())
+        if value is not None:
+            return self._unmixed(text, value, logical=True)
+        if self._kind.unreadable:
+            return math.nan
+        advice = separator_advice(text)
+        row, first = len(self._values), f"{quoted(text)} is not a number"
+        if advice:
+            title = "numbers with other separators"
+            self._problems.add("separator", title, self._name, row, first, advice=advice, value=text)
+        else:
+            advice = WORDS if self.place else f"if this column names the nodes, set id_column to it; or {WORDS}"
+            self._problems.add("word", "cells that are not numbers", self._name, row, first, advice=advice, value=text)
+        return 0.0
 
-
-def _number(text: str) -> float | None:
-    """Return a number as NumPy reads it: Python's float would also accept 1_000 and digits of other scripts."""
-    if "_" in text or not text.isascii():
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    def _unmixed(self, text: str, value: float, *, logical: bool) -> float:
+        if self._logical is None:
+            self._logical = logical
+        if self._logical == logical:
+            return value
+        if self._kind.unreadable and logical:
+            return math.nan
+        first = f"{quoted(text)} in a column that begins with {'numbers' if logical else 'true or false'}"
+        advice = "write 1 and 0 for true and false"
+        title = "numbers beside true and false"
+        self._problems.add("mixed", title, self._name, len(self._values), first, advice=advice, value=text)
+        return 0.0
 
 
 def csv_cell(text: str) -> str:

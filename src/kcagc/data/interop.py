@@ -16,10 +16,23 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kcagc._types import FloatArray, IntArray
-from kcagc.data.table import Origin, Schema, Table, Texts, Wanted, select_columns, take_rows
+from kcagc.data.csv_format import read_number, separator_advice
+from kcagc.data.problems import MOSTLY_NUMBERS, WORDS, Problems
+from kcagc.data.table import (
+    ColumnType,
+    Origin,
+    Schema,
+    Table,
+    Texts,
+    Wanted,
+    blank_out,
+    select_columns,
+    take_rows,
+)
 from kcagc.errors import DataError
 from kcagc.graph.graph import AttributedGraph, Graph, as_graph
 from kcagc.graph.ids import NodeIds
+from kcagc.text import quoted
 
 _NOT_AVAILABLE = ("NAType", "NaTType")  # the types of missing values in pandas, which is not imported here
 _LISTED = 20  # columns that an error lists
@@ -100,38 +113,83 @@ def table_of(content: Any, schema: Schema, origin: Origin) -> Table:
     if columns.texts and sparse.issparse(content):
         raise origin.fail(f"column {columns.texts[0]!r} cannot be categorical: a sparse matrix holds numbers only")
     texts: dict[str, Texts] = {}
+    problems = Problems()
     if not framed and not columns.texts and content.dtype.kind in "biuf":
         block = (sparse.csr_array(content) if sparse.issparse(content) else content).astype(np.float64, copy=False)
         if len(columns.numbers) < len(names):
             block = block[:, [int(name) for name in columns.numbers]]
+        if any(one.blank for one in columns.types.values()):
+            block = blank_out(block.copy(), columns.numbers, columns.types)
     else:
         if len(set(names)) < len(names):
             raise origin.fail("two columns have the same name; rename one")
         keys = content.columns if framed else range(len(names))
         given = {name: content[key] if framed else content[:, key] for name, key in zip(names, keys, strict=True)}
-        numbers = [_numbers(given[name], origin, name) for name in columns.numbers]
-        block = np.column_stack(numbers) if numbers else np.empty((len(content), 0))
-        texts = {name: [_text(value) for value in _array(given[name])] for name in columns.texts}
-    return Table(origin, columns.numbers, block, texts, ids=origin.ids).checked(columns.gaps)
+        block = np.empty((len(content), len(columns.numbers)))
+        for place, name in enumerate(columns.numbers):
+            block[:, place] = _numbers(given[name], name, columns.type(name), problems)
+        blank_out(block, columns.numbers, columns.types)
+        for name in columns.texts:
+            blank = columns.type(name).blank_texts
+            levels = [_text(value) for value in _array(given[name])]
+            texts[name] = [None if text is None or text.strip() in blank else text for text in levels]
+    found = Table(origin, columns.numbers, block, texts, ids=origin.ids, problems=problems)
+    return found.checked(schema.types(found.columns))
+
+
+def typed_columns(content: Any) -> dict[str, tuple[str, Any]]:
+    """Return the columns of a frame or an array, with how each is stored: "numbers", "text", "times" or "other"."""
+    framed = is_frame(content)
+    given = content if framed else np.asarray(content)
+    keys = list(content.columns) if framed else range(given.shape[1])
+    return {str(key): _typed(given[key] if framed else given[:, key]) for key in keys}
+
+
+def _typed(column: Any) -> tuple[str, Any]:
+    values = _array(column)
+    if values.dtype.kind in "biuf":
+        return "numbers", values.astype(np.float64)
+    if values.dtype.kind in "mM":
+        return "times", [None if np.isnat(value) else value for value in values]
+    listed = values.tolist()
+    if all(_number(value) is not None for value in listed):
+        return "numbers", np.array([_number(value) for value in listed], dtype=np.float64)
+    return "text", [_text(value) for value in listed]
 
 
 def _array(column: Any) -> NDArray[Any]:
     return np.asarray(column if isinstance(column, np.ndarray) else column.to_numpy())
 
 
-def _numbers(column: Any, origin: Origin, name: str) -> FloatArray:
+def _numbers(column: Any, name: str, kind: ColumnType, problems: Problems) -> FloatArray:
     values = _array(column)
     if values.dtype.kind in "mM":
-        raise origin.fail(f"column {name!r} holds times; convert them to numbers, or remove the column")
+        advice = "convert them to numbers, or remove the column"
+        problems.add("type", "columns of another type", name, "", "the column holds times", advice=advice)
+        return np.zeros(len(values))
     if values.dtype.kind in "biuf":
         return values.astype(np.float64)
-    found = [_number(value) for value in values]
-    if any(value is None for value in found):
-        raise origin.fail(
-            f"column {name!r} holds values of type {column.dtype}, but only numbers can be clustered; remove the "
-            "column, or give a transformer that makes numbers of it"
-        )
-    return np.array(found, dtype=np.float64)
+    found = np.zeros(len(values))
+    n_words = n_numbers = 0
+    for row, value in enumerate(values.tolist()):
+        number = _number(value)
+        if number is None and (kind.unreadable or str(value).strip() in kind.blank_texts):
+            number = math.nan
+        if number is None:
+            n_words += 1
+            first = f"{quoted(value)} is of type {type(value).__name__}, not a number"
+            advice = separator_advice(str(value), in_file=False) or WORDS
+            if read_number(str(value)) is not None:
+                advice = "convert the column to numbers"
+            problems.add("word", "cells that are not numbers", name, row, first, advice=advice, value=str(value))
+        else:
+            found[row] = number
+            n_numbers += not math.isnan(number)
+    if 0 < n_words < n_numbers:
+        problem = problems.known("word", name)
+        if problem is not None and problem.advice == WORDS:
+            problem.advice = MOSTLY_NUMBERS
+    return found
 
 
 def _number(value: Any) -> float | None:

@@ -273,6 +273,8 @@ def _transformers_for(asked: Any, names: Sequence[str], weighting: Weighting) ->
 
 def _to_numbers(table: _MemoryTable, transformer: Any, *, fit: bool) -> tuple[Features, list[str]]:
     """Return the numbers of a party, and the names of their columns."""
+    from kcagc.data.transformer import rows_called  # noqa: PLC0415 - it imports scikit-learn
+
     content = table.content
     if transformer is None:
         if len(table.absent):
@@ -283,8 +285,11 @@ def _to_numbers(table: _MemoryTable, transformer: Any, *, fit: bool) -> tuple[Fe
             )
         return _named_columns(table, content)
     try:
-        made = transformer.fit(content).transform(content) if fit else transformer.transform(content)
+        with rows_called(transformer, table.name, table.ids):
+            made = transformer.fit(content).transform(content) if fit else transformer.transform(content)
     except (ValueError, TypeError) as error:
+        if isinstance(error, DataError) and error.problems:
+            raise  # it names the party and its nodes
         raise DataError(f"{table.name}: transformers: {error}") from error
     features, columns = _named_columns(table, made)
     if features.shape[0] != table.n_rows:

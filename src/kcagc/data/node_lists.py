@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from kcagc.data.csv_format import CsvFormat
 from kcagc.data.files import PRIVATE, csv_text, read_table, write_text
-from kcagc.data.party_files import ExpectedNodes, edge_ends, read_ids
+from kcagc.data.party_files import ExpectedNodes, edge_ends, read_ids, table_ids
 from kcagc.data.table import MATRICES, TABLES, InputFile, PathLike, Wanted
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds
@@ -24,12 +25,14 @@ def present_nodes(
     source: str = "source",
     target: str = "target",
     graph_ids: PathLike | None = None,
+    csv: CsvFormat | None = None,
+    graph_csv: CsvFormat | None = None,
 ) -> NodeIds:
     """Return the nodes of a graph file for which a table has a row, sorted; other ids of the table are not returned.
 
     Parameters
     ----------
-    features, graph, party, id_column, feature_ids, source, target, graph_ids
+    features, graph, party, id_column, feature_ids, source, target, graph_ids, csv, graph_csv
         As for `read_party`. Only ids are read, so wrong cells of other columns do not matter.
 
     Returns
@@ -52,14 +55,9 @@ def present_nodes(
     ['ann', 'bob']
     """
     file = InputFile.named(features, party, (*TABLES, *MATRICES))
-    if file.kind in MATRICES and feature_ids is not None:
-        ids = read_ids(feature_ids, party=party)
-    elif file.kind not in MATRICES and id_column is not None:
-        ids = read_table(features, Wanted((id_column,), None), party=party).node_ids(id_column)
-    else:
-        raise ParameterError(f"{party}: {features}: has no ids; name their column (id_column) or file (feature_ids)")
+    ids = table_ids(features, party=party, id_column=id_column, feature_ids=feature_ids, csv=csv)
     if InputFile.named(graph, party, (*TABLES, *MATRICES)).kind not in MATRICES:
-        table = read_table(graph, Wanted((source, target), None, ids.are_text), party=party)
+        table = read_table(graph, Wanted((source, target), None, ids.are_text), party=party, csv=graph_csv)
         nodes = replace(ExpectedNodes.of(ids), only=True)
         found = np.concatenate([edge_ends(table, column, nodes) for column in (source, target)])
     elif graph_ids is not None:
@@ -73,6 +71,61 @@ def present_nodes(
         raise file.error("has a row for none of the nodes of the graph")
     present = ids.take(rows)
     return present.take(present.sorted_rows())
+
+
+def graph_nodes(
+    graph: PathLike,
+    *,
+    party: str,
+    source: str = "source",
+    target: str = "target",
+    graph_ids: PathLike | None = None,
+    graph_csv: CsvFormat | None = None,
+) -> NodeIds:
+    """Return all nodes of a graph file, sorted.
+
+    Parameters
+    ----------
+    graph, party, source, target, graph_ids, graph_csv
+        As for `read_party`. A matrix without `graph_ids` has the nodes 0, 1, 2, ...
+
+    Returns
+    -------
+    NodeIds
+
+    Raises
+    ------
+    DataError
+        A file cannot be used.
+
+    Examples
+    --------
+    >>> from kcagc.data import graph_nodes, write_text
+    >>> write_text("edges.csv", "source,target\\nann,bob\\nbob,cid\\n")
+    >>> graph_nodes("edges.csv", party="bank").values
+    ['ann', 'bob', 'cid']
+    """
+    file = InputFile.named(graph, party, (*TABLES, *MATRICES))
+    if file.kind in MATRICES:
+        from kcagc.data.matrices import read_matrix, row_ids  # noqa: PLC0415 - few parties have matrices
+
+        size = read_matrix(file).shape[0]
+        found = NodeIds.numbered(size) if graph_ids is None else row_ids(graph_ids, file, size)
+        return found.take(found.sorted_rows())
+    ends = _both_ends(graph, party, (source, target), graph_csv)
+    return NodeIds.of(sorted({one for end in ends for one in end}), where=f"{party}: {graph}")
+
+
+def _both_ends(
+    graph: PathLike, party: str, columns: tuple[str, str], graph_csv: CsvFormat | None
+) -> list[list[int] | list[str]]:
+    """Return the ids of both ends of all edges, of one kind: if one column holds strings, both do."""
+    for as_text in (False, True):
+        table = read_table(graph, Wanted(columns, None, as_text), party=party, csv=graph_csv)
+        keys = [table.keys[column] for column in columns]
+        if len({isinstance(one, list) for one in keys}) == 1:
+            break
+    return [one if isinstance(one, list) else one.tolist() for one in keys]
 
 
 def common_nodes(paths: Sequence[PathLike]) -> NodeIds:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from kcagc._types import Features, Flags, FloatArray, IntArray, check_count
+from kcagc.data.csv_format import CsvFormat
 from kcagc.data.files import read_table
 from kcagc.data.preprocessing import FittedRules, TableRules
 from kcagc.data.table import LISTS, MATRICES, TABLES, InputFile, PathLike, Schema, Table, Wanted, whole_numbers
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds, first_rows
-from kcagc.text import quoted
+from kcagc.text import listed, quoted
 
 _LISTED = 3  # unknown ids that an error names
 
@@ -91,6 +94,8 @@ def read_party(
     node_list: PathLike | None = None,
     rules: TableRules | None = None,
     fitted: FittedRules | None = None,
+    csv: CsvFormat | None = None,
+    graph_csv: CsvFormat | None = None,
 ) -> PartyInput:
     """Read the table and the graph of a party, sort the nodes by id, and make numbers of the table.
 
@@ -120,6 +125,8 @@ def read_party(
         How columns become numbers; None accepts numbers only.
     fitted : FittedRules or None, default None
         The rules of an earlier fit, for a prediction. They take the place of `rules`.
+    csv, graph_csv : CsvFormat or None, default None
+        How the text files of the table and of the graph are written.
 
     Returns
     -------
@@ -143,7 +150,14 @@ def read_party(
     """
     asked = TableRules() if rules is None else rules
     schema = asked.schema() if fitted is None else fitted.schema()
-    table = read_features(features, party=party, id_column=id_column, ids=feature_ids, schema=schema)
+    try:
+        table = read_features(features, party=party, id_column=id_column, ids=feature_ids, schema=schema, csv=csv)
+    except DataError as error:
+        if error.problems and node_list is None:  # the graph is another file: report its problem, too
+            own = partial(table_ids, features, party=party, id_column=id_column, feature_ids=feature_ids, csv=csv)
+            read = partial(_read_edges, graph, party, columns=(source, target, weight), ids=graph_ids, csv=graph_csv)
+            raise _with_problem_of_graph(error, own, read) from None
+        raise
     n_read, listed = table.n_rows, None
     if node_list is not None:
         if table.ids is None:
@@ -160,7 +174,7 @@ def read_party(
             order = table.ids.sorted_rows()
             table = table.selected(order, table.ids.take(order))
         nodes = ExpectedNodes.of(table.n_rows if table.ids is None else table.ids)
-    found, edges_left_out = _read_edges(graph, party, nodes, (source, target, weight), graph_ids)
+    found, edges_left_out = _read_edges(graph, party, nodes, (source, target, weight), graph_ids, graph_csv)
     preprocessing, made = asked.fit_apply(table) if fitted is None else (fitted, fitted.apply(table))
     return PartyInput(
         Graph(found.adjacency, table.ids),
@@ -177,6 +191,20 @@ def read_party(
     )
 
 
+def _with_problem_of_graph(error: DataError, own: Callable[[], NodeIds], read: Callable[..., Any]) -> DataError:
+    """Return the error about a table with the problem of the graph, if the ids of the table can be read."""
+    try:
+        nodes = ExpectedNodes.of(own())
+    except (DataError, ParameterError):
+        return error
+    try:
+        read(nodes=nodes)
+    except DataError as other:
+        more = other.problems or ({"kind": "graph", "column": None, "count": 1, "examples": [], "do": str(other)},)
+        return DataError(f"{error.args[0]}\n{other}", party=error.party, problems=(*error.problems, *more))
+    return error
+
+
 def read_features(
     path: PathLike,
     *,
@@ -184,6 +212,7 @@ def read_features(
     id_column: str | None = None,
     ids: PathLike | None = None,
     schema: Schema | None = None,
+    csv: CsvFormat | None = None,
 ) -> Table:
     """Read the table of a party, with its rows in the order of the file.
 
@@ -199,6 +228,8 @@ def read_features(
         The file of one column with the ids of the rows of a matrix. None: rows are called 0, 1, ...
     schema : Schema or None, default None
         How to read each column; None reads all columns as finite numbers.
+    csv : CsvFormat or None, default None
+        How a text file is written.
 
     Returns
     -------
@@ -229,8 +260,30 @@ def read_features(
         return table if ids is None else replace(table, ids=row_ids(ids, file, table.n_rows))
     if ids is not None:
         raise ParameterError(f"ids: {path} is a table; give id_column, the column that holds its ids")
-    table = read_table(path, Wanted(() if id_column is None else (id_column,), how), party=party)
-    return table if id_column is None else replace(table, ids=table.node_ids(id_column))
+    wanted = Wanted(() if id_column is None else (id_column,), how)
+    table = read_table(path, wanted, party=party, csv=csv, checked=False)
+    names = None if id_column is None else table.distinct_ids(id_column)
+    table = table.checked(how.types(table.columns))
+    return table if names is None else replace(table, ids=names)
+
+
+def table_ids(
+    features: PathLike,
+    *,
+    party: str,
+    id_column: str | None,
+    feature_ids: PathLike | None = None,
+    csv: CsvFormat | None = None,
+) -> NodeIds:
+    """Return the ids of the rows of a table or a matrix, without reading another column."""
+    file = InputFile.named(features, party, (*TABLES, *MATRICES))
+    if file.kind in MATRICES and feature_ids is not None:
+        ids = read_ids(feature_ids, party=party)
+    elif file.kind not in MATRICES and id_column is not None:
+        ids = read_table(features, Wanted((id_column,), None), party=party, csv=csv).node_ids(id_column)
+    else:
+        raise ParameterError(f"{party}: {features}: has no ids; name their column (id_column) or file (feature_ids)")
+    return ids
 
 
 def read_ids(path: PathLike, *, party: str) -> NodeIds:
@@ -247,6 +300,7 @@ class ExpectedNodes:
     described: str
     whose: str = "the features'"
     only: bool = False
+    named: bool = True
 
     @classmethod
     def of(cls, nodes: NodeIds | int) -> ExpectedNodes:
@@ -256,7 +310,9 @@ class ExpectedNodes:
                 raise DataError("nodes: there are none")
             return cls(nodes, f"the ids of the features are {kind_and_example(nodes)}")
         check_count("nodes", nodes)
-        return cls(NodeIds.numbered(nodes), f"the features have no ids, so nodes are called 0 to {nodes - 1}")
+        return cls(
+            NodeIds.numbered(nodes), f"the features have no ids, so nodes are called 0 to {nodes - 1}", named=False
+        )
 
     @classmethod
     def listed(cls, nodes: NodeIds) -> ExpectedNodes:
@@ -289,6 +345,7 @@ def read_graph(
     target: str = "target",
     weight: str | None = None,
     ids: PathLike | None = None,
+    csv: CsvFormat | None = None,
 ) -> Graph:
     """Read a graph, with its nodes in the order of `nodes`.
 
@@ -307,6 +364,8 @@ def read_graph(
         The column with edge weights; None gives every edge the weight 1.
     ids : str, path or None, default None
         The file of one column with the ids of the rows of a matrix. None: rows are called 0, 1, 2, ...
+    csv : CsvFormat or None, default None
+        How a text file is written.
 
     Returns
     -------
@@ -326,12 +385,17 @@ def read_graph(
     >>> read_graph("edges.csv", party="bank", nodes=3)
     Graph(3 nodes, 2 edges)
     """
-    graph, _ = _read_edges(path, party, ExpectedNodes.of(nodes), (source, target, weight), ids)
+    graph, _ = _read_edges(path, party, ExpectedNodes.of(nodes), (source, target, weight), ids, csv)
     return Graph(graph.adjacency, nodes if isinstance(nodes, NodeIds) else None)
 
 
 def _read_edges(
-    path: PathLike, party: str, nodes: ExpectedNodes, columns: tuple[str, str, str | None], ids: PathLike | None
+    path: PathLike,
+    party: str,
+    nodes: ExpectedNodes,
+    columns: tuple[str, str, str | None],
+    ids: PathLike | None,
+    csv: CsvFormat | None,
 ) -> tuple[Graph, int]:
     """Read the edges between `nodes`, and count the edges that were left out."""
     source, target, weight = columns
@@ -346,8 +410,9 @@ def _read_edges(
         raise ParameterError(f"source, target, weight: must be different columns, not {list(columns)}")
     # A text file does not say whether 12 is a number or a string, so it is of the kind that the features have.
     wanted = Wanted((source, target), None if weight is None else Schema.only(weight), nodes.ids.are_text)
-    table = read_table(path, wanted, party=party)
+    table = read_table(path, wanted, party=party, csv=csv)
     ends = edge_ends(table, source, nodes), edge_ends(table, target, nodes)
+    _check_rows(table, (source, target), ends, nodes)
     inside = (ends[0] >= 0) & (ends[1] >= 0)
     weights = np.ones(table.n_rows) if weight is None else table.numbers[:, 0]
     for row in np.flatnonzero(weights < 0)[:1].tolist():
@@ -369,14 +434,36 @@ def edge_ends(table: Table, column: str, nodes: ExpectedNodes) -> IntArray:
         kind = "a string" if isinstance(values, list) else "a number"
         message = f"the id {quoted(values[row])} is {kind}, but {nodes.described}"
         raise table.error(row, column, f"{message}; write them the same way in both files")
-    found = nodes.ids.find(values)
-    unknown = [] if nodes.only else np.flatnonzero(found < 0).tolist()
-    if unknown:
-        also = "".join(f", {quoted(values[row])} in {table.origin.place(row)}" for row in unknown[1:_LISTED])
-        more = f" and {len(unknown) - _LISTED} more" if len(unknown) > _LISTED else ""
-        message = f"there is no node {quoted(values[unknown[0]])}{also}{more} ({nodes.described})"
-        raise table.error(unknown[0], column, message)
-    return found
+    return nodes.ids.find(values)
+
+
+def _check_rows(table: Table, columns: tuple[str, str], ends: tuple[IntArray, IntArray], nodes: ExpectedNodes) -> None:
+    """Raise an error that counts the nodes of an edge list for which the features have no row."""
+    unknown = (ends[0] < 0) | (ends[1] < 0)
+    if nodes.only or not unknown.any():
+        return
+    first: dict[Any, tuple[int, str]] = {}
+    for row in np.flatnonzero(unknown).tolist():
+        for column, end in zip(columns, ends, strict=True):
+            if end[row] < 0:
+                first.setdefault(table.keys[column][row], (row, column))
+    all_nodes = {node for column in columns for node in np.asarray(table.keys[column], dtype=object).tolist()}
+    node, (row, column) = next(iter(first.items()))
+    others = [f"{quoted(other)} in {table.origin.place(where)}" for other, (where, _) in list(first.items())[1:]]
+    also = f", nor for {listed(others, at_most=_LISTED)}" if others else ""
+    share = (
+        f"{len(first):,} of {len(all_nodes):,} nodes of the graph have none, on {int(unknown.sum()):,} of "
+        f"{table.n_rows:,} edges"
+    )
+    advice = (
+        "To cluster all nodes of the graph: `kcagc nodes all` writes their list; set node_list to it at every party, "
+        "and give the columns rules for missing values (`kcagc columns` proposes them). To cluster the nodes that all "
+        "parties have: `kcagc nodes have`"
+    )
+    if len(first) == len(all_nodes) or not nodes.named:
+        advice = "Is another column the id_column, or are the ids written in another way?"
+    message = f"there is no row for node {quoted(node)}{also} ({nodes.described}). {share}. {advice}"
+    raise table.error(row, column, message)
 
 
 def _conflict(table: Table, ends: tuple[IntArray, IntArray], weights: FloatArray, inside: Flags) -> DataError:

@@ -21,13 +21,16 @@ from kcagc.errors import ParameterError
 
 Kind = Literal["number", "categorical", "drop"]
 Missing = Literal["error", "mean", "median", "zero", "indicator"]
-Scale = Literal["none", "standard", "minmax", "log1p"]
+Scale = Literal["none", "standard", "minmax", "log1p", "log-standard"]
+Unreadable = Literal["error", "missing"]
 
 MOST_LEVELS = 100  # a column with more levels looks like a name; `max_levels` overrides it
 
 _CHOICES = {
-    "kind": get_args(Kind), "missing": get_args(Missing), "scale": get_args(Scale), "weighting": get_args(Weighting)
+    "kind": get_args(Kind), "missing": get_args(Missing), "scale": get_args(Scale), "weighting": get_args(Weighting),
+    "unreadable": get_args(Unreadable),
 }  # fmt: skip
+_LOGARITHMS = ("log1p", "log-standard")
 _READ_AS: dict[Kind, Literal["number", "text", "drop"]] = {"number": "number", "categorical": "text", "drop": "drop"}
 _IMPUTER = {"mean": "mean", "median": "median", "zero": "constant", "indicator": "mean"}
 _SPARSE_BELOW = 0.3  # share of entries that are not zero, as in the ColumnTransformer of scikit-learn
@@ -43,8 +46,8 @@ class ColumnRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     missing : {"error", "mean", "median", "zero", "indicator"}, default "error"
         What replaces a missing cell. "mean" and "median" are those of the fit. "zero" is the number 0, or no level.
         "indicator" is the mean and a further column that marks the cell, or a level of its own.
-    scale : {"none", "standard", "minmax", "log1p"}, default "none"
-        How numbers are scaled after missing cells are replaced.
+    scale : {"none", "standard", "minmax", "log1p", "log-standard"}, default "none"
+        How numbers are scaled after missing cells are replaced. "log-standard" is "log1p", then "standard".
     max_levels : int or None, default None
         The most frequent levels that are kept; all others become one level "other". None: more than 100 levels are an
         error.
@@ -53,12 +56,16 @@ class ColumnRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ln((1 + n) / (1 + m)) + 1 for n nodes of which m have a number other than 0. "auto" does so for flags (0 and 1)
         and counts (other whole numbers, none negative, at least half of them 0), unless more columns hold real numbers
         of which at least half are 0, as in a table of tf-idf. "idf" does so for all numbers, and refuses negative ones.
+    missing_values : tuple of str, default ()
+        Texts that count as missing in this column, such as "-" or "-999"; a number is compared as a number.
+    unreadable : {"error", "missing"}, default "error"
+        Whether a cell of a column of numbers that is not a number is an error or counts as missing.
 
     Examples
     --------
     >>> from kcagc.data import ColumnRule
     >>> ColumnRule(missing="mean", scale="standard")
-    ColumnRule(kind='number', missing='mean', scale='standard', max_levels=None, weighting='auto')
+    ColumnRule(missing='mean', scale='standard')
     """
 
     kind: Kind = "number"
@@ -66,6 +73,17 @@ class ColumnRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     scale: Scale = "none"
     max_levels: int | None = None
     weighting: Weighting = "auto"
+    missing_values: tuple[str, ...] = ()
+    unreadable: Unreadable = "error"
+
+    def __repr__(self) -> str:
+        """Return the settings that differ from their defaults."""
+        return f"ColumnRule({', '.join(f'{name}={value!r}' for name, value in self.settings().items())})"
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings that differ from their defaults."""
+        plain = {field.name: field.default for field in msgspec.structs.fields(self)}
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if value != plain[name]}
 
     @classmethod
     def of(cls, given: ColumnRule | Mapping[str, Any], where: str) -> ColumnRule:
@@ -78,7 +96,7 @@ class ColumnRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if unknown:
             known = ", ".join(cls.__struct_fields__)
             raise ParameterError(f"{where}: there is no setting called {unknown[0]!r}; there are {known}")
-        return cls(**given).checked(where)
+        return cls(**{**given, "missing_values": _texts(given.get("missing_values", ()), where)}).checked(where)
 
     def checked(self, where: str) -> ColumnRule:
         """Return this rule, or raise an error for settings that contradict each other."""
@@ -94,12 +112,27 @@ class ColumnRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 )
         elif self.max_levels is not None:
             raise ParameterError(f"{where}: max_levels: is for kind = 'categorical', not for {self.kind!r}")
+        if self.unreadable != "error" and self.kind != "number":
+            raise ParameterError(f"{where}: unreadable: is for kind = 'number', not for {self.kind!r}")
+        for name in ("missing_values", "unreadable"):
+            if self.missing == "error" and self.kind != "drop" and name in self.settings():
+                raise ParameterError(f"{where}: {name}: set missing, too: it fills in these cells")
         return self
 
     @property
     def type(self) -> ColumnType:
         """How a column with this rule is read."""
-        return ColumnType(_READ_AS[self.kind], self.missing != "error")
+        numbers, levels = self.kind == "number", self.kind == "categorical"
+        idf = numbers and self.weighting == "idf" and self.scale == "none"
+        return ColumnType(
+            _READ_AS[self.kind],
+            self.missing != "error",
+            self.missing_values,
+            self.unreadable == "missing",
+            "log1p" if numbers and self.scale in _LOGARITHMS else "idf" if idf else "",
+            MOST_LEVELS if levels and self.max_levels is None else None,
+            levels or (numbers and self.missing in ("mean", "median", "indicator")),
+        )
 
 
 class TableRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -140,12 +173,8 @@ class TableRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings that differ from their defaults, for a summary."""
-        plain = ColumnRule()
         rules = {"default": self.default, **{f"columns.{name}": rule for name, rule in self.columns.items()}}
-        changed = {
-            name: {key: value for key, value in msgspec.structs.asdict(rule).items() if value != getattr(plain, key)}
-            for name, rule in rules.items()
-        }
+        changed = {name: rule.settings() for name, rule in rules.items()}
         return {name: settings for name, settings in changed.items() if settings}
 
     def weighted(self, weighting: Weighting) -> TableRules:
@@ -162,7 +191,7 @@ class TableRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def fit_apply(self, table: Table) -> tuple[FittedRules, Features]:
         """Fit the rule of every column to a table, and make numbers of it."""
-        table.checked(self.schema().gaps(table.columns))
+        table.checked(self.schema().types(table.columns))
         numbers = FittedNumbers.fit(self, table)
         levels = tuple(
             FittedLevels.fit(table, name, self.of(name)) for name in table.texts if self.of(name).kind == "categorical"
@@ -188,7 +217,8 @@ class FittedNumbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Fitted rules of the columns of numbers, with an entry for each column.
 
     A column becomes (log1p(x) or x, minus `centre`) / `divisor`. `fill` replaces a missing number; None: a missing
-    number is an error. `indicator` adds a column that marks missing numbers.
+    number is an error. `indicator` adds a column that marks missing numbers. `blank` and `unreadable` are those of
+    `ColumnType`; they are empty if no column has any.
     """
 
     columns: tuple[str, ...]
@@ -197,6 +227,8 @@ class FittedNumbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log: tuple[bool, ...]
     centre: tuple[float, ...]
     divisor: tuple[float, ...]
+    blank: tuple[tuple[str, ...], ...] = ()
+    unreadable: tuple[bool, ...] = ()
 
     @classmethod
     def fit(cls, rules: TableRules, table: Table) -> FittedNumbers:
@@ -218,10 +250,21 @@ class FittedNumbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             names,
             tuple(None if rule.missing == "error" else value for rule, value in zip(each, fill.tolist(), strict=True)),
             tuple(rule.missing == "indicator" for rule in each),
-            tuple(rule.scale == "log1p" for rule in each),
+            tuple(rule.scale in _LOGARITHMS for rule in each),
             tuple(centre.tolist()),
             tuple(divisor.tolist()),
+            tuple(rule.missing_values for rule in each) if any(rule.missing_values for rule in each) else (),
+            tuple(rule.unreadable == "missing" for rule in each) if any(map(_accepts_words, each)) else (),
         )
+
+    def types(self) -> dict[str, ColumnType]:
+        """Return how the columns of another table are read."""
+        blank, unreadable = self.blank or ((),) * len(self.columns), self.unreadable or (False,) * len(self.columns)
+        parts = zip(self.columns, self.fill, self.log, blank, unreadable, strict=True)
+        return {
+            name: ColumnType("number", fill is not None, texts, words, "log1p" if log else "")
+            for name, fill, log, texts, words in parts
+        }
 
     def marked(self) -> list[str]:
         """Return the columns whose missing numbers are marked."""
@@ -249,25 +292,17 @@ class FittedLevels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     levels: tuple[str, ...]
     other: bool
     missing: Missing
+    blank: tuple[str, ...] = ()
 
     @classmethod
     def fit(cls, table: Table, column: str, rule: ColumnRule) -> FittedLevels:
         """Keep the most frequent levels of a column, sorted by their text."""
         texts = table.texts[column]
-        counts = Counter(text for text in texts if text is not None)
-        if not counts:
-            raise table.error(0, column, "no row has a value in this column; drop it")
+        counts = Counter(text for text in texts if text is not None)  # the check of the table limits their number
         most = MOST_LEVELS if rule.max_levels is None else rule.max_levels
-        if len(counts) > most and rule.max_levels is None:
-            row = next(row for row, text in enumerate(texts) if text is not None)
-            message = (
-                f"there are {len(counts):,} different values, more than {MOST_LEVELS}, as in a column of names; drop "
-                'the column, or set max_levels to the number of levels to keep (the rest become one level, "other")'
-            )
-            raise table.error(row, column, message)
         # ties are broken by text, so the order of rows changes nothing
         ranked = sorted(counts, key=lambda text: (-counts[text], text))
-        return cls(column, tuple(sorted(ranked[:most])), len(ranked) > most, rule.missing)
+        return cls(column, tuple(sorted(ranked[:most])), len(ranked) > most, rule.missing, rule.missing_values)
 
     def feature_names(self) -> list[str]:
         """Return the names of the columns that this column becomes."""
@@ -328,11 +363,8 @@ class FittedRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def schema(self) -> Schema:
         """Return how to read a table that these rules are applied to."""
-        named = {
-            name: ColumnType(gaps=fill is not None)
-            for name, fill in zip(self.numbers.columns, self.numbers.fill, strict=True)
-        }
-        named |= {one.column: ColumnType("text", one.missing != "error") for one in self.levels}
+        named = self.numbers.types()
+        named |= {one.column: ColumnType("text", one.missing != "error", one.blank) for one in self.levels}
         others = dict.fromkeys(self.dropped, ColumnType("drop"))
         return Schema(ColumnType("drop") if self.drops_others else None, named, others)
 
@@ -360,7 +392,7 @@ class FittedRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in self.columns:
             if name not in table.texts and name not in table.number_columns:
                 raise table.origin.fail(f"there is no column {name!r}, but the table that was fitted had one")
-        table.checked(self.schema().gaps(table.columns))
+        table.checked(self.schema().types(table.columns))
         numbers, gaps = self.numbers.apply(table)
         parts = [part for part in (numbers, gaps, *(one.apply(table) for one in self.levels)) if part.shape[1]]
         if len(parts) == 1 and sparse.issparse(parts[0]) == self.sparse:
@@ -370,6 +402,17 @@ class FittedRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         else:
             made = np.hstack([part.toarray() if sparse.issparse(part) else part for part in parts])
         return apply_weights(made, np.array(self.weights)) if self.weights else made
+
+
+def _texts(given: Any, where: str) -> tuple[str, ...]:
+    """Return the texts that count as missing; in Python, they may be numbers."""
+    if isinstance(given, str) or not isinstance(given, list | tuple | set | frozenset):
+        raise ParameterError(f"{where}: missing_values: must be a list of texts, not {given!r}")
+    return tuple(str(one) for one in given)
+
+
+def _accepts_words(rule: ColumnRule) -> bool:
+    return rule.unreadable == "missing"
 
 
 def _columns(table: Table, names: tuple[str, ...]) -> Features:
@@ -387,16 +430,12 @@ def _fit_group(
     count = len(names)
     fill, centre, divisor = np.full(count, np.nan), np.zeros(count), np.ones(count)
     if rule.missing != "error":
-        _, columns = nonfinite_entries(block)
-        empty = np.flatnonzero(np.bincount(columns, minlength=count) == table.n_rows)
-        if empty.size and rule.missing != "zero":
-            raise table.error(0, names[empty[0]], "no row has a value in this column; drop it, or fill it with zero")
         from sklearn.impute import SimpleImputer  # noqa: PLC0415 - slow to import, and often not needed
 
         imputer = SimpleImputer(strategy=_IMPUTER[rule.missing], fill_value=0.0, keep_empty_features=True)
         fill = np.asarray(imputer.fit(block).statistics_, dtype=np.float64)
     if rule.scale != "none":  # for log1p, an error names a value without a logarithm now
-        log = np.full(count, rule.scale == "log1p")
+        log = np.full(count, rule.scale in _LOGARITHMS)
         filled = _transformed(table, names, block, fill, (log, centre, divisor))
         if rule.scale != "log1p":
             centre, divisor = _fit_scale(rule, filled)
@@ -411,7 +450,7 @@ def _fit_scale(rule: ColumnRule, block: Features) -> tuple[FloatArray, FloatArra
     from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler  # noqa: PLC0415 - slow to import
 
     nothing = np.zeros(block.shape[1])
-    if rule.scale == "standard":
+    if rule.scale in ("standard", "log-standard"):
         fitted = StandardScaler(with_mean=not sparse.issparse(block)).fit(block)
         return nothing if sparse.issparse(block) else fitted.mean_, fitted.scale_
     if sparse.issparse(block):
@@ -426,14 +465,11 @@ def _transformed(
     """Return a copy in which missing numbers are filled, then columns transformed by `how`: log1p, centre, divisor."""
     log, centre, divisor = how
     block = block.tocsc(copy=True) if sparse.issparse(block) else np.array(block, order="F")  # columns lie together
-    for place, name in enumerate(names):
+    for place in range(len(names)):
         stored = slice(*block.indptr[place : place + 2]) if sparse.issparse(block) else (slice(None), place)
         values = block.data[stored] if sparse.issparse(block) else block[stored]
         values[np.isnan(values)] = fill[place]
         if log[place]:
-            for low in np.flatnonzero(values <= -1)[:1].tolist():
-                row = int(block.indices[stored][low]) if sparse.issparse(block) else low
-                raise table.error(row, name, f"log1p needs values above -1, not {values[low]:g}; choose another scale")
             np.log1p(values, out=values)
         if centre[place]:
             values -= centre[place]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import gzip
 import io
+import math
 import os
 import re
 import stat
@@ -12,14 +13,16 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
-from kcagc._types import Features, IntArray
+from kcagc._types import Features, FloatArray, IntArray
+from kcagc.data.csv_format import CsvFormat, read_number
+from kcagc.data.problems import MOSTLY_NUMBERS, PROPOSE, Problems
 from kcagc.errors import DataError
 from kcagc.graph.ids import NodeIds, first_rows
 from kcagc.text import listed, quoted
@@ -34,8 +37,9 @@ TABLES: tuple[Kind, ...] = ("csv", "tsv", "parquet")
 MATRICES: tuple[Kind, ...] = ("npz", "mtx")
 LISTS: tuple[Kind, ...] = ("csv", "tsv", "parquet", "txt")
 
-FILL_IN = "fill it in, or give its column a rule for missing values"
 MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}  # how people write a missing cell
+FILL_NUMBERS = 'fill it in, or set missing = "median", "mean", "zero" or "indicator" for the column'
+FILL_TEXTS = 'fill it in, or set missing = "indicator" (a level of its own) or "zero" (no level) for the column'
 _COMPRESSED: tuple[Kind, ...] = ("csv", "tsv", "txt", "mtx")  # these may end in .gz
 _LONGEST_LINE = 1 << 26  # characters: a small compressed file can expand to a line that fills the memory
 _PROBLEMS = {FileNotFoundError: "there is no such file", PermissionError: "there is no permission to read it"}
@@ -44,10 +48,34 @@ _LISTED = 20  # columns that an error lists
 
 @dataclass(frozen=True)
 class ColumnType:
-    """How the cells of a column are read, and whether cells may be missing (`gaps`)."""
+    """How the cells of a column are read, and what they may be.
+
+    `gaps`: cells may be missing. `blank` are the texts and numbers that count as missing; with `unreadable`, so does
+    every cell that is not a number. `bound`: all numbers must be above -1 ("log1p") or 0 and more ("idf").
+    `most_levels`: the column may have so many different texts. `filled`: one cell must have a value.
+    """
 
     kind: Literal["number", "text", "drop"] = "number"
     gaps: bool = False
+    blank: tuple[str, ...] = ()
+    unreadable: bool = False
+    bound: Literal["", "log1p", "idf"] = ""
+    most_levels: int | None = None
+    filled: bool = False
+
+    @cached_property
+    def blank_texts(self) -> frozenset[str]:
+        """The texts that count as missing, without spaces around them."""
+        return frozenset(text.strip() for text in self.blank)
+
+    @cached_property
+    def blank_numbers(self) -> FloatArray:
+        """The numbers that count as missing."""
+        found = [value for value in map(read_number, self.blank_texts) if value is not None]
+        return np.array([value for value in found if math.isfinite(value)])
+
+
+_STRICT = ColumnType()
 
 
 @dataclass(frozen=True)
@@ -71,10 +99,9 @@ class Schema:
         """Return how to read a column; None if the column may not exist."""
         return self.named.get(column, self.possible.get(column, self.others))
 
-    def gaps(self, columns: Iterable[str]) -> frozenset[str]:
-        """Return the columns in which cells may be missing, and the columns that are not read."""
-        types = {column: self.of(column) for column in columns}
-        return frozenset(name for name, one in types.items() if one is None or one.gaps or one.kind == "drop")
+    def types(self, columns: Iterable[str]) -> dict[str, ColumnType]:
+        """Return how each of the columns is read; cells of columns that are not read may be missing."""
+        return {column: self.of(column) or ColumnType("drop", gaps=True) for column in columns}
 
 
 @dataclass(frozen=True)
@@ -92,19 +119,25 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Selection:
-    """The columns that are read, by content; `gaps` are the columns in which cells may be missing."""
+    """The columns that are read, by content, and how each of them is read."""
 
     keys: list[str]
     numbers: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
-    gaps: frozenset[str] = frozenset()
+    types: Mapping[str, ColumnType] = field(default_factory=dict)
+
+    def type(self, column: str) -> ColumnType:
+        """Return how a column is read."""
+        return self.types.get(column, _STRICT)
 
 
 @dataclass(frozen=True, eq=False)
 class Origin:
     """Where a table came from: `where` names the file or the argument, `first` is the number of its first row.
 
-    `first` may also be an array with the number of every row. `unit` is "line" for text files and "row" otherwise.
+    `first` may also be an array with the number of every row. `unit` is "line" for text files, "node" for rows that
+    have been sorted by their ids, and "row" otherwise. `in_file`: the table was read from a file, for which there are
+    settings.
     """
 
     where: str
@@ -113,6 +146,7 @@ class Origin:
     note: str = ""
     ids: NodeIds | None = None
     party: str = ""
+    in_file: bool = False
 
     def fail(self, message: str) -> DataError:
         """Return an error about the whole table."""
@@ -120,6 +154,8 @@ class Origin:
 
     def place(self, row: int) -> str:
         """Return the place of a row in words."""
+        if self.unit == "node" and self.ids is not None:  # rows in memory are sorted, so their numbers mean nothing
+            return f"node {quoted(self.ids.values[row])}"
         number = self.first + row if isinstance(self.first, int) else self.first[row]
         called = "" if self.ids is None else f" (id {quoted(self.ids.values[row])})"
         return f"{self.unit} {number}{self.note}{called}"
@@ -137,19 +173,25 @@ class InputFile:
     party: str
     kind: Kind
     compressed: bool = False
+    csv: CsvFormat = field(default_factory=CsvFormat)
 
     @classmethod
-    def named(cls, path: PathLike, party: str, kinds: tuple[Kind, ...]) -> InputFile:
-        """Return the file of this name, whose kind must be one of `kinds`."""
+    def named(cls, path: PathLike, party: str, kinds: tuple[Kind, ...], csv: CsvFormat | None = None) -> InputFile:
+        """Return the file of this name, whose kind must be one of `kinds`; `csv` is how a text file is written."""
         endings = {f".{kind}{gz}": kind for kind in kinds for gz in ("", ".gz") if not gz or kind in _COMPRESSED}
         for ending, kind in endings.items():
             if Path(path).name.lower().endswith(ending):
-                return cls(Path(path), party, kind, ending.endswith(".gz"))
+                return cls(Path(path), party, kind, ending.endswith(".gz"), csv or CsvFormat())
         raise DataError(f"{path}: its name must end in {listed(list(endings), last='or')}", party=party)
 
     def origin(self, unit: str = "row", first: IntArray | int = 0, note: str = "") -> Origin:
         """Return this file as the origin of a table."""
-        return Origin(str(self.path), unit, first, note, party=self.party)
+        return Origin(str(self.path), unit, first, note, party=self.party, in_file=True)
+
+    @property
+    def delimiter(self) -> str:
+        """The character between two cells."""
+        return self.csv.delimiter or ("\t" if self.kind == "tsv" else ",")
 
     def error(self, message: str) -> DataError:
         """Return an error about this file."""
@@ -173,12 +215,16 @@ class InputFile:
 
     @contextmanager
     def lines(self) -> Iterator[Iterator[str]]:
-        """Open the file as UTF-8, with or without a byte order mark; an error names a line that is not UTF-8."""
+        """Open the file as text, with or without a byte order mark; an error names a line that has another encoding."""
+        encoding = self.csv.encoding
         try:
-            with self.opened() as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+            with self.opened() as stream, io.TextIOWrapper(stream, encoding=self.csv.codec, newline="") as text:
                 yield self._bounded(text)
-        except UnicodeDecodeError as error:
-            raise self.error(f"line {self._undecodable()}: not UTF-8 ({error.reason}); save it as UTF-8") from error
+        except UnicodeError as error:
+            reason = error.reason if isinstance(error, UnicodeDecodeError) else str(error)
+            name = "UTF-8" if encoding == "utf-8" else encoding
+            advice = "save it as UTF-8, or set encoding (`kcagc columns` proposes it)"
+            raise self.error(f"{self._undecodable()}not {name} ({reason}); {advice}") from error
 
     def _bounded(self, text: IO[str]) -> Iterator[str]:
         for number, line in enumerate(iter(partial(text.readline, _LONGEST_LINE), ""), start=1):
@@ -186,15 +232,17 @@ class InputFile:
                 raise self.error(f"line {number} has more than {_LONGEST_LINE:,} characters")
             yield line
 
-    def _undecodable(self) -> int:
+    def _undecodable(self) -> str:
         """Find the line: the decoder works on blocks, and its error knows only the place in the block."""
+        if "16" in self.csv.encoding or "32" in self.csv.encoding:  # a line end is more than one byte
+            return ""
         with self.opened() as stream:
             for number, line in enumerate(stream, start=1):
                 try:
-                    line.decode()
-                except UnicodeDecodeError:
-                    return number
-        raise AssertionError("every line is UTF-8")  # then so is the whole: no character crosses a line end
+                    line.decode(self.csv.encoding)
+                except UnicodeError:
+                    return f"line {number}: "
+        return ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +266,8 @@ class Table:
     rows : ndarray of int64 or None
         The row of the origin that each row came from; -1 for a node without a row, all of whose cells are missing.
         None: the rows are those of the origin.
+    problems : Problems
+        What the reader found wrong; `checked` raises one error about all of it.
 
     Examples
     --------
@@ -238,6 +288,7 @@ class Table:
     keys: dict[str, Keys] = field(default_factory=dict)
     ids: NodeIds | None = None
     rows: IntArray | None = None
+    problems: Problems = field(default_factory=Problems)
 
     @property
     def n_rows(self) -> int:
@@ -256,22 +307,45 @@ class Table:
 
     def error(self, row: int, column: str, message: str) -> DataError:
         """Return an error about one cell, which names the place of the cell in the origin."""
+        return self.origin.fail(f"{self.place(row)}, column {column!r}: {message}")
+
+    def place(self, row: int | str) -> str:
+        """Return the place of a row in words."""
+        if isinstance(row, str):
+            return row
         source = row if self.rows is None else int(self.rows[row])
         if source >= 0:
-            return self.origin.error(source, column, message)
-        node = quoted(row if self.ids is None else self.ids.values[row])
-        return self.origin.fail(f"there is no row for node {node}; column {column!r}: {message}")
+            return self.origin.place(source)
+        return f"node {quoted(row if self.ids is None else self.ids.values[row])} (it has no row)"
 
     def node_ids(self, column: str) -> NodeIds:
-        """Return a column of distinct ids; the error about a repeated id names both places."""
+        """Return a column of distinct ids; the error about repeated ids names the places."""
+        found = self.distinct_ids(column)
+        if found is None:
+            raise self.all_problems()
+        return found
+
+    def distinct_ids(self, column: str) -> NodeIds | None:
+        """Return a column of ids; None if some are missing or repeated, which is then among the problems."""
         values = self.keys[column]
+        if self.problems.known("id", column):
+            return None
         try:
             return NodeIds(values, where=column)
         except DataError:
-            earlier = first_rows(np.asarray(values))
-            row = int(np.argmax(earlier != np.arange(len(values))))
-            message = f"the id {quoted(values[row])} is already in {self.origin.place(int(earlier[row]))}"
-            raise self.origin.error(row, column, f"{message}; give each node one row") from None
+            earlier = first_rows(np.asarray(values, dtype=object if isinstance(values, list) else None))
+            for row in np.flatnonzero(earlier != np.arange(len(values))).tolist():
+                first = f"the id {quoted(values[row])} is already in {self.origin.place(int(earlier[row]))}"
+                advice = "give each node one row"
+                self.problems.add(
+                    "repeated id", "repeated ids", column, row, first, advice=advice, value=str(values[row])
+                )
+            return None
+
+    def all_problems(self) -> DataError:
+        """Return one error about all problems that were found."""
+        note = f"  {PROPOSE}" if self.origin.in_file else ""
+        return self.problems.error(self.origin.where, self.place, party=self.origin.party, note=note)
 
     def selected(self, rows: IntArray, ids: NodeIds | None) -> Table:
         """Return the table with these rows and ids; row number -1 gives a row whose cells are all missing."""
@@ -281,29 +355,96 @@ class Table:
         source = rows if self.rows is None else np.where(rows < 0, -1, self.rows[rows])
         return replace(self, numbers=take_rows(self.numbers, rows), texts=texts, keys={}, ids=ids, rows=source)
 
-    def checked(self, gaps: frozenset[str]) -> Table:
-        """Return this table if it has rows, no infinite number, and missing cells only in the columns `gaps`."""
-        if self.n_rows == 0:
+    def checked(self, types: Mapping[str, ColumnType]) -> Table:
+        """Return this table if it has rows and each column is as its type requires; else raise one error about all."""
+        if self.n_rows == 0 and not self.problems:
             raise self.origin.fail(f"there are no rows{' below the header' if self.origin.unit == 'line' else ''}")
-        rows, columns = nonfinite_entries(self.numbers)
-        if rows.size:
-            strict = np.array([name not in gaps for name in self.number_columns])
-            infinite = np.isinf(np.asarray(self.numbers[rows, columns]).ravel())
-            wrong = np.flatnonzero(infinite | strict[columns])
-            if wrong.size:
-                row, column, problem = rows[wrong[0]], columns[wrong[0]], "infinite; correct it"
-                if not infinite[wrong[0]]:
-                    problem = f"missing (NaN){_more(int((columns[wrong] == column).sum()))}; {FILL_IN}"
-                raise self.error(int(row), self.number_columns[column], f"the value is {problem}")
-        for name, texts in self.texts.items():
-            absent = [] if name in gaps else [row for row, text in enumerate(texts) if text is None]
-            if absent:
-                raise self.error(absent[0], name, f"the value is missing{_more(len(absent))}; {FILL_IN}")
+        self._check_gaps(types)
+        for place, name in enumerate(self.number_columns):
+            if types.get(name, _STRICT).bound:
+                self._check_bound(place, name, types[name].bound)
+        for name in self.texts:
+            self._check_texts(name, types.get(name, _STRICT))
+        if self.problems:
+            raise self.all_problems()
         return self
 
+    def _check_gaps(self, types: Mapping[str, ColumnType]) -> None:
+        rows, columns = nonfinite_entries(self.numbers)
+        if not rows.size:
+            return
+        infinite = np.isinf(np.asarray(self.numbers[rows, columns]).ravel())
+        order = np.argsort(columns, kind="stable")
+        ends = np.flatnonzero(np.diff(columns[order])) + 1
+        for some in np.split(order, ends):
+            name = self.number_columns[columns[some[0]]]
+            kind = types.get(name, _STRICT)
+            for row in rows[some[infinite[some]]].tolist():
+                first = "the value is infinite"
+                self.problems.add("infinite", "infinite numbers", name, row, first, advice="correct it")
+            absent = rows[some[~infinite[some]]].tolist()
+            words = self.problems.known("word", name)
+            if words is not None and words.advice != MOSTLY_NUMBERS:
+                continue  # the column will not be one of numbers
+            if not kind.gaps:
+                for row in absent:
+                    first = "the value is missing" if self.origin.unit == "line" else "the value is missing (NaN)"
+                    self.problems.add("missing", "missing values", name, row, first, advice=FILL_NUMBERS)
+            elif kind.filled and len(absent) == self.n_rows:
+                self._add_empty(name, 'drop it, or set missing = "zero"')
 
-def _more(count: int) -> str:
-    return f", and {count - 1} more in this column" if count > 1 else ""
+    def _add_empty(self, name: str, advice: str) -> None:
+        first = "no row has a value in this column"
+        self.problems.add("empty", "columns without any value", name, 0, first, advice=advice, more=self.n_rows - 1)
+
+    def _check_bound(self, place: int, name: str, bound: str) -> None:
+        if sparse.issparse(self.numbers):
+            column = self.numbers[:, [place]].tocoo()
+            values, where = column.data, column.row
+        else:
+            values, where = self.numbers[:, place], np.arange(self.n_rows)
+        low = values <= -1 if bound == "log1p" else values < 0
+        for row, value in zip(where[low].tolist(), values[low].tolist(), strict=True):
+            if bound == "log1p":
+                first = f"a logarithm (log1p) needs values above -1, not {value:g}"
+                title, advice = "numbers without a logarithm", 'set scale = "standard" for the column'
+            else:
+                first = f"weighting 'idf' is for numbers of 0 or more, not {value:g}"
+                title, advice = "negative numbers with the weighting 'idf'", "use 'auto' or 'none'"
+            self.problems.add(bound, title, name, row, first, advice=advice, value=f"{value:g}")
+
+    def _check_texts(self, name: str, kind: ColumnType) -> None:
+        texts = self.texts[name]
+        if not kind.gaps:
+            for row in (row for row, text in enumerate(texts) if text is None):
+                self.problems.add("missing", "missing values", name, row, "the value is missing", advice=FILL_TEXTS)
+        if kind.most_levels is None and not kind.filled:
+            return
+        levels = set(texts) - {None}
+        if kind.filled and not levels and kind.gaps:
+            self._add_empty(name, "drop it")
+        if kind.most_levels is not None and len(levels) > kind.most_levels:
+            row = next(row for row, text in enumerate(texts) if text is not None)
+            first = f"there are {len(levels):,} different values, more than {kind.most_levels}, as in a column of names"
+            advice = (
+                "drop the column, or set max_levels to the number of levels to keep (the rest become one level, "
+                '"other")'
+            )
+            title = f"columns with more than {kind.most_levels} different values"
+            self.problems.add("levels", title, name, row, first, advice=advice)
+
+
+def blank_out(numbers: Features, names: list[str], types: Mapping[str, ColumnType]) -> Features:
+    """Replace the numbers that count as missing by NaN, in place in a dense table."""
+    chosen = [(place, types[name].blank_numbers) for place, name in enumerate(names) if name in types]
+    chosen = [(place, values) for place, values in chosen if len(values)]
+    for place, values in chosen:
+        if sparse.issparse(numbers):
+            rows = np.flatnonzero((numbers.indices == place) & np.isin(numbers.data, values))
+            numbers.data[rows] = np.nan
+        else:
+            numbers[np.isin(numbers[:, place], values), place] = np.nan
+    return numbers
 
 
 class IdColumn:
@@ -335,13 +476,16 @@ class IdColumn:
         """
         texts = self._texts or []
         table.keys[name] = np.concatenate(self._numbers) if self._texts is None else texts
+        advice = "give the row an id, or remove it"
         for row, text in enumerate(texts):
             if not text or text.isspace():
-                raise table.error(row, name, "the id is missing")
+                table.problems.add("id", "missing ids", name, row, "the id is missing", advice=advice)
         others = texts if self._as_text else [text for text in texts if text.lower() not in MISSING]
         if 0 < len(others) < len(texts) and whole_numbers(others) is not None:
-            row = next(row for row, text in enumerate(texts) if text.lower() in MISSING)
-            raise table.error(row, name, f"the id is missing ({quoted(texts[row])}, and all other ids are numbers)")
+            for row, text in enumerate(texts):
+                if text.lower() in MISSING and text and not text.isspace():
+                    first = f"the id is missing ({quoted(text)}, and all other ids are numbers)"
+                    table.problems.add("id", "missing ids", name, row, first, advice=advice, value=text)
 
 
 def whole_numbers(cells: list[str]) -> IntArray | None:
@@ -379,13 +523,18 @@ def nonfinite_entries(values: Features) -> tuple[IntArray, IntArray]:
 
 
 def check_header(header: list[str], origin: Origin) -> None:
-    """Raise an error for a column without a name, and for two columns with the same name."""
+    """Raise one error about all columns without a name, and all columns with the same name."""
     places: dict[str, int] = {}
+    problems = Problems()
     for number, name in enumerate(header, start=1):
         if not name.strip():
-            raise origin.fail(f"column {number} has no name in the header; name it, or remove it (a saved index?)")
-        if places.setdefault(name, number) != number:
-            raise origin.fail(f"columns {places[name]} and {number} are both called {quoted(name)}; rename one")
+            first = f"column {number} has no name in the header"
+            problems.add("no name", "", None, "", first, advice="name it, or remove it (a saved index?)")
+        elif places.setdefault(name, number) != number:
+            first = f"columns {places[name]} and {number} are both called {quoted(name)}"
+            problems.add(f"same name {name}", "", None, "", first, advice="rename one")
+    if problems:
+        raise problems.error(origin.where, str, party=origin.party)
 
 
 def select_columns(header: list[str], wanted: Wanted, origin: Origin) -> Selection:
@@ -395,10 +544,14 @@ def select_columns(header: list[str], wanted: Wanted, origin: Origin) -> Selecti
         if len(header) != 1:
             raise origin.fail(f"there must be one column, the ids of the rows, but there are {len(header)}")
         return Selection(header)
-    existing = set(header)
-    for name in (*wanted.keys, *(() if schema is None else schema.named)):
+    existing, problems = set(header), Problems()
+    for name in dict.fromkeys((*wanted.keys, *(() if schema is None else schema.named))):
         if name not in existing:
-            raise origin.fail(f"there is no column {name!r}; {_existing(name, header)}")
+            problems.add(
+                f"no column {name}", "", None, "", f"there is no column {name!r}", advice=_existing(name, header)
+            )
+    if problems:
+        raise problems.error(origin.where, str, party=origin.party)
     if schema is None:
         return Selection(list(wanted.keys))
     others = [name for name in header if name not in wanted.keys]
@@ -419,14 +572,19 @@ def select_columns(header: list[str], wanted: Wanted, origin: Origin) -> Selecti
         list(wanted.keys),
         [name for name, one in used.items() if one.kind == "number"],
         [name for name, one in used.items() if one.kind == "text"],
-        schema.gaps(used),
+        used,
     )
 
 
 def _existing(name: str, header: list[str]) -> str:
     if len(header) == 1 and (found := re.search(r"[;\t|]", header[0])):
-        return f"the header is {quoted(header[0])}: separate columns by commas, not by {found.group()!r}"
+        advice = f"set delimiter = {_toml_sign(found.group())}, or separate columns by commas"
+        return f"the header is {quoted(header[0])}: {advice}"
     folded = {column.strip().casefold(): column for column in header}
     close = difflib.get_close_matches(name.strip().casefold(), folded, n=1)
     columns = ", ".join(map(quoted, header[:_LISTED])) + (", ..." if len(header) > _LISTED else "")
     return f"there are {columns}" + (f"; did you mean {folded[close[0]]!r}?" if close else "")
+
+
+def _toml_sign(sign: str) -> str:
+    return '"\\t"' if sign == "\t" else f'"{sign}"'

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -16,8 +17,24 @@ from kcagc.data.preprocessing import ColumnRule, FittedRules, TableRules
 from kcagc.data.table import Origin, Schema, Table
 from kcagc.data.weighting import Weighting
 from kcagc.errors import ParameterError
+from kcagc.graph.ids import NodeIds
 
 Rule = ColumnRule | Mapping[str, Any]
+
+
+@contextlib.contextmanager
+def rows_called(transformer: Any, name: str, ids: NodeIds | None) -> Iterator[None]:
+    """Let the errors of a `TablePreprocessor` name the party and its nodes, inside this context."""
+    if isinstance(transformer, TablePreprocessor):
+        transformer._origin = Origin(name, "row" if ids is None else "node", ids=ids)
+    try:
+        yield
+    finally:
+        if isinstance(transformer, TablePreprocessor):
+            transformer._origin = _UNNAMED
+
+
+_UNNAMED = Origin("X")
 
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):
@@ -52,6 +69,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
     def __init__(self, *, columns: Mapping[str, Rule] | None = None, default: Rule | None = None) -> None:
         self.columns = columns
         self.default = default
+
+    _origin = _UNNAMED
 
     def rules(self) -> TableRules:
         """Return the rules after a check.
@@ -162,7 +181,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         if is_frame(X):
             if reset or hasattr(self, "feature_names_in_"):
                 _ = validate_data(self, X, skip_check_array=True, reset=reset)
-            return table_of(X, schema, Origin("X"))
+            return table_of(X, schema, self._origin)
         checked = validate_data(
             self, X, accept_sparse="csr", dtype=None, ensure_all_finite=False, reset=reset, ensure_min_features=1
         )
@@ -170,7 +189,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
             for value in checked.flat:
                 if isinstance(value, dict | list | set):
                     raise TypeError(f"X: the argument must be a string or a number, not {type(value).__name__}")
-        return table_of(checked, schema, Origin("X"))
+        return table_of(checked, schema, self._origin)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -13,7 +13,7 @@ import numpy as np
 
 from kcagc.deploy.run import RoleRun
 from kcagc.disclosure.texts import REVEALING_LABELS
-from kcagc.errors import KcagcError, PeerTimeoutError, RejectedError, SessionError
+from kcagc.errors import DataError, KcagcError, PeerTimeoutError, RejectedError, SessionError
 from kcagc.net.probe import probe
 from kcagc.net.tls import split_address
 from kcagc.protocol.label_policy import check_labels, describe_column, describe_width
@@ -46,7 +46,8 @@ class Finding:
         """Return the finding as a row for scripts."""
         code = 0 if self.error is None else self.error.exit_code
         row = {"check": self.check, "ok": self.ok, "message": self.message, "exit_code": code}
-        return {**row, "warnings": list(self.warnings)}
+        problems = self.error.problems if isinstance(self.error, DataError) else ()
+        return {**row, "warnings": list(self.warnings), "problems": list(problems)}
 
 
 def run_checks(

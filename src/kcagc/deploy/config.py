@@ -13,6 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from kcagc.data.csv_format import CsvFormat, Decimal, Thousands
 from kcagc.data.files import check_labels_path
 from kcagc.data.preprocessing import ColumnRule, TableRules
 from kcagc.disclosure import Policy
@@ -36,6 +37,7 @@ _EXPECTED = {
     str: 'text in quotes ("...")',
     bool: "true or false",
     list: "a list in brackets ([...])",
+    tuple: 'a list of texts in brackets (["..."])',
 }
 
 
@@ -144,6 +146,15 @@ class NewDataSection(_Section):
     weight: str | None = None
     graph_ids: str | None = None
     node_list: str | None = None
+    delimiter: str | None = None
+    decimal: Decimal = "."
+    thousands: Thousands | None = None
+    encoding: str = "utf-8"
+    graph_csv: CsvFormat = CsvFormat()
+
+    def csv(self) -> CsvFormat:
+        """Return how the file of the table is written, if it is a CSV file."""
+        return CsvFormat(**{name: getattr(self, name) for name in CsvFormat.__struct_fields__})
 
 
 class DataSection(NewDataSection):
@@ -287,6 +298,10 @@ class Config:
                 document.data.rules().checked("data.")
                 with _errors_at("output.labels: "):
                     check_labels_path(document.output.labels)
+            for name, section in (("data", document.data), ("predict", document.predict)):
+                if section is not None:
+                    section.csv().checked(f"{name}.")
+                    section.graph_csv.checked(f"{name}.graph_csv.")
             if not 0 <= (document.me.random_state or 0) < 2**32:
                 raise ParameterError("me.random_state: must be a whole number from 0 to 2^32 - 1")
 
@@ -394,7 +409,9 @@ class Config:
     def data_files(self, section: NewDataSection) -> dict[str, Any]:
         """Return the files and columns of a section by the names that `read_party` has for them."""
         paths = ("features", "graph", "feature_ids", "graph_ids", "node_list")
-        given = {name: getattr(section, name) for name in NewDataSection.__struct_fields__}
+        written = {"csv": section.csv(), "graph_csv": section.graph_csv}
+        names = [name for name in NewDataSection.__struct_fields__ if name not in CsvFormat.__struct_fields__]
+        given = {name: getattr(section, name) for name in names} | written
         return given | {name: self.file(given[name]) for name in paths if given[name] is not None}
 
 
