@@ -1,6 +1,7 @@
 """Commands of a role find `kcagc.toml` in the working directory, and say what to do if there is none."""
 
 import json
+import shutil
 from pathlib import Path
 
 import click
@@ -92,3 +93,21 @@ def test_diagnose_without_a_dataset_reads_the_file_of_the_folder(roles, monkeypa
 def test_the_configuration_of_the_example_scales_its_columns(roles):
     rules = Config.load(roles / "alice" / "kcagc.toml").document.data.rules()
     assert rules.default.scale == "standard"
+
+
+def test_columns_in_the_folder_of_a_role_write_its_rules(roles, monkeypatch, tmp_path):
+    copy = tmp_path / "bob"
+    shutil.copytree(roles / "bob", copy)
+    monkeypatch.chdir(copy)
+    (copy / "more.csv").write_text("id,age\n" + "".join(f"person-{one:03},{one % 70}\n" for one in range(600)))
+    done = run("columns", "more.csv", "--write")
+    assert done.exit_code == 0, done.output
+    assert "age" in Config.load(copy / "kcagc.toml").document.data.columns
+    assert Path(Config.load(copy / "kcagc.toml").document.data.features).name == "more.csv"
+
+
+def test_columns_of_a_table_outside_any_role_need_no_file(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("more.csv").write_text("id,age\n" + "".join(f"p{one},{one % 70}\n" for one in range(100)))
+    assert run("columns", "more.csv").exit_code == 0
+    assert "there is no kcagc.toml" in run("columns", "more.csv", "--write").output

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from kcagc.cli import terminal
-from kcagc.cli.roles import FILE, load_config
+from kcagc.cli.options import CONFIG_NAME, FILE, own_config
+from kcagc.cli.roles import load_config
 
 if TYPE_CHECKING:
     from kcagc.data.csv_format import CsvFormat
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _FACTS = ("column", "type", "gaps", "levels", "smallest", "median", "largest", "skew", "histogram")
 _BARS = "▁▂▃▄▅▆▇█"
 _SHOWN = 60  # columns that are shown; JSON has all
-_DEFAULT_CONFIG = Path("kcagc.toml")
+_CONFIG_HELP = f"The party's TOML file; it names the table  [default with --write or without TABLE: ./{CONFIG_NAME}]."
 
 
 @dataclass
@@ -40,7 +41,7 @@ class _Task:
 
 @click.command()
 @click.argument("table", required=False, type=FILE)
-@click.option("--config", type=FILE, envvar="KCAGC_CONFIG", help="The party's TOML file; it names the table.")
+@click.option("--config", type=FILE, envvar="KCAGC_CONFIG", help=_CONFIG_HELP)
 @click.option("--id-column", help="The column that names the nodes.")
 @click.option("--delimiter", help="The character between two cells of a CSV file; tab for a tab.")
 @click.option("--decimal", help="The decimal sign: . or ,")
@@ -65,9 +66,7 @@ def columns(
     """
     from kcagc.errors import DataError, ParameterError
 
-    task = _task(table, config, given)
-    if write and task.config is None:
-        raise ParameterError("--write: name the configuration that the rules are for, with --config kcagc.toml")
+    task = _task(table, config, given, write=write)
     if replace and not write:
         raise ParameterError("--replace: is for --write")
     found, readings = _propose(task)
@@ -91,14 +90,12 @@ def columns(
         sys.exit(problem.exit_code)
 
 
-def _task(table: Path | None, path: Path | None, given: dict[str, str | None]) -> _Task:
+def _task(table: Path | None, path: Path | None, given: dict[str, str | None], *, write: bool) -> _Task:
     from kcagc.data.csv_format import CsvFormat
     from kcagc.errors import ParameterError
 
-    if path is None and table is None:
-        if not _DEFAULT_CONFIG.exists():
-            raise ParameterError("TABLE: give a table, or a configuration that names one (--config kcagc.toml)")
-        path = _DEFAULT_CONFIG
+    if path is None and (table is None or write):
+        path = own_config()
     config = None if path is None else load_config(path)
     section = None if config is None else config.document.data
     if config is not None and section is None:

@@ -14,10 +14,8 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 CONFIG_NAME = "kcagc.toml"  # as `kcagc init` calls it
 
 
-def _own_config(context: click.Context, _: click.Parameter, given: Path | None) -> Path | None:
-    """Return the given configuration, or the one in the working directory."""
-    if given is not None or context.resilient_parsing:
-        return given
+def own_config() -> Path:
+    """Return the configuration in the working directory; an error names the folder if there is none."""
     own = Path(CONFIG_NAME)
     if not own.is_file():
         raise click.UsageError(
@@ -27,11 +25,15 @@ def _own_config(context: click.Context, _: click.Parameter, given: Path | None) 
     return own
 
 
+def _given_or_own(context: click.Context, _: click.Parameter, given: Path | None) -> Path | None:
+    return given if given is not None or context.resilient_parsing else own_config()
+
+
 CONFIG = click.option(
     "--config",
     type=FILE,
     envvar="KCAGC_CONFIG",
-    callback=_own_config,
+    callback=_given_or_own,
     help=f"The role's TOML file  [default: ./{CONFIG_NAME}].",
 )
 PARTIES = click.option(

@@ -135,6 +135,17 @@ class NewDataSection(_Section):
     node_list : str or None
         The file with the ids of the nodes to cluster, one per line below a header, the same at all parties. Rows and
         edges of other nodes are left out; a listed node without a row gets a row of missing values.
+    delimiter : str or None
+        For a CSV file of the table: the character between two cells. Without it, a comma in .csv files and a tab in
+        .tsv files.
+    decimal : {".", ","}
+        For a CSV file of the table: the decimal sign.
+    thousands : {",", ".", " ", "'"} or None
+        For a CSV file of the table: what separates groups of three digits. Without it, nothing does.
+    encoding : str
+        For a CSV file of the table: the encoding of the text, by a name that Python knows, such as `cp1252`.
+    graph_csv : CsvFormat
+        How the CSV file of the graph is written, by the same four settings: `graph_csv = { delimiter = ";" }`.
     """
 
     features: str
