@@ -100,7 +100,7 @@ def test_columns_in_the_folder_of_a_role_write_its_rules(roles, monkeypatch, tmp
     shutil.copytree(roles / "bob", copy)
     monkeypatch.chdir(copy)
     (copy / "more.csv").write_text("id,age\n" + "".join(f"person-{one:03},{one % 70}\n" for one in range(600)))
-    done = run("columns", "more.csv", "--write")
+    done = run("columns", "more.csv", "--write", "--replace")
     assert done.exit_code == 0, done.output
     assert "age" in Config.load(copy / "kcagc.toml").document.data.columns
     assert Path(Config.load(copy / "kcagc.toml").document.data.features).name == "more.csv"
