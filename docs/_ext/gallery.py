@@ -31,22 +31,26 @@ def _read(case: str, parties: tuple[str, ...]) -> tuple[dict[str, pd.DataFrame],
         links = pd.read_csv(f"{folder}/links.csv")
         frames = {name: pd.read_csv(f"{folder}/{name}.csv", index_col="id").reindex(truth.index) for name in parties}
     graph = nx.Graph()
-    graph.add_nodes_from(truth.index)
+    if case == "ring":  # roles on the command line sort nodes by id; the page of the hospitals does not
+        graph.add_nodes_from(truth.index)
     graph.add_edges_from(links.to_numpy().tolist())
+    graph.add_nodes_from(truth.index)
     return frames, truth["group"].to_numpy(), graph
 
 
 def _clusterings(frames: dict[str, pd.DataFrame], groups: np.ndarray, graph: nx.Graph) -> dict[str, np.ndarray]:
-    """Return the clusters of each organisation alone, and of all together."""
+    """Return the clusters of each organisation alone, and of all together, with the same calls as on the pages."""
     k = len(set(groups))
-    model = KCAGC(n_clusters=k, transformers=_RULE, random_state=0).fit(list(frames.values()), adjacency=graph)
+    ids = next(iter(frames.values())).index
+    known = [frame.dropna(how="all") for frame in frames.values()]
+    model = KCAGC(n_clusters=k, nodes=list(ids), transformers=_RULE, random_state=0).fit(known, adjacency=graph)
+    together = pd.Series(model.labels_, index=model.node_ids_)[ids].to_numpy()
+    matrix = nx.to_scipy_sparse_array(graph, nodelist=ids)
     found = {}
     for name, frame in frames.items():
-        alone = AGC(k, psi=model.psi_, method="joint", random_state=0)
-        found[f"{name} alone"] = alone.fit(
-            _RULE.fit_transform(frame), adjacency=nx.to_scipy_sparse_array(graph)
-        ).labels_
-    return found | {"together": model.labels_}
+        alone = AGC(k, psi=model.psi_, method="joint", random_state=0).fit(_RULE.fit_transform(frame), adjacency=matrix)
+        found[f"{name} alone"] = alone.labels_
+    return found | {"together": together}
 
 
 @cache

@@ -152,6 +152,8 @@ def _documented(section: Any) -> dict[str, str]:
 
 def _opening(section: Any) -> str:
     """Return the text of a docstring before its first numpydoc section."""
+    if section is RunSettings:  # its docstring is for those who read the code
+        return "Settings of the run. They must be the same at all roles."
     return " ".join(re.split(r"\n\w+\n-{3,}\n", inspect.getdoc(section) or "")[0].split())
 
 
@@ -159,7 +161,7 @@ def _settings_of(section: Any) -> str:
     said = meanings(section)
     rows = []
     for one in msgspec.structs.fields(section):
-        takes = PARAMETERS[one.name].expected if section is RunSettings else _written(one.type)
+        takes = PARAMETERS[one.name].expected.replace("'", '"') if section is RunSettings else _written(one.type)
         default = "required" if one.required else f"`{_toml(_default(one))}`"
         rows.append((f"`{one.name}`", said[one.name], takes, default))
     return table(("setting", "meaning", "what it takes", "default"), rows)
