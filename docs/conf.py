@@ -36,7 +36,7 @@ nitpick_ignore_regex = [(r"py:.*", r".*")]
 suppress_warnings = ["ref.python"]  # a type such as "(n_nodes, k)" names no attribute
 
 # Commands and code have a button that copies them; outputs have none.
-copybutton_selector = "div.highlight-sh pre, div.highlight-python pre, div.highlight-toml pre"
+copybutton_selector = ", ".join(f"div.highlight-{kind} pre" for kind in ("sh", "python", "toml", "ipython3"))
 
 html_theme = "furo"
 html_title = f"kcagc {release}"

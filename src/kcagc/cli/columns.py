@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from kcagc.cli import terminal
-from kcagc.cli.options import CONFIG_NAME, FILE, own_config
-from kcagc.cli.roles import load_config
+from kcagc.cli.roles import CONFIG_NAME, FILE, load_config, own_config
 
 if TYPE_CHECKING:
     from kcagc.data.csv_format import CsvFormat
@@ -62,7 +61,7 @@ def columns(
 
     TABLE is a CSV, TSV, Parquet or sparse matrix file; without it, the table of the configuration. For a CSV file, the
     command also proposes how to read it: delimiter, decimal sign, thousands separator and encoding. Nothing is sent.
-    With --write, the rules become part of the configuration; a copy of the old file stays beside it.
+    With --write, the rules become part of the configuration; a copy of the old file stays in its folder.
     """
     from kcagc.errors import DataError, ParameterError
 

@@ -10,7 +10,6 @@ import click
 
 from kcagc.cli import terminal
 from kcagc.cli.options import (
-    CONFIG_NAME,
     FILE,
     JSON,
     PAPER,
@@ -21,6 +20,7 @@ from kcagc.cli.options import (
     make_model,
     split,
 )
+from kcagc.cli.roles import CONFIG_NAME
 from kcagc.text import printable
 
 if TYPE_CHECKING:

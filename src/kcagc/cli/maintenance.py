@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from kcagc.cli import terminal
-from kcagc.cli.options import FILE
-from kcagc.cli.roles import WITH_DATA, load_config, options
+from kcagc.cli.roles import FILE, WITH_DATA, load_config, options
 
 
 @click.command()
