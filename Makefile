@@ -5,6 +5,7 @@ SHELL := /bin/sh
 # Not taken from the environment, where another project may have left one: make VENV=elsewhere to choose.
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.kcagc-installed
 READY := $(VENV)/.kcagc-ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
@@ -28,12 +29,16 @@ check-venv:
 	@if [ -e '$(VENV)' ] && [ ! -f '$(VENV)/pyvenv.cfg' ]; then \
 		echo "'$(VENV)' is there and is no virtual environment; make VENV=... to choose another place" >&2; exit 1; fi
 
-$(READY): requirements.lock pyproject.toml | check-python check-venv
+$(INSTALLED): requirements.lock pyproject.toml | check-python check-venv
 	@echo "setting up $(VENV) (once; about a minute)"
 	@'$(PYTHON)' -m venv --clear '$(VENV)' || { \
 		echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@$(PIP) install --quiet -r requirements.lock || { \
 		echo "the packages of requirements.lock could not be installed: can this machine reach the package index?" >&2; exit 1; }
+	@touch $@
+
+# kcagc itself, again when its version may have changed.
+$(READY): src/kcagc/__init__.py $(INSTALLED)
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -132,8 +137,14 @@ lock: check-python ## Resolve the newest versions anew and pin them in requireme
 	   .venv-lock/bin/python -m pip freeze --exclude kcagc; } > requirements.lock.new
 	@mv requirements.lock.new requirements.lock && rm -rf .venv-lock
 
-build: $(READY) ## Build the wheel and the source archive in dist/
+build: $(READY) ## Build the wheel and the source archive in dist/, and check that they could be published
+	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation
+	@$(BIN)/twine check --strict dist/*
+	@version=$$($(BIN)/python -c 'import kcagc; print(kcagc.__version__)'); \
+		for tag in $$(git tag --points-at HEAD 2>/dev/null | grep '^v[0-9]'); do \
+			[ "$$tag" = "v$$version" ] || { \
+				echo "the tag $$tag is on this commit, but src/kcagc/__init__.py says $$version" >&2; exit 1; }; done
 
 clean: check-venv ## Remove the environment and everything that was built
 	@rm -rf '$(VENV)' .venv-graphsage .venv-spu .venv-mpyc .venv-report dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

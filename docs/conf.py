@@ -12,7 +12,7 @@ author = "The kcagc developers"
 copyright = "The kcagc developers, Apache-2.0"  # noqa: A001 - Sphinx's word
 version = release = kcagc.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "from_code", "drawing"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "from_code", "drawing"]
 exclude_patterns = ["_build"]
 source_suffix = {".md": "markdown"}
 
@@ -34,6 +34,9 @@ nitpicky = True
 # Types in signatures are those of NumPy, SciPy and scikit-learn, whose sites are not looked up while building.
 nitpick_ignore_regex = [(r"py:.*", r".*")]
 suppress_warnings = ["ref.python"]  # a type such as "(n_nodes, k)" names no attribute
+
+# Commands and code have a button that copies them; outputs have none.
+copybutton_selector = ", ".join(f"div.highlight-{kind} pre" for kind in ("sh", "python", "toml", "ipython3"))
 
 html_theme = "furo"
 html_title = f"kcagc {release}"

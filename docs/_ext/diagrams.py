@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from canvas import Canvas
+from gallery import fraud_ring, hospitals
+from result import result
 
 NAMES = ("bank", "telecom", "shop")
 
@@ -232,6 +234,9 @@ def joint() -> str:
 
 
 DIAGRAMS: dict[str, Callable[[], str]] = {
+    "result": result,
+    "fraud-ring": fraud_ring,
+    "hospitals": hospitals,
     "whole": whole,
     "protocol-1": protocol_1,
     "protocol-2": protocol_2,

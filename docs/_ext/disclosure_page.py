@@ -19,8 +19,8 @@ README = Path(__file__).parents[2] / "README.md"
 PARTIES = ("bank", "telecom", "shop")
 _CORRELATION = r"correlation of [0-9.]+(?: to [0-9.]+)? with the true"
 _NOTE = """\
-*This is an example: three parties and the default settings, five clusters. `kcagc check --config kcagc.toml
---disclosure` prints this page for your own configuration.*
+*This is an example: three parties and the default settings, five clusters. `kcagc check --disclosure` prints this page
+for your own configuration.*
 """
 
 

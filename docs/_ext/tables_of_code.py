@@ -16,10 +16,12 @@ from claims import claims
 import kcagc
 from kcagc.cli.main import cli
 from kcagc.cluster import joint
-from kcagc.deploy.config import Document
+from kcagc.data.preprocessing import ColumnRule
+from kcagc.deploy.config import DataSection, Document
 from kcagc.disclosure.texts import RISKS, TEXTS
 from kcagc.net import frames
 from kcagc.protocol import messages, parameters, shared_rows, subspace
+from kcagc.protocol.parameters import PARAMETERS, RunSettings
 from kcagc.secagg import masks, shares
 
 
@@ -113,18 +115,56 @@ def _shape(kind: Any) -> str:
 
 
 def settings() -> str:
-    """List every setting of a role's configuration file with its default."""
+    """List every setting of a role's configuration file with its meaning and default."""
     parts = []
     for field in msgspec.structs.fields(Document):
         section = _section(field.type)
         title = f"[[{field.name}]]" if get_origin(field.type) is list else f"[{field.name}]"
-        rows = [
-            (f"`{one.name}`", _written(one.type), "–" if one.required else f"`{_toml(_default(one))}`")
-            for one in msgspec.structs.fields(section)
-        ]
-        comments = f"{_prose(section)}\n\n" if section.__doc__ else ""
-        parts.append(f"## `{title}`\n\n{comments}" + table(("setting", "what it takes", "default"), rows))
+        parts.append(f"## `{title}`\n\n{_opening(section)}\n\n{_settings_of(section)}")
+        if section is DataSection:
+            parts.append(f"### Rules for columns\n\n{_opening(ColumnRule)}\n\n{_settings_of(ColumnRule)}")
     return "\n".join(parts)
+
+
+def sections() -> list[Any]:
+    """List the structures that declare the settings."""
+    return [*(_section(field.type) for field in msgspec.structs.fields(Document)), ColumnRule]
+
+
+def meanings(section: Any) -> dict[str, str]:
+    """Return what the settings of a section mean: from their declaration, or else from the docstring of the section."""
+    if section is RunSettings:
+        return {name: one.meaning for name, one in PARAMETERS.items()}
+    inherited: dict[str, str] = {}
+    for base in reversed(section.__mro__):
+        inherited |= _documented(base) if issubclass(base, msgspec.Struct) else {}
+    return inherited
+
+
+def _documented(section: Any) -> dict[str, str]:
+    """Read the section "Parameters" of a docstring in the form of numpydoc."""
+    text = inspect.cleandoc(section.__doc__ or "").partition("Parameters\n----------\n")[2]
+    found: dict[str, str] = {}
+    for name, meaning in re.findall(r"^(\w+) : [^\n]+\n((?: {4}[^\n]*\n?)+)", text, flags=re.MULTILINE):
+        found[name] = " ".join(meaning.split())
+    return found
+
+
+def _opening(section: Any) -> str:
+    """Return the text of a docstring before its first numpydoc section."""
+    if section is RunSettings:  # its docstring is for those who read the code
+        return "Settings of the run. They must be the same at all roles."
+    return " ".join(re.split(r"\n\w+\n-{3,}\n", inspect.getdoc(section) or "")[0].split())
+
+
+def _settings_of(section: Any) -> str:
+    said = meanings(section)
+    rows = []
+    for one in msgspec.structs.fields(section):
+        takes = PARAMETERS[one.name].expected.replace("'", '"') if section is RunSettings else _written(one.type)
+        default = "required" if one.required else f"`{_toml(_default(one))}`"
+        rows.append((f"`{one.name}`", said[one.name], takes, default))
+    return table(("setting", "meaning", "what it takes", "default"), rows)
 
 
 def _section(kind: Any) -> Any:

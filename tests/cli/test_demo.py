@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from kcagc import KCAGC
 from kcagc.cli import demo as module
 from kcagc.cli import terminal
 from kcagc.cli.main import cli
+from kcagc.data import TablePreprocessor
 from kcagc.datasets import load
 from kcagc.deploy.trial import Processes
 from kcagc.disclosure.texts import TEXTS
@@ -64,12 +66,22 @@ def test_together_is_better_than_alone(json_result):
     assert rows[3]["accuracy"] > 0.85
     assert rows[4]["accuracy"] > 0.9
     assert max(row["accuracy"] for row in rows[:3]) < 0.8
+    assert abs(rows[3]["accuracy"] - rows[4]["accuracy"]) < 0.01
     assert {sum(row["cluster_sizes"]) for row in rows} == {600}
+
+
+def test_the_reports_use_words_and_units_that_each_organisation_knows(json_result):
+    for party, frame in load("demo").frames().items():
+        clusters = (json_result[1] / party / "result" / "clusters.json").read_text()
+        assert set(re.findall(r"[\w :]+ \([\w/ ]+\)", clusters)) <= set(frame.columns)
+        assert sum(name in clusters for name in frame.columns) > 5
 
 
 def test_the_processes_find_what_the_estimator_finds(json_result):
     data = load("demo")
-    model = KCAGC(n_clusters=5, psi=2, random_state=0).fit(data.parties(), adjacency=data.adjacency)
+    same_rule = TablePreprocessor(default={"scale": "standard"})
+    model = KCAGC(n_clusters=5, transformers=same_rule, random_state=0)
+    model.fit(list(data.frames().values()), adjacency=data.adjacency)
     assert json_result[0]["clusterings"][3]["cluster_sizes"] == np.bincount(model.labels_).tolist()
     for party in ROLES[:-1]:
         lines = (json_result[1] / party / "result" / "labels.csv").read_text().splitlines()
@@ -124,7 +136,8 @@ def test_a_narrow_or_plain_terminal_loses_no_names_and_no_figures(json_result, m
     module._show(result["clusterings"], result["disclosed"], Path("/here"), "/here/report.html", 7.0)
     stream.flush()
     printed = stream.buffer.getvalue().decode(encoding)
-    for text in ("telecom alone", "64.5 %", "92.0 %", "every party", "coordinator", "/here"):
+    figures = [f"{100 * row['accuracy']:.1f} %" for row in result["clusterings"]]
+    for text in ("telecom alone", *figures, "every party", "coordinator", "/here"):
         assert text in printed
     assert max(map(len, printed.splitlines())) <= columns
     if columns == 100:

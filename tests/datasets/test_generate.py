@@ -1,3 +1,5 @@
+import re
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -123,12 +125,54 @@ def test_numpy_integers_are_integers():
     assert generate(np.int64(50), np.int32(2), degree=2, features=np.int64(3)).features.shape == (50, 3)
 
 
+def dense(table):
+    return table.toarray() if sparse.issparse(table) else table
+
+
 def test_the_embedded_dataset_is_its_recipe():
     embedded, made = load("demo"), generate_demo()
-    assert_array_equal(embedded.features.toarray(), made.features)
+    assert_array_equal(dense(embedded.features), made.features)
     assert_array_equal(embedded.adjacency.toarray(), made.adjacency.toarray())
     assert_array_equal(embedded.labels, made.labels)
     assert embedded.party_columns == made.party_columns
+
+
+def test_the_columns_of_the_demo_have_names_units_and_plausible_values():
+    data = load("demo")
+    values = data.in_units()
+    assert values.shape == (600, 48)
+    assert len({column.name for column in data.columns}) == 48
+    for column, column_values in zip(data.columns, values.T, strict=True):
+        assert re.fullmatch(r"[^,\"\n]+ \((EUR|[\w/ ]*(per|/)[\w/ ]*|[a-z]+)\)", column.name), column.name
+        assert column_values.min() >= 0, column.name
+        assert len(np.unique(column_values)) > 25, f"{column.name}: rounding has removed too much"
+
+
+def test_the_values_of_the_demo_are_its_numbers_up_to_unit_and_rounding():
+    data = load("demo")
+    for column, numbers, values in zip(data.columns, dense(data.features).T, data.in_units().T, strict=True):
+        back = (values - column.centre) / column.spread
+        assert np.abs(back - numbers).max() <= 0.5001 * 10.0**-column.decimals / abs(column.spread)
+
+
+def test_frames_hold_the_columns_of_each_party():
+    data = load("demo")
+    frames = data.frames()
+    assert list(frames) == ["bank", "telecom", "shop"]
+    assert "cash withdrawals (per month)" in frames["bank"].columns
+    assert "toys (EUR/month)" in frames["shop"].columns
+    assert_array_equal(np.hstack(list(frames.values())), data.in_units())
+
+
+def test_a_dataset_without_names_of_columns_says_so():
+    with pytest.raises(DataError, match="generated: this dataset has no names and units of columns"):
+        generate(20, 2, degree=2, features=(2, 2)).frames()
+
+
+def test_frames_without_pandas_name_the_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(DataError, match="pip install pandas"):
+        load("demo").frames()
 
 
 @given(st.integers(1, 40), st.data())

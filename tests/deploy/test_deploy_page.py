@@ -12,6 +12,7 @@ import numpy as np
 
 from kcagc import KCAGC
 from kcagc.cli import roles
+from kcagc.data import TablePreprocessor
 from kcagc.datasets import load
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +52,9 @@ def test_the_page_leads_to_the_labels_of_the_estimator(tmp_path):
     done = follow(tmp_path, KCAGC_RANDOM_STATE="0")
     assert done.returncode == 0, done.stderr
     data = load("demo")
-    model = KCAGC(n_clusters=5, psi=2, random_state=0).fit(data.parties(), adjacency=data.adjacency)
+    same_rule = TablePreprocessor(default={"scale": "standard"})
+    model = KCAGC(n_clusters=5, psi=2, transformers=same_rule, random_state=0)
+    model.fit(list(data.frames().values()), adjacency=data.adjacency)
     for party in ("alice", "bob", "carol"):
         found = labels(tmp_path / "machines" / party / "result" / "labels.csv")
         in_order = [found[f"person-{number:03}"] for number in range(data.n_nodes)]

@@ -8,7 +8,6 @@ import pytest
 from kcagc import KCAGC
 from kcagc.datasets import load
 from kcagc.datasets.catalog import entry
-from kcagc.deploy.folders import write_examples
 from kcagc.deploy.trial import Trial
 
 PARTIES = [f"party-{number:02}" for number in range(1, 17)]
@@ -26,8 +25,7 @@ def test_sixteen_processes_find_on_cora_what_the_estimator_finds(tmp_path, monke
     monkeypatch.setenv("KCAGC_REPORT", "0")
     data, psi = load("cora"), entry("cora").paper.psi
     settings = {"n_clusters": data.n_classes, "psi": psi, "n_local_clusters": "k"}
-    trial = Trial(tmp_path, PARTIES, random_state=0, **settings)
-    write_examples(data, trial.configs, PARTIES)
+    trial = Trial(tmp_path, PARTIES, examples=data, random_state=0, **settings)
     for config in trial.configs.values():  # each party has few columns, and its labels reveal some of them
         config.write_text(config.read_text().replace("accept = []", 'accept = ["revealing-labels"]'))
     with trial.running() as processes:

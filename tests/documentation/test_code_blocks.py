@@ -1,9 +1,13 @@
 """Every code block of the documentation runs, and prints what the page shows."""
 
+import os
 import re
 import shutil
+import sys
 import tomllib
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from documentation.pages import DOCS, agrees, blocks, follow, pages
@@ -13,7 +17,10 @@ CONTINUES = {
     "howto/predict": "tutorial",
     "howto/report": "tutorial",
 }  # these pages start where the other page ends
-ELSEWHERE = {"deploy"}  # followed by tests/deploy/test_deploy_page.py, which checks more
+ELSEWHERE = {
+    "deploy",  # followed by tests/deploy/test_deploy_page.py, which checks more
+    "gallery/package-graph",  # shows the packages of one system; the test below follows it with invented ones
+}
 
 
 def check(name, printed):
@@ -48,6 +55,47 @@ def test_the_code_of_a_page_runs_and_prints_what_it_shows(name, tmp_path, reques
         folder.mkdir()
     # A report takes longer than such a run; the tutorial writes one.
     check(name, follow(WITH_CODE[name], folder, KCAGC_REPORT="0"))
+
+
+def invented_packages(per_language=90):
+    """What `apt-cache dumpavail` could print: packages of six languages, which depend on packages of their language."""
+    random = np.random.RandomState(0)
+    blocks = []
+    for language in LANGUAGES:
+        for number in range(per_language):
+            others = random.choice(per_language, 3, replace=False)
+            wanted = [f"lib{language}{other}" for other in others] + [f"lib{random.choice(LANGUAGES)}{others[0]}"]
+            blocks.append(
+                f"Package: lib{language}{number}\nSource: {language}{number // 3}\nVersion: {number}.1\n"
+                f"Maintainer: {language} team <team+{language}@example.org>\nArchitecture: all\nSection: {language}\n"
+                f"Priority: optional\nInstalled-Size: {random.randint(10, 90000)}\nSize: {random.randint(10, 900000)}\n"
+                f"Homepage: https://{language}.example.org/{number}\nDescription: a {language} module number {number}\n"
+                f"Tag: devel::lang:{language}, implemented-in::{language}\nDepends: {', '.join(wanted)}\n"
+                f"MD5sum: {number:032x}\n"
+            )
+    return "\n".join(blocks)
+
+
+LANGUAGES = ("perl", "python", "haskell", "gnu-r", "rust", "java")
+
+
+def test_the_page_of_the_package_graph_names_languages_without_a_rule_by_hand(tmp_path):
+    apt = tmp_path / "bin" / "apt-cache"
+    apt.parent.mkdir()
+    (tmp_path / "dump.txt").write_text(invented_packages())
+    apt.write_text(f"#!/bin/sh\nexec cat '{tmp_path / 'dump.txt'}'\n")
+    apt.chmod(0o755)
+    folder = tmp_path / "page"
+    folder.mkdir()
+    path = f"{apt.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    found = blocks(WITH_CODE["gallery/package-graph"])
+    printed = follow(WITH_CODE["gallery/package-graph"], folder, PATH=path)
+    clusters = printed[max(number for number, block in enumerate(found) if block.language == "python")]
+    for language in LANGUAGES:
+        assert re.search(rf"section={language} \+[2-9]", clusters), clusters
+    code = [line for block in found if block.language in ("sh", "python") for line in block.text.splitlines()]
+    assert sum(bool(re.search(r"\bkcagc |^python ", line)) for line in code) <= 12
+    assert "[data" not in "".join(code)  # no rule is written by hand
 
 
 def test_every_block_is_of_a_kind_that_the_tests_know():

@@ -133,6 +133,20 @@ def test_the_settings_of_a_role_are_all_listed(site):
         assert name in page
 
 
+def test_every_setting_has_a_meaning(site):
+    import msgspec
+    from tables_of_code import meanings, sections
+
+    page = _plain(_text(site / "reference" / "configuration.html"))
+    for section in sections():
+        said = meanings(section)
+        names = [field.name for field in msgspec.structs.fields(section)]
+        assert sorted(said) == sorted(names), section.__name__
+        for name, meaning in said.items():
+            assert re.match(r'["A-Z]', meaning), f"{section.__name__}.{name}: {meaning!r}"
+            assert _plain(re.sub(r"\[([^]]*)\]\([^)]*\)|`", r"\1", meaning)) in page, name
+
+
 def test_what_the_map_of_the_paper_names_exists():
     text = (DOCS / "concepts" / "paper-map.md").read_text()
     named = re.findall(r"`(\w+/\w+\.py)`", text)

@@ -1,6 +1,8 @@
 """Every example runs in its small form and shows its topic."""
 
+import csv
 import json
+import os
 import re
 import subprocess
 import sys
@@ -101,3 +103,87 @@ def test_an_example_is_listed_on_the_page_of_examples_and_says_how_to_run_it(pat
     page = (EXAMPLES.parent / "docs" / "examples.md").read_text()
     assert f"`{path.name}`" in page
     assert f"python examples/{path.name}" in path.read_text()
+
+
+@pytest.mark.parametrize(("case", "tables"), [("ring", 2), ("hospitals", 3)])
+def test_the_data_of_the_gallery_are_the_same_in_every_run(tmp_path, case, tables):
+    assert f"{tables} tables" in run("gallery_data.py", case, str(tmp_path / "one"))
+    run("gallery_data.py", case, str(tmp_path / "two"))
+    files = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert len(files) == tables + 2
+    for name in files:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+DUMP = """\
+Package: libfoo-perl
+Source: foo (1.2)
+Version: 1.2-1
+Installed-Size: 1200
+Maintainer: Debian Perl Group <pkg-perl-maintainers@lists.alioth.debian.org>
+Architecture: all
+Depends: perl:any (>= 5.10), libbar-perl | libbaz-perl, no-such-package
+Recommends: libfoo-perl, libbaz-perl (>= 2)
+Description: "Foo", the Perl module, of 1,000 bars
+Homepage: https://www.metacpan.org/dist/Foo
+Tag: devel::lang:perl, devel::library, implemented-in::perl,
+ role::devel-lib
+Section: universe/perl
+Size: 10200
+
+Package: perl
+Maintainer: A Person <person@example.org>
+Description: interpreter
+
+Package: libbaz-perl
+Depends: perl
+Description: module of bars
+
+Package: perl
+Version: 2
+Description: an older version
+"""
+
+
+def fake_apt(folder, text, monkeypatch):
+    """Put a command apt-cache first on the path that prints a text."""
+    folder.mkdir()
+    (folder / "dump.txt").write_text(text, encoding="utf-8")
+    command = folder / "apt-cache"
+    command.write_text(f"#!/bin/sh\n[ \"$1\" = dumpavail ] && exec cat '{folder / 'dump.txt'}'\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def rows_of(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return {row.get("package", number): row for number, row in enumerate(csv.DictReader(file))}
+
+
+def test_package_tables_hold_what_apt_says(tmp_path, monkeypatch):
+    more = "".join(f"Package: p{number}\nDepends: perl\nDescription: tool\n\n" for number in range(20))
+    fake_apt(tmp_path / "bin", f"{DUMP}\n{more}", monkeypatch)
+    assert "wrote 23 packages and 23 dependencies" in run("package_graph.py", str(tmp_path / "out"))
+    archive, maintainers, users, edges = (
+        rows_of(tmp_path / "out" / f"{name}.csv") for name in ("archive", "maintainers", "users", "depends")
+    )
+    assert archive["libfoo-perl"]["section"] == "perl"
+    assert (archive["libfoo-perl"]["installed_kb"], archive["perl"]["installed_kb"]) == ("1200", "")
+    assert archive["perl"]["version"] == ""  # of the first of two versions
+    assert maintainers["libfoo-perl"]["team"] == "pkg-perl-maintainers@lists.alioth.debian.org"
+    assert (maintainers["libfoo-perl"]["upstream"], maintainers["perl"]["team"]) == ("metacpan.org", "")
+    assert (users["libfoo-perl"]["implemented-in"], users["libfoo-perl"]["role"]) == ("perl", "devel-lib")
+    assert users["libfoo-perl"]["description"] == '"Foo", the Perl module, of 1,000 bars'
+    assert (users["libfoo-perl"]["says_module"], users["perl"]["says_module"]) == ("1", "0")
+    found = {(row["source"], row["target"]) for row in edges.values()}
+    # The first alternative that exists, without version and architecture, no loop, and no unknown package.
+    assert {("libfoo-perl", "perl"), ("libbaz-perl", "libfoo-perl"), ("libbaz-perl", "perl")} <= found
+    assert len(found) == 23
+
+
+def test_without_packages_the_example_says_what_is_missing_and_writes_nothing(tmp_path, monkeypatch):
+    fake_apt(tmp_path / "bin", "Package: alone\nDescription: one\n", monkeypatch)
+    assert "apt-get update" in run("package_graph.py", str(tmp_path / "out"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "skipped: there is no apt-cache" in run("package_graph.py", str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()

@@ -48,6 +48,38 @@ def test_the_source_archive_holds_tests_and_documentation(built):
     assert not [name for name in names if name.startswith((".venv", "docs/_build"))]
 
 
+def test_both_could_be_published(built):
+    done = subprocess.run(
+        [sys.executable, "-m", "twine", "check", "--strict", *map(str, built)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("PASSED") == 2
+
+
+def test_a_wheel_from_the_source_archive_has_the_same_version(built, tmp_path):
+    """The archive has neither git nor tags."""
+    with tarfile.open(built[1]) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.iterdir()
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        "--no-isolation",
+        "--wheel",
+        "--outdir",
+        str(tmp_path / "again"),
+        str(source),
+    ]
+    subprocess.run(command, capture_output=True, check=True)
+    (again,) = (tmp_path / "again").glob("*.whl")
+    assert again.name == built[0].name
+    assert kcagc.__version__ in again.name
+
+
 def test_the_wheel_runs_without_the_source(built, tmp_path):
     target = tmp_path / "installed"
     zipfile.ZipFile(built[0]).extractall(target)  # noqa: S202 - we have just built it

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from kcagc.cli import terminal
-from kcagc.cli.roles import FILE, load_config
+from kcagc.cli.roles import CONFIG_NAME, FILE, load_config, own_config
 
 if TYPE_CHECKING:
     from kcagc.data.csv_format import CsvFormat
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _FACTS = ("column", "type", "gaps", "levels", "smallest", "median", "largest", "skew", "histogram")
 _BARS = "▁▂▃▄▅▆▇█"
 _SHOWN = 60  # columns that are shown; JSON has all
-_DEFAULT_CONFIG = Path("kcagc.toml")
+_CONFIG_HELP = f"The party's TOML file; it names the table  [default with --write or without TABLE: ./{CONFIG_NAME}]."
 
 
 @dataclass
@@ -40,7 +40,7 @@ class _Task:
 
 @click.command()
 @click.argument("table", required=False, type=FILE)
-@click.option("--config", type=FILE, envvar="KCAGC_CONFIG", help="The party's TOML file; it names the table.")
+@click.option("--config", type=FILE, envvar="KCAGC_CONFIG", help=_CONFIG_HELP)
 @click.option("--id-column", help="The column that names the nodes.")
 @click.option("--delimiter", help="The character between two cells of a CSV file; tab for a tab.")
 @click.option("--decimal", help="The decimal sign: . or ,")
@@ -61,13 +61,11 @@ def columns(
 
     TABLE is a CSV, TSV, Parquet or sparse matrix file; without it, the table of the configuration. For a CSV file, the
     command also proposes how to read it: delimiter, decimal sign, thousands separator and encoding. Nothing is sent.
-    With --write, the rules become part of the configuration; kcagc keeps a copy of the old file.
+    With --write, the rules become part of the configuration; a copy of the old file stays in its folder.
     """
     from kcagc.errors import DataError, ParameterError
 
-    task = _task(table, config, given)
-    if write and task.config is None:
-        raise ParameterError("--write: name the configuration that the rules are for, with --config kcagc.toml")
+    task = _task(table, config, given, write=write)
     if replace and not write:
         raise ParameterError("--replace: is for --write")
     found, readings = _propose(task)
@@ -91,14 +89,12 @@ def columns(
         sys.exit(problem.exit_code)
 
 
-def _task(table: Path | None, path: Path | None, given: dict[str, str | None]) -> _Task:
+def _task(table: Path | None, path: Path | None, given: dict[str, str | None], *, write: bool) -> _Task:
     from kcagc.data.csv_format import CsvFormat
     from kcagc.errors import ParameterError
 
-    if path is None and table is None:
-        if not _DEFAULT_CONFIG.exists():
-            raise ParameterError("TABLE: give a table, or a configuration that names one (--config kcagc.toml)")
-        path = _DEFAULT_CONFIG
+    if path is None and (table is None or write):
+        path = own_config()
     config = None if path is None else load_config(path)
     section = None if config is None else config.document.data
     if config is not None and section is None:
@@ -112,7 +108,7 @@ def _task(table: Path | None, path: Path | None, given: dict[str, str | None]) -
     own = None if section is None else section.id_column
     ids = given["id_column"] if given["id_column"] is not None else own
     if config is None or section is None:
-        return _Task(_existing(table), "", csv, frozenset(chosen), ids, given["id_column"] is not None)
+        return _Task(_existing(table), "table", csv, frozenset(chosen), ids, given["id_column"] is not None)
     features = table if table is not None else config.file(section.features)
     return _Task(
         _existing(features), config.me, csv, frozenset({*before, *chosen}), ids, given["id_column"] is not None, config
@@ -140,7 +136,7 @@ def _propose(task: _Task) -> tuple[TableProposal, str]:
         task.id_column = None
         return propose_matrix(read_matrix(file), absent=_absent_nodes(task)), ""
     question = ""
-    with terminal.steps(task.party or task.table.name, 2) as step:
+    with terminal.steps(task.party, 2) as step:
         if file.kind != "parquet":
             step("finding out how the file is written")
             detected = detect_format(file, given=task.csv, fixed=task.fixed)
@@ -152,7 +148,7 @@ def _propose(task: _Task) -> tuple[TableProposal, str]:
     names = [one.name for one in profiles]
     likely = likely_ids(profiles)
     if task.id_column is None and task.config is None:
-        task.id_column = likely if len(names) > 1 else None
+        task.id_column = likely
     elif task.id_column is not None and task.id_column not in names:
         advice = f"; {likely!r} has a different value in every row: --id-column '{likely}'" if likely else ""
         message = f"{task.table}: there is no column {task.id_column!r} with the ids of the nodes{advice}"
@@ -304,7 +300,7 @@ def _facts(one: Proposal) -> tuple[str, ...]:
 
     found = one.as_dict()
     share = percent(one.n_missing / max(one.profile.n_rows, 1)) if one.n_missing else "–"
-    levels = f"{one.n_levels:,}" + ("+" if one.profile.many_texts else "")
+    levels = f"{one.profile.n_levels:,}" + ("+" if one.profile.many_texts else "")
     if "median" not in found:
         return (one.profile.name, one.type, share, levels, "", "", "", "", _bars(found["histogram"]))
     numbers = (number(found[name]) for name in ("smallest", "median", "largest"))

@@ -29,7 +29,6 @@ _PARTIES = ("bank", "telecom", "shop")
 def demo(folder: Path | None, as_json: bool) -> None:
     """Cluster the embedded dataset as three organisations and a coordinator: four processes with mutual TLS."""
     from kcagc.datasets import load
-    from kcagc.deploy.folders import write_examples
     from kcagc.deploy.trial import Trial
     from kcagc.graph import Graph
 
@@ -38,8 +37,7 @@ def demo(folder: Path | None, as_json: bool) -> None:
     where = Path(tempfile.mkdtemp(prefix="kcagc-demo-")) if folder is None else folder
     start = time.perf_counter()
     # A demonstration should be repeatable; a real run should not set random_state.
-    trial = Trial(where, list(_PARTIES), n_clusters=dataset.n_classes, random_state=0)
-    write_examples(dataset, trial.configs, list(_PARTIES))
+    trial = Trial(where, list(dataset.party_names), examples=dataset, n_clusters=dataset.n_classes, random_state=0)
     if not as_json:
         _introduce(dataset, graph)
     with trial.running() as processes, _shown(processes.ids, as_json) as show:
@@ -97,11 +95,20 @@ def _shown(ids: dict[str, int], as_json: bool) -> Iterator[Callable[[str, LogRec
 
 
 def _cluster_alone(dataset: Dataset, graph: Any) -> list[dict[str, Any]]:
-    """Cluster the columns of each party alone, and all columns pooled, without any protocol."""
-    from kcagc.baselines import AGC
+    """Cluster the columns of each party alone, and all columns pooled, without any protocol.
 
+    The rule for columns is that of the parties' configurations.
+    """
+    from dataclasses import replace
+
+    from kcagc.baselines import AGC
+    from kcagc.data import TablePreprocessor
+
+    scaled = replace(
+        dataset, features=TablePreprocessor(default={"scale": "standard"}).fit_transform(dataset.in_units())
+    )
     results = []
-    for who, features in zip((*_PARTIES, "all pooled"), [*dataset.parties(), dataset.features], strict=True):
+    for who, features in zip((*_PARTIES, "all pooled"), [*scaled.parties(), scaled.features], strict=True):
         model = AGC(dataset.n_classes, psi="auto", method="joint", random_state=0)
         found = model.fit(features, adjacency=graph).labels_
         results.append(_measured(who, features.shape[1], dataset, graph, found))

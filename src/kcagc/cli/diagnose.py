@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kcagc.cli import terminal
-from kcagc.cli.options import FILE, JSON, PAPER, PARTIES, WEIGHTING, ParameterCommand, load_dataset, make_model, split
+from kcagc.cli.options import (
+    FILE,
+    JSON,
+    PAPER,
+    PARTIES,
+    WEIGHTING,
+    ParameterCommand,
+    load_dataset,
+    make_model,
+    split,
+)
+from kcagc.cli.roles import CONFIG_NAME
 from kcagc.text import printable
 
 if TYPE_CHECKING:
@@ -21,9 +32,12 @@ _WITHOUT = (
 )  # fmt: skip
 
 
+_CONFIG_HELP = f"Instead of a dataset: a party's TOML file  [default without a dataset: ./{CONFIG_NAME}]."
+
+
 @click.command(cls=ParameterCommand, without=_WITHOUT)
 @click.argument("dataset", required=False)
-@click.option("--config", type=FILE, envvar="KCAGC_CONFIG", help="Instead of a dataset: a party's TOML file.")
+@click.option("--config", type=FILE, envvar="KCAGC_CONFIG", help=_CONFIG_HELP)
 @click.option("--labels", type=FILE, help="With --config: clusters of all nodes  [default: those of the run].")
 @click.option("--found", is_flag=True, help="Diagnose the clusters that kcagc finds, not the known classes.")
 @PARTIES
@@ -54,6 +68,8 @@ def diagnose(
     source = click.get_current_context().get_parameter_source("config")
     if dataset is not None and source is click.core.ParameterSource.ENVIRONMENT:
         config = None  # the variable is set for all commands; the argument is for this one
+    if dataset is None and config is None and Path(CONFIG_NAME).is_file():
+        config = Path(CONFIG_NAME)
     if (dataset is None) == (config is None):
         raise click.UsageError("give either a dataset (see: kcagc datasets list) or a party's file with --config")
     found: tuple[dict[str, Any], Diagnosis | PartyDiagnosis]

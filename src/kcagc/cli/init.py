@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kcagc.cli import terminal
 from kcagc.cli.options import ParameterCommand
+
+if TYPE_CHECKING:
+    from kcagc.datasets.dataset import Dataset
 
 
 @click.command(cls=ParameterCommand)
@@ -39,7 +42,7 @@ def init(
     """
     from rich.markup import escape
 
-    from kcagc.deploy.folders import FolderPlan, write_examples, write_folders
+    from kcagc.deploy.folders import FolderPlan, write_folders
     from kcagc.net.tls import split_address
 
     _, port = split_address(address, "--address")
@@ -51,20 +54,22 @@ def init(
         listen=f"0.0.0.0:{port}",
         **{name: value for name, value in given.items() if value is not None},
     )
-    written = write_folders(folder, plan)
-    if example_data:
-        from kcagc.datasets import load
-
-        write_examples(load("demo"), written, list(plan.parties))
+    written = write_folders(folder, plan, _examples() if example_data else None)
     console = terminal.out()
     for name, path in written.items():
         what = "coordinator" if name == plan.coordinator else "party"
         console.print(f"[bold]{name}[/]  kcagc {what} --config {escape(str(path))}", soft_wrap=True)
     console.print(
         "\nMove each folder to the machine of its organisation. Put the data files of each party into its folder "
-        "data, read the comments in kcagc.toml, and run: kcagc check --config kcagc.toml. The certificates are for "
+        "data, read the comments in kcagc.toml, and run in this folder: kcagc check. The certificates are for "
         "trials, because this machine has held the keys of all roles; docs/deploy.md explains how to use your own."
     )
+
+
+def _examples() -> Dataset:
+    from kcagc.datasets import load
+
+    return load("demo")
 
 
 @click.command()

@@ -27,7 +27,7 @@ def check(config: Path, model: Path | None, offline: bool, disclosure: bool, as_
 
     No data leave this machine. The exit code is that of the first error. With --disclosure, the command reads the
     configuration only and prints one page: what each role learns, what stays hidden, and what was accepted by name. To
-    keep the page, write: kcagc check --config kcagc.toml --disclosure > disclosure.md
+    keep the page, write: kcagc check --disclosure > disclosure.md
     """
     from rich.markup import escape
 

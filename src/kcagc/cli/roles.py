@@ -23,6 +23,32 @@ if TYPE_CHECKING:
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 FILE = click.Path(dir_okay=False, path_type=Path)
+CONFIG_NAME = "kcagc.toml"  # as `kcagc init` calls it
+
+
+def own_config() -> Path:
+    """Return the configuration in the working directory; an error names the folder if there is none."""
+    own = Path(CONFIG_NAME)
+    if not own.is_file():
+        raise click.UsageError(
+            f"there is no {CONFIG_NAME} in {Path.cwd()}; go to the folder of a role, or name its file with --config "
+            "(kcagc init makes the folders of all roles)"
+        )
+    return own
+
+
+def _given_or_own(context: click.Context, _: click.Parameter, given: Path | None) -> Path | None:
+    return given if given is not None or context.resilient_parsing else own_config()
+
+
+CONFIG = click.option(
+    "--config",
+    type=FILE,
+    envvar="KCAGC_CONFIG",
+    callback=_given_or_own,
+    help=f"The role's TOML file  [default: ./{CONFIG_NAME}].",
+)
+
 _SETTINGS = {  # options that replace a setting of the file, and where it is
     "address": "network.address",
     "listen": "network.listen",
@@ -44,7 +70,7 @@ def _option(name: str, help_: str, **more: Any) -> Any:
 
 
 _OPTIONS = {
-    "config": _option("config", "The role's TOML file.", type=FILE, required=True),
+    "config": CONFIG,
     "address": _option("address", "Address of the aggregator, HOST:PORT."),
     "listen": _option("listen", "Address on which the aggregator listens, HOST:PORT."),
     "features": _option("features", "The party's table."),

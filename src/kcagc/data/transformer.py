@@ -24,7 +24,7 @@ Rule = ColumnRule | Mapping[str, Any]
 
 @contextlib.contextmanager
 def rows_called(transformer: Any, name: str, ids: NodeIds | None) -> Iterator[None]:
-    """Name the party and its nodes in the errors of a `TablePreprocessor`, inside this context."""
+    """Make the errors of a `TablePreprocessor` name the party and its nodes, inside this context."""
     if isinstance(transformer, TablePreprocessor):
         transformer._origin = Origin(name, "row" if ids is None else "node", ids=ids)
     try:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
 
 import msgspec
 
-from kcagc.datasets.dataset import Dataset, read
+from kcagc.datasets.dataset import Column, Dataset, read
 from kcagc.errors import DataError
 from kcagc.graph.graph import Graph
 
@@ -135,7 +136,7 @@ def load(name: str, *, progress: Callable[[str], None] | None = None) -> Dataset
     5
     """
     if name == EMBEDDED:
-        return read(embedded_path(), EMBEDDED)
+        return _demo()
     found = entry(name)
     path = local_path(name)
     if path is None:
@@ -150,6 +151,14 @@ def load(name: str, *, progress: Callable[[str], None] | None = None) -> Dataset
             raise DataError(f"{error}; delete the file to download it again") from error
         raise
     return dataset
+
+
+def _demo() -> Dataset:
+    """Read the embedded dataset, and the names and units that its columns would have at three organisations."""
+    content = resources.files("kcagc.datasets").joinpath("demo_columns.json").read_bytes()
+    columns = msgspec.json.decode(content, type=dict[str, list[Column]])
+    every = tuple(one for own in columns.values() for one in own)
+    return replace(read(embedded_path(), EMBEDDED), party_names=tuple(columns), columns=every)
 
 
 def local_path(name: str) -> Path | None:

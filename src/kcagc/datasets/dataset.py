@@ -10,12 +10,57 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from scipy import sparse
 
-from kcagc._types import Features, IntArray, Sparse, check_count
+from kcagc._types import Features, FloatArray, IntArray, Sparse, check_count
 from kcagc.errors import DataError
 from kcagc.graph.graph import Graph, check_features
+
+
+class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A column of generated data as an organisation would call it, and the unit of its values.
+
+    A number x of the generator becomes centre + spread · x, rounded. The spread is negative where a high number stands
+    for a low value.
+
+    Parameters
+    ----------
+    name : str
+        The name, with the unit in brackets.
+    centre : float
+        The value of the number 0.
+    spread : float
+        The difference between the values of the numbers 1 and 0.
+    decimals : int
+        The number of decimals of a value.
+
+    Examples
+    --------
+    >>> from kcagc.datasets import load
+    >>> load("demo").columns[1]
+    Column(name='standing orders (per month)', centre=12.0, spread=-2.8, decimals=1)
+    """
+
+    name: str
+    centre: float
+    spread: float
+    decimals: int
+
+    def values(self, numbers: FloatArray) -> FloatArray:
+        """Return numbers of the generator as values in the unit of this column.
+
+        Parameters
+        ----------
+        numbers : ndarray
+            The numbers.
+
+        Returns
+        -------
+        ndarray
+        """
+        return np.round(self.centre + self.spread * np.asarray(numbers, dtype=np.float64), self.decimals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +83,10 @@ class Dataset:
         The number of columns of each party; empty where the dataset defines no parties.
     about : dict
         The origin of the dataset.
+    party_names : tuple of str, default=()
+        The names of the parties; empty where the dataset does not name them.
+    columns : tuple of Column, default=()
+        The names and units of all columns; empty where the dataset has only numbers.
 
     Examples
     --------
@@ -53,6 +102,8 @@ class Dataset:
     n_classes: int
     party_columns: tuple[int, ...] = ()
     about: dict[str, Any] = field(default_factory=dict)
+    party_names: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
 
     @property
     def n_nodes(self) -> int:
@@ -77,6 +128,58 @@ class Dataset:
         if n_parties is None:
             raise DataError(f"{self.name}: this dataset defines no parties; pass n_parties")
         return split_columns(self.features, n_parties)
+
+    def in_units(self) -> FloatArray:
+        """Return all columns in their units, for example in euros per month.
+
+        `features` holds the numbers of the generator instead, which have no unit and are of the same size in all
+        columns. Before clustering, scale values in units: `TablePreprocessor(default={"scale": "standard"})`.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes, n_features)
+
+        Raises
+        ------
+        DataError
+            If the dataset does not say what its columns are.
+        """
+        if not self.columns:
+            raise DataError(f"{self.name}: this dataset has no names and units of columns; use its features")
+        numbers = self.features.toarray() if sparse.issparse(self.features) else self.features
+        return np.column_stack([one.values(numbers[:, place]) for place, one in enumerate(self.columns)])
+
+    def frames(self) -> dict[str, Any]:
+        """Return the table of each party with the names of its columns, in their units.
+
+        Returns
+        -------
+        dict of str to pandas.DataFrame
+            A frame for each party, by the name of the party.
+
+        Raises
+        ------
+        DataError
+            If the dataset does not say what its columns are, or pandas is not installed.
+
+        Examples
+        --------
+        >>> from kcagc.datasets import load
+        >>> load("demo").frames()["telecom"].columns[0]
+        'text messages (per day)'
+        """
+        values = self.in_units()
+        try:
+            import pandas as pd  # noqa: PLC0415 - only this method needs it
+        except ImportError:
+            raise DataError(f"{self.name}: frames need pandas: pip install pandas (or use in_units())") from None
+        names = [one.name for one in self.columns]
+        frame = pd.DataFrame(values, columns=names)
+        ends = np.cumsum(self.party_columns).tolist()
+        return {
+            party: frame.iloc[:, end - width : end]
+            for party, width, end in zip(self.party_names, self.party_columns, ends, strict=True)
+        }
 
     def __repr__(self) -> str:
         return (

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import msgspec
 
 from kcagc.data.csv_format import CsvFormat, Decimal, Thousands
 from kcagc.data.files import check_labels_path
 from kcagc.data.preprocessing import ColumnRule, TableRules
+from kcagc.deploy.file_problems import find_problem
 from kcagc.disclosure import Policy
 from kcagc.errors import ParameterError
 from kcagc.net.tls import Credentials, split_address
@@ -25,20 +24,6 @@ from kcagc.protocol.plan import check_enough_cells
 from kcagc.runtime.journal import MAX_STORED_BYTES
 from kcagc.runtime.session import Limits
 from kcagc.secagg.keys import Identity
-from kcagc.text import quoted
-
-_RENAMED = {
-    "roles": "[[participants]]",
-    "waiting": "[limits], with peer_timeout, message_timeout and max_message_bytes",
-}
-_EXPECTED = {
-    int: "a whole number",
-    float: "a number",
-    str: 'text in quotes ("...")',
-    bool: "true or false",
-    list: "a list in brackets ([...])",
-    tuple: 'a list of texts in brackets (["..."])',
-}
 
 
 class _Section(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -46,7 +31,19 @@ class _Section(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class MeSection(_Section):
-    """This role."""
+    """This role.
+
+    Parameters
+    ----------
+    name : str
+        The name of this role. It is one of the names in `[[participants]]`.
+    identity : str
+        The file with the private identity key, which signs the messages of this role. `kcagc identity` makes one.
+        Keep it private.
+    random_state : int or None
+        For tests only: the same whole number gives the same labels. Without it, each session uses a fresh random
+        seed.
+    """
 
     name: str
     identity: str  # file
@@ -54,7 +51,20 @@ class MeSection(_Section):
 
 
 class ParticipantEntry(_Section):
-    """One participant, as all others know it."""
+    """One participant, as all others know it. The list is the same, in the same order, at all roles; the aggregator
+    comes last.
+
+    Parameters
+    ----------
+    name : str
+        The name of the role: 1 to 64 printable characters.
+    role : {"party", "coordinator"}
+        A party holds a table. A coordinator holds none.
+    identity : str
+        The public half of the role's identity key, in hexadecimal digits. No other key is accepted.
+    tls_name : str
+        The DNS name in the role's certificate.
+    """
 
     name: str
     role: RoleName
@@ -63,7 +73,21 @@ class ParticipantEntry(_Section):
 
 
 class NetworkSection(_Section):
-    """The address of the aggregator, and the TLS files of this role."""
+    """The address of the aggregator, and the TLS files of this role.
+
+    Parameters
+    ----------
+    ca : str
+        The file with the certificates of the authorities of all roles (PEM).
+    certificate : str
+        The file with the certificate of this role, and the intermediate ones up to its authority (PEM).
+    key : str
+        The file with the private key of the certificate, without a password (PEM). Keep it private.
+    address : str
+        The address of the aggregator, as HOST:PORT. All roles except the aggregator need it.
+    listen : str
+        The address on which the aggregator listens, as HOST:PORT. Only the aggregator needs it.
+    """
 
     ca: str
     certificate: str
@@ -73,7 +97,41 @@ class NetworkSection(_Section):
 
 
 class NewDataSection(_Section):
-    """A party's table and the shared graph: the files and the names of their columns."""
+    """The files of a prediction (`kcagc predict`): those of the fit, with rows and edges of new nodes added.
+
+    Parameters
+    ----------
+    features : str
+        The party's table, one row for each node: a .csv or .parquet file, or a sparse matrix as .npz or .mtx.
+    graph : str
+        The edges that all parties share: a .csv or .parquet file, or a sparse matrix as .npz or .mtx.
+    id_column : str or None
+        The column of the table with the node ids. Without it, the id of a row is its number, from 0.
+    feature_ids : str or None
+        For a sparse matrix: the file with the ids of its rows, one per line.
+    source : str
+        The column of the graph file with the id of one end of an edge.
+    target : str
+        The column of the graph file with the id of the other end.
+    weight : str or None
+        The column of the graph file with the weights of edges. Without it, every edge has the weight 1.
+    graph_ids : str or None
+        If the graph is a sparse matrix: the file with the ids of its rows, one per line.
+    node_list : str or None
+        The file with the ids of the nodes to cluster, one per line below a header, the same at all parties. Rows and
+        edges of other nodes are left out; a listed node without a row gets a row of missing values.
+    delimiter : str or None
+        For a CSV file of the table: the character between two cells. Without it, a comma in .csv files and a tab in
+        .tsv files.
+    decimal : {".", ","}
+        For a CSV file of the table: the decimal sign.
+    thousands : {",", ".", " ", "'"} or None
+        For a CSV file of the table: what separates groups of three digits. Without it, nothing does.
+    encoding : str
+        For a CSV file of the table: the encoding of the text, by a name that Python knows, such as `cp1252`.
+    graph_csv : CsvFormat
+        How the CSV file of the graph is written, by the same four settings: `graph_csv = { delimiter = ";" }`.
+    """
 
     features: str
     graph: str
@@ -96,7 +154,15 @@ class NewDataSection(_Section):
 
 
 class DataSection(NewDataSection):
-    """The files of a fit, and the party's own rules for its columns; a prediction uses the rules of the fit."""
+    """The files of a fit, and the party's own rules for its columns; a prediction uses the rules of the fit.
+
+    Parameters
+    ----------
+    default : ColumnRule
+        The rule for all columns that `columns` does not name.
+    columns : dict of str to ColumnRule
+        Rules for single columns, by name, for example `columns.age`.
+    """
 
     default: ColumnRule = ColumnRule()
     columns: dict[str, ColumnRule] = {}
@@ -107,13 +173,31 @@ class DataSection(NewDataSection):
 
 
 class PolicySection(_Section):
-    """The risks that this organisation accepts, by name."""
+    """The risks that this organisation accepts, by name.
+
+    Parameters
+    ----------
+    accept : list of str
+        The names of the additional disclosures that this party accepts. A run that needs any other one stops before
+        anything is sent. The [threat model](../threat-model.md) lists the names.
+    """
 
     accept: list[str] = []
 
 
 class OutputSection(_Section):
-    """The folders of the results and of the journal."""
+    """The folders of the results and of the journal.
+
+    Parameters
+    ----------
+    folder : str
+        The folder of the results: labels, model, ledger, report.
+    labels : str
+        The name of the file with the cluster of each node. Its ending decides the format: .csv or .parquet.
+    state : str
+        The folder of the journal, from which an interrupted run resumes, and of the record of earlier sessions. Keep
+        it private, and never run a role from two copies of it.
+    """
 
     folder: str = "result"
     labels: str = "labels.csv"
@@ -121,7 +205,18 @@ class OutputSection(_Section):
 
 
 class LimitsSection(_Section):
-    """Time limits in seconds, and the largest message in bytes."""
+    """Time limits in seconds, and the largest message in bytes.
+
+    Parameters
+    ----------
+    peer_timeout : float
+        How many seconds to wait for a participant that is not connected.
+    message_timeout : float
+        How many seconds to wait for the next message of a connected participant.
+    max_message_bytes : int
+        The largest message that this role accepts, in bytes; at most 900 million. If a run needs more, the error
+        names the size.
+    """
 
     peer_timeout: float = 600.0
     message_timeout: float = 3600.0
@@ -323,74 +418,3 @@ def _errors_at(place: str) -> Iterator[None]:
         yield
     except ParameterError as error:
         raise ParameterError(f"{place}{error}") from error
-
-
-def find_problem(value: Any, kind: Any, where: str = "") -> str | None:
-    """Return what is wrong in a part of the file, with its place; None if that part can be read as `kind`.
-
-    Structures are walked field by field, so that the place and the expected type are known here.
-    """
-    before = f"{where}: " if where else ""
-    if get_origin(kind) in (Union, UnionType) and NoneType in get_args(kind) and len(get_args(kind)) == 2:
-        kind = next(one for one in get_args(kind) if one is not NoneType)
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        if not isinstance(value, dict):
-            return f"{before}must be a section, not {_toml(value)}"
-        return _session_problem(value, where) if kind is RunSettings else _section_problem(value, kind, where)
-    if get_origin(kind) is list and isinstance(value, list):
-        parts = [(f"{where}[{number}]", one) for number, one in enumerate(value)]
-    elif get_origin(kind) is dict and isinstance(value, dict):
-        parts = [(f"{where}.{name}", one) for name, one in value.items()]
-    else:
-        try:
-            msgspec.convert(value, type=kind)
-        except msgspec.ValidationError:
-            return f"{before}must be {_expected(kind)}, not {_toml(value)}"
-        return None
-    found = (find_problem(one, get_args(kind)[-1], place) for place, one in parts)
-    return next((problem for problem in found if problem), None)
-
-
-def _session_problem(value: dict[str, Any], where: str) -> str | None:
-    try:
-        RunSettings.read(value)
-    except ParameterError as error:
-        return f"{where}.{error}"
-    return None
-
-
-def _section_problem(value: dict[str, Any], kind: type[msgspec.Struct], where: str) -> str | None:
-    before = f"{where}: " if where else ""
-    hints = get_type_hints(kind, include_extras=True)
-    for name in value:
-        if not where and name in _RENAMED:
-            return f"the section {name!r} of earlier versions is now {_RENAMED[name]}"
-        if name not in hints:
-            return f"{before}there is no {'setting' if where else 'section'} {name!r}; there are {', '.join(hints)}"
-    for field in msgspec.structs.fields(kind):
-        if field.name in value:
-            problem = find_problem(value[field.name], hints[field.name], f"{where}.{field.name}".lstrip("."))
-            if problem:
-                return problem
-        elif field.required:
-            return f"{before}{field.name!r} is missing"
-    return None
-
-
-def _expected(kind: Any) -> str:
-    """Describe the values that a setting may have."""
-    if get_origin(kind) in (Union, UnionType):
-        return " or ".join(_expected(one) for one in get_args(kind) if one is not NoneType)
-    if get_origin(kind) is Literal:
-        *some, last = (_toml(one) for one in get_args(kind))
-        return f"{', '.join(some)} or {last}" if some else last
-    return _EXPECTED.get(get_origin(kind) or kind, "a section")
-
-
-def _toml(value: Any) -> str:
-    """Return a value as it stands in the file; only the kind of a section or a list."""
-    if isinstance(value, dict):
-        return "a section"
-    if isinstance(value, list):
-        return "a list"
-    return quoted(value) if not isinstance(value, str | bool) else json.dumps(value, ensure_ascii=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -80,8 +80,8 @@ class FolderPlan:
         return self.parties if self.coordinator is None else (*self.parties, self.coordinator)
 
 
-def write_folders(folder: Path, plan: FolderPlan) -> dict[str, Path]:
-    """Write a folder for each role and return their configuration files.
+def write_folders(folder: Path, plan: FolderPlan, examples: Dataset | None = None) -> dict[str, Path]:
+    """Write a folder for each role, with a dataset as example data, and return their configuration files.
 
     The key of the trial authority signs the certificates and is not kept.
     """
@@ -105,8 +105,11 @@ def write_folders(folder: Path, plan: FolderPlan) -> dict[str, Path]:
         write_bytes(role / "ca.pem", authority.certificate_pem)
         if name in plan.parties:
             (role / "data").mkdir()
-        write_text(role / CONFIG, configuration(plan, name, public))
+        has_units = examples is not None and bool(examples.columns)
+        write_text(role / CONFIG, configuration(plan, name, public, has_units=has_units))
         written[name] = role / CONFIG
+    if examples is not None:
+        _write_examples(examples, written, list(plan.parties))
     return written
 
 
@@ -115,13 +118,18 @@ def tls_name(name: str) -> str:
     return f"{name}.kcagc.internal"
 
 
-def configuration(plan: FolderPlan, name: str, public: dict[str, bytes]) -> str:
-    """Return the configuration of one role, filled into the template `templates/role.toml`."""
+def configuration(plan: FolderPlan, name: str, public: dict[str, bytes], *, has_units: bool = False) -> str:
+    """Return the configuration of one role, filled into the template `templates/role.toml`.
+
+    With `has_units`, the columns of the table have different units, and the configuration contains a rule for them.
+    """
     party = name in plan.parties
     seed = "# random_state = 0" if plan.random_state is None else f"random_state = {plan.random_state}"
     needed = _needed_risks(plan, public)
     blocks = {
         "party": party,
+        "same-scale": party and has_units,
+        "no-rule": party and not has_units,
         "aggregator": name == plan.roles[-1],
         "party-aggregates": party and not plan.coordinator,
         "anonymous-geometry": party and ANONYMOUS_GEOMETRY in needed,
@@ -195,25 +203,31 @@ def _needed_risks(plan: FolderPlan, public: dict[str, bytes]) -> list[str]:
     return list(risks(Agreement(participants=tuple(participants), parameters=parameters)))
 
 
-def write_examples(dataset: Dataset, configs: dict[str, Path], parties: list[str]) -> None:
+def _write_examples(dataset: Dataset, configs: dict[str, Path], parties: list[str]) -> None:
     """Write example data to each party's folder: its share of the columns, and the edges that all parties have."""
-    names = [f"person-{number:03}" for number in range(dataset.n_nodes)]
-    own = dataset.party_columns is not None and len(dataset.party_columns) == len(parties)
+    people = [f"person-{number:03}" for number in range(dataset.n_nodes)]
+    own = len(dataset.party_columns) == len(parties)
+    columns = [one.name for one in dataset.columns]
+    if columns:
+        dataset = replace(dataset, features=dataset.in_units())
     tables = dataset.parties(None if own else len(parties))
     edges = sparse.triu(dataset.adjacency).tocoo()
     pairs = [
-        f"{names[one]},{names[other]}\n" for one, other in zip(edges.row.tolist(), edges.col.tolist(), strict=True)
+        f"{people[one]},{people[other]}\n" for one, other in zip(edges.row.tolist(), edges.col.tolist(), strict=True)
     ]
     for party, table in zip(parties, tables, strict=True):
         data = configs[party].parent / "data"
-        write_text(data / "features.csv", "".join(_table(party, names, table)))
+        width = table.shape[1]
+        names = columns[:width] or [f"{party}-{column}" for column in range(width)]
+        columns = columns[width:]
+        write_text(data / "features.csv", "".join(_table(names, people, table)))
         write_text(data / "edges.csv", "".join(("source,target\n", *pairs)))
 
 
-def _table(party: str, names: list[str], features: Features) -> list[str]:
+def _table(names: list[str], people: list[str], features: Features) -> list[str]:
     dense = features.toarray() if sparse.issparse(features) else features
-    head = ",".join(("id", *(f"{party}-{column}" for column in range(dense.shape[1]))))
     rows = [
-        f"{name},{','.join(map(repr, row))}\n" for name, row in zip(names, dense.astype(float).tolist(), strict=True)
+        f"{person},{','.join(map(repr, row))}\n"
+        for person, row in zip(people, dense.astype(float).tolist(), strict=True)
     ]
-    return [f"{head}\n", *rows]
+    return [f"{','.join(('id', *names))}\n", *rows]

@@ -17,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from kcagc.datasets.dataset import Dataset
 from kcagc.deploy.folders import FolderPlan, write_folders
 from kcagc.errors import KcagcError
 
@@ -26,10 +27,18 @@ _STOPPING = 5.0  # seconds for a process to end by itself
 class Trial:
     """The folders of all roles, and the processes that run in them."""
 
-    def __init__(self, folder: Path, parties: list[str], *, random_state: int | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        parties: list[str],
+        *,
+        examples: Dataset | None = None,
+        random_state: int | None = None,
+        **settings: Any,
+    ) -> None:
         address = f"127.0.0.1:{_free_port()}"
         plan = FolderPlan.of(parties, address=address, listen=address, random_state=random_state, **settings)
-        self.configs = write_folders(folder, plan)
+        self.configs = write_folders(folder, plan, examples)
         self.parties = parties
 
     @contextlib.contextmanager
