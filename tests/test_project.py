@@ -61,7 +61,7 @@ LAYERS = [
     {"report", "runtime"},
     {"simulation"},
     {"deploy", "persistence", "analysis", "estimator_base"},
-    {"estimator"},
+    {"estimator", "rehearsal"},
     {"__init__"},
     {"cli"},
     {"__main__"},

@@ -54,7 +54,8 @@ def _agreement(worth: Worth, name: str) -> str:
         f"is {worth.agreement:.2f} (adjusted Rand index: 1 is equal, 0 is chance)."
     )
     own = (
-        f"{worth.clusterings} own clusterings from different starts agree with each other by {worth.own_agreement:.2f}"
+        f"Own clusterings of {worth.clusterings - 1} random samples of the nodes agree with each other by "
+        f"{worth.own_agreement:.2f}"
     )
     if worth.own_agreement <= worth.agreement + _NEAR:
         return f"{text} {own}, which is hardly more: the difference to the joint clusters may be chance."
@@ -142,7 +143,7 @@ def worth_table(worth: Worth, name: str) -> Html:
         "The overlap of two clusters is the number of nodes in both, divided by the number of nodes in either. A joint "
         f"cluster is found alone if an own cluster overlaps with it by more than {percent(FOUND, 0)}. It is merged if "
         "more than half of its nodes are in one own cluster, among many others. Otherwise it is scattered. These words "
-        f"and the overlap are of the own clustering of all nodes. “Found alone” counts this clustering and those of "
+        "and the overlap are of the own clustering of all nodes. “Found alone” counts this clustering and those of "
         f"{worth.clusterings - 1} random samples of {count(worth.sampled, 'node')}."
     )
     return tag("div", drawn, tag("p", hint, class_="hint"), class_="card")
