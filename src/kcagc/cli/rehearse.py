@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kcagc.rehearsal.trials import Outcome, Rehearsal
 
 _INTERRUPTED = 130  # as `kcagc` ends if the user interrupts it
+_SHORT = 150  # characters of a reason that is like an earlier one
 _WORTH = 2  # sentences about each party; the page has all
 
 
@@ -95,7 +96,7 @@ def _left(rehearsal: Rehearsal, start: float) -> str:
 
 def _line(outcome: Outcome, number: int, total: int) -> None:
     took = sum(one.seconds for one in outcome.trials)
-    what = seconds(took) if outcome.error is None else f"refused: {outcome.error}"
+    what = seconds(took) if outcome.error is None else "refused"
     click.echo(f"{number} of {total}: {printable(f'{outcome.setting.title}: {what}')}", err=True)
 
 
@@ -116,10 +117,7 @@ def _show(rehearsal: Rehearsal, advice: Advice) -> None:
     if len(advice.best) > 1 or (advice.clear and len(rehearsal.outcomes) > 1):
         marked = "The setting with a star is the best." if advice.clear else "Settings with a star are equally good."
         console.print(f"\n{marked}", highlight=False)
-    if any(not one.ok for one in rehearsal.outcomes):
-        console.print()
-    for refused in (one for one in rehearsal.outcomes if one.error is not None):
-        console.print(f"[red]refused[/] {escape(f'{refused.setting.title}: {refused.error}')}", highlight=False)
+    _show_refused([one for one in rehearsal.outcomes if not one.ok])
     for sentence in ("", *advice.sentences):
         console.print(escape(sentence), highlight=False)
     if advice.block:
@@ -127,6 +125,21 @@ def _show(rehearsal: Rehearsal, advice: Advice) -> None:
         console.print(escape(advice.block), highlight=False, soft_wrap=True)
     if advice.chosen is not None:
         _show_chosen(advice.chosen, several=len(rehearsal.outcomes) > 1)
+
+
+def _show_refused(refused: list[Outcome]) -> None:
+    """Print why settings were refused: the whole reason of the first of each kind, the beginning of the others."""
+    from rich.markup import escape
+
+    console, seen = terminal.out(), set()
+    if refused:
+        console.print()
+    for one in refused:
+        reason = str(one.error)
+        if type(one.error) in seen and len(reason) > _SHORT:
+            reason = f"{reason[:_SHORT].rsplit(' ', 1)[0]} …"
+        seen.add(type(one.error))
+        console.print(f"[red]refused[/] {escape(f'{one.setting.title}: {reason}')}", highlight=False)
 
 
 def _show_chosen(chosen: Outcome, *, several: bool) -> None:

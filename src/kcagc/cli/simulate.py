@@ -116,6 +116,8 @@ def _rehearse(
     for path in (own["page"], ledger):
         if path is not None:
             _check_folder(path)
+    if own["tables"]:  # an error about the settings comes before the files are read
+        Grid.of({}, given, list(seeds))
     slow.begin("files")
     try:
         if own["configs"]:

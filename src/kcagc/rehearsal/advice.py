@@ -97,18 +97,19 @@ def _tolerance(rehearsal: Rehearsal, one: Outcome, top: Outcome) -> float:
     differences = np.subtract(rehearsal.known(top, "ari"), rehearsal.known(one, "ari"))
     spread = float(np.std(differences, ddof=1) / np.sqrt(len(differences))) if len(differences) > 1 else 0.0
     drawn = _resampled_error(rehearsal, one, top) / np.sqrt(len(differences))
-    return NEAR_ERRORS * max(spread, drawn)
+    return NEAR_ERRORS * max(spread, float(drawn))
 
 
 def _resampled_error(rehearsal: Rehearsal, one: Outcome, top: Outcome) -> float:
-    """Return the standard error of the difference in ARI, if other nodes of the same kind had been drawn (bootstrap)."""
+    """Return the standard error of the difference in ARI if other nodes had been drawn (bootstrap)."""
     nodes, true = rehearsal.classified
     random, found = np.random.RandomState(0), []
     size = min(len(nodes), _RESAMPLED)
     pair = [each.trials[0].labels[nodes] for each in (one, top)]
     for _ in range(_RESAMPLES):
         drawn = random.randint(len(nodes), size=size)
-        found.append(np.subtract(*(metrics.ari(true[drawn], labels[drawn]) for labels in pair)))
+        first, second = (metrics.ari(true[drawn], labels[drawn]) for labels in pair)
+        found.append(first - second)
     return float(np.std(found, ddof=1) * np.sqrt(size / len(nodes)))
 
 

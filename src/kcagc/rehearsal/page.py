@@ -179,7 +179,7 @@ def _settings(rehearsal: Rehearsal, advice: Advice) -> Html:
         )
     refused = [one for one in rehearsal.outcomes if one.error is not None]
     if refused:
-        reasons: list[list[Part]] = [[one.setting.title, str(one.error)] for one in refused]
+        reasons: list[list[Part]] = [[tag("span", one.setting.title, class_="chip"), str(one.error)] for one in refused]
         parts.append(tag("div", table("Settings that were refused", ["Setting", "Reason"], reasons), class_="card"))
     return section("settings", "Settings", intro, *parts)
 
@@ -270,7 +270,16 @@ def _worth(rehearsal: Rehearsal, advice: Advice) -> Html:
             modularity = "–" if None in pair else f"{worth.modularity_alone:.3f} → {worth.modularity_together:.3f}"
             moved = percent(worth.moved / worth.nodes)
             hidden = f"{len(worth.hidden)} of {len(worth.clusters)}"
-            rows.append([one.setting.title, name, f"{worth.agreement:.2f}", moved, modularity, hidden])
+            rows.append(
+                [
+                    tag("span", one.setting.title, class_="chip"),
+                    name,
+                    f"{worth.agreement:.2f}",
+                    moved,
+                    modularity,
+                    hidden,
+                ]
+            )
     header: list[Part] = ["Setting", "Party", "Agreement", "Moved", "Modularity alone → together", "Only by others"]
     said: list[Part] = []
     if advice.chosen is not None:

@@ -12,7 +12,7 @@ import msgspec
 
 from kcagc.data.files import read_table
 from kcagc.data.parquet import pyarrow_for
-from kcagc.data.party_files import PartyInput, read_party
+from kcagc.data.party_files import PartyInput, read_features, read_party
 from kcagc.data.preprocessing import ColumnRule, TableRules
 from kcagc.data.table import MATRICES, TABLES, InputFile, Wanted
 from kcagc.deploy.config import Config
@@ -27,6 +27,10 @@ from kcagc.text import count, listed, quoted
 
 ID_COLUMN = "id"  # of a table without a configuration, if it has such a column
 _SHOWN = 3
+_AS_OPTIONS = (
+    "rules on the command line: --categorical COLUMN, --drop COLUMN, --missing and --scale; or write a configuration, "
+    "and give it with --config"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +191,7 @@ def from_tables(files: TableFiles, *, parts: int | None, accept: Iterable[str]) 
     inputs, notes = {}, []
     for name, path in zip(names, files.tables, strict=True):
         header = headers[name]
+        rules = _rules(files, header or ())
         id_column = files.id_column if header is not None else None
         if id_column is None and header is not None and ID_COLUMN in header:
             id_column = ID_COLUMN
@@ -196,22 +201,39 @@ def from_tables(files: TableFiles, *, parts: int | None, accept: Iterable[str]) 
                 f"{path} has no column {ID_COLUMN!r}, and --id-column is not given: its rows are called 0, 1, 2, ..., "
                 "in the order of the file."
             )
-        inputs[name] = read_party(
-            path,
-            files.graph,
-            party=name,
-            id_column=id_column,
-            source=files.source,
-            target=files.target,
-            weight=files.weight,
-            node_list=files.node_list,
-            rules=_rules(files, header or ()),
-        )
+        try:
+            inputs[name] = read_party(
+                path,
+                files.graph,
+                party=name,
+                id_column=id_column,
+                source=files.source,
+                target=files.target,
+                weight=files.weight,
+                node_list=files.node_list,
+                rules=rules,
+            )
+        except DataError as error:
+            hints = [_AS_OPTIONS] if _is_about_columns(path, name, id_column, rules) else []
+            if header and id_column is None:
+                hints.append(f"{path} has no column {ID_COLUMN!r}; --id-column names the one with the ids")
+            raise DataError(f"{error} ({'. '.join(hints)})" if hints else str(error)) from error
     if parts is not None:
         inputs, more = _split(inputs, parts)
         notes += more
     _check_same_nodes(inputs, shared=True)
     return Parties(inputs, {name: Policy(accept) for name in inputs}, notes=notes)
+
+
+def _is_about_columns(path: Path, party: str, id_column: str | None, rules: TableRules) -> bool:
+    """Return whether the columns of a table do not fit its rules, as options could settle."""
+    if not path.exists():
+        return False
+    try:
+        read_features(path, party=party, id_column=id_column, schema=rules.schema())
+    except DataError:
+        return True
+    return False
 
 
 def _names_of(paths: Sequence[Path]) -> list[str]:

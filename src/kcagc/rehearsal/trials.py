@@ -21,16 +21,17 @@ from kcagc._types import IntArray
 from kcagc.cluster.held_out import HeldOutEdges, hold_out_edges
 from kcagc.disclosure import Disclosure, Ledger, Policy, summarise
 from kcagc.disclosure.texts import RISKS
-from kcagc.errors import DataError, KcagcError
+from kcagc.errors import DataError, KcagcError, PolicyError
 from kcagc.graph.filters import SearchedFilter
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit_result import FitResult
 from kcagc.protocol.local import PartyData
 from kcagc.protocol.parameters import RunSettings
+from kcagc.protocol.plan import risks
 from kcagc.rehearsal.parties import Parties
 from kcagc.rehearsal.settings import Grid, Setting
 from kcagc.report.insights.worth import Together, Worth, compare_with_own
-from kcagc.simulation import simulate_fit
+from kcagc.simulation import SimulatedRoles, simulate_fit
 from kcagc.text import listed
 
 _HELD_OUT = 1_000_003  # added to a seed, so that the search for ψ holds out other edges than the trials
@@ -124,12 +125,23 @@ class Rehearsal:
         try:
             outcome.session = self.grid.session(setting)
             outcome.method = outcome.session.choose_method(len(self.parties.inputs)).method
+            self._check_policies(outcome.session)
             for seed in self.grid.seeds:
                 begin(setting, seed)
                 self._try(outcome, outcome.session, seed, watch)
         except KcagcError as error:
             outcome.error = error
         return outcome
+
+    def _check_policies(self, session: RunSettings) -> None:
+        """Raise an error that names the party whose policy refuses these settings; a role alone does not say it."""
+        names = self.parties.names
+        found = risks(SimulatedRoles.of(session.resolve(len(names)), names).agreement)
+        for name, policy in self.parties.policies.items():
+            try:
+                policy.check(found)
+            except PolicyError as error:
+                raise PolicyError(f"{name}: {error}") from error
 
     def _try(self, outcome: Outcome, session: RunSettings, seed: int, watch: Watch) -> None:
         inputs, policies = self.parties.inputs, self.parties.policies
