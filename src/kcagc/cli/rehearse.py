@@ -1,4 +1,4 @@
-"""A rehearsal in the terminal: what `kcagc simulate` does with several settings, or with one's own files."""
+"""A rehearsal in the terminal: what `kcagc simulate` does with several settings, or with the user's files."""
 
 from __future__ import annotations
 

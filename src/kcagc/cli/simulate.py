@@ -1,4 +1,4 @@
-"""`kcagc simulate`: all parties and the coordinator in this process, with one's own files or a dataset."""
+"""`kcagc simulate`: all parties and the coordinator in this process, with the user's files or a dataset."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Rehearsal:
 
     @classmethod
     def of(cls, parties: Parties, grid: Grid, *, held_out: bool = True) -> Rehearsal:
-        """Return a rehearsal that has not begun; held-out edges are drawn for each seed."""
+        """Return a rehearsal without outcomes, and draw held-out edges for each seed."""
         made = cls(parties, grid)
         if not held_out:
             made.no_edges = "they were not asked for"
