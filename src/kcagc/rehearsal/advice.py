@@ -54,18 +54,19 @@ def advise(rehearsal: Rehearsal) -> Advice:
         )
         return Advice([], None, [text], "")
     top = ran[int(np.argmax(scores))]
+    spread = _spread_of_runs(rehearsal, ran)
     best = [
         one
         for one, score in zip(ran, scores, strict=True)
-        if one is top or max(scores) - score <= _tolerance(rehearsal, one, top)
+        if one is top or max(scores) - score <= NEAR_ERRORS * max(spread, _error(rehearsal, one, top))
     ]
     chosen = min(best, key=lambda one: (_accepted(one), np.mean([trial.bytes for trial in one.trials])))
     sentences = [f"{name} is highest for {top.setting.title} ({max(scores):.3f})."]
     if len(best) > 1:
         others = listed([one.setting.title for one in best if one is not top], _SHOWN)
         sentences.append(
-            f"{count(len(best), 'setting')} are about equally good. The difference of these to the highest is no "
-            f"larger than chance explains: {others}."
+            f"{count(len(best), 'setting')} are about equally good: this one, and {others}. Their difference to it is "
+            "no larger than chance explains."
         )
         few = "needs no further acceptance and " if any(map(_accepted, best)) and not _accepted(chosen) else ""
         sentences.append(
@@ -75,6 +76,11 @@ def advise(rehearsal: Rehearsal) -> Advice:
         )
     else:
         sentences.append("It is clearly better than every other setting that ran.")
+    if len(rehearsal.grid.seeds) == 1:
+        sentences.append(
+            "There was one run of each setting, so these words do not take into account how much runs differ from each "
+            "other. Give --runs 3."
+        )
     sentences += _about(rehearsal, chosen)
     return Advice(best, chosen, sentences, _block(rehearsal, chosen))
 
@@ -90,14 +96,23 @@ def _scores(rehearsal: Rehearsal, ran: list[Outcome]) -> tuple[list[float], str]
     return (known if len(known) == len(found) else []), "The modularity of held-out edges"
 
 
-def _tolerance(rehearsal: Rehearsal, one: Outcome, top: Outcome) -> float:
-    """Return the difference to the best setting that chance explains."""
+def _spread_of_runs(rehearsal: Rehearsal, ran: list[Outcome]) -> float:
+    """Return the standard error of the difference of two settings that the seeds cause.
+
+    All settings share one estimate: that of a single setting, from a few runs, would vary too much.
+    """
+    known = rehearsal.parties.classes is not None
+    each = [rehearsal.known(one, "ari") if known else rehearsal.held_out_each(one) for one in ran]
+    if len(each[0]) < 2:
+        return 0.0
+    return float(np.sqrt(2 * np.mean([np.var(one, ddof=1) for one in each]) / len(each[0])))
+
+
+def _error(rehearsal: Rehearsal, one: Outcome, top: Outcome) -> float:
+    """Return the standard error of the difference of two settings that the choice of edges or nodes causes."""
     if rehearsal.parties.classes is None:
-        return NEAR_ERRORS * rehearsal.held_out_error(one, top)
-    differences = np.subtract(rehearsal.known(top, "ari"), rehearsal.known(one, "ari"))
-    spread = float(np.std(differences, ddof=1) / np.sqrt(len(differences))) if len(differences) > 1 else 0.0
-    drawn = _resampled_error(rehearsal, one, top) / np.sqrt(len(differences))
-    return NEAR_ERRORS * max(spread, float(drawn))
+        return rehearsal.held_out_error(one, top)
+    return _resampled_error(rehearsal, one, top)
 
 
 def _resampled_error(rehearsal: Rehearsal, one: Outcome, top: Outcome) -> float:

@@ -157,7 +157,7 @@ def _settings(rehearsal: Rehearsal, advice: Advice) -> Html:
             "span", str(one.setting.n_clusters), tag("span", " ★", class_="brand") if one in advice.best else None
         )
         sizes = np.bincount(one.trials[0].labels, minlength=one.setting.n_clusters)
-        row: list[Part] = [name, psi, method]
+        row: list[Part] = [tag("span", name, class_="chip"), tag("span", psi, class_="chip"), method]
         if known:
             mean = {measure: float(np.mean(rehearsal.known(one, measure))) for measure in ("accuracy", "nmi", "ari")}
             row += [percent(mean["accuracy"]), f"{mean['nmi']:.3f}", f"{mean['ari']:.3f}"]
@@ -285,7 +285,8 @@ def _worth(rehearsal: Rehearsal, advice: Advice) -> Html:
     if advice.chosen is not None:
         said.append(tag("h3", f"With {advice.chosen.setting.title}"))
         for name, worth in advice.chosen.worth.items():
-            said.append(tag("p", tag("strong", f"{name}. "), " ".join(worth_sentences(worth, name)), class_="hint"))
+            items = tag("ul", [tag("li", one) for one in worth_sentences(worth, name)], class_="said")
+            said.append(tag("div", tag("strong", name), items, class_="card"))
     drawn = tag("div", table("Own clusters beside the joint ones", header, rows, numeric=range(2, 6)), class_="card")
     return section("worth", "Was it worth it?", intro, drawn, *said)
 
@@ -301,24 +302,35 @@ def _disclosures(ran: Sequence[Outcome]) -> Html:
     )
     parts: list[Part] = []
     for learned, members in groups.items():
-        whole = len(groups) == 1
-        title = "All settings" if whole else listed([one.setting.title for one in members], 6)
-        items = [
-            tag(
-                "li",
-                tag(
-                    "div",
-                    tag("strong", who),
-                    tag("span", "more than the default", class_="flag") if more else None,
-                    class_="what",
-                ),
-                tag("p", text),
-                class_="card weaker" if more else "card",
-            )
-            for who, text, more in learned
-        ]
+        title = "All settings" if len(groups) == 1 else listed(_titles(members, ran), 6)
+        by_receiver: dict[str, list[tuple[str, bool]]] = {}
+        for who, text, more in learned:
+            by_receiver.setdefault(who, []).append((text, more))
+        items = [_learned(who, texts) for who, texts in by_receiver.items()]
         parts += [tag("h3", title), tag("ul", items, class_="ledger")]
     return section("disclosures", "What each role learns", intro, *parts)
+
+
+def _titles(members: Sequence[Outcome], ran: Sequence[Outcome]) -> list[str]:
+    """Return the titles of settings; all that differ only in k have one title if all of them are among the members."""
+    found = []
+    for one in members:
+        alike = [other for other in ran if _without_k(other) == _without_k(one)]
+        whole = len(alike) > 1 and all(other in members for other in alike)
+        found.append(_without_k(one) if whole else one.setting.title)
+    return list(dict.fromkeys(found))
+
+
+def _without_k(outcome: Outcome) -> str:
+    return f"ψ = {outcome.setting.psi}, method {outcome.setting.method}"
+
+
+def _learned(who: str, texts: Sequence[tuple[str, bool]]) -> Html:
+    more = any(one for _, one in texts)
+    flag = tag("span", "more than the default", class_="flag")
+    paragraphs = [tag("p", text, [" ", flag] if weaker else None) for text, weaker in texts]
+    head = tag("div", tag("strong", who), class_="what")
+    return tag("li", head, paragraphs, class_="card weaker" if more else "card")
 
 
 def _to_copy(advice: Advice) -> Html:

@@ -8,7 +8,7 @@ noise of a graph do not predict its held-out edges.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
@@ -187,28 +187,27 @@ class Rehearsal:
 
     # Measures of an outcome, as means over its trials
 
-    def held_out(self, outcome: Outcome) -> float | None:
-        """Return the modularity of the held-out edges."""
+    def held_out_each(self, outcome: Outcome) -> list[float]:
+        """Return the modularity of the held-out edges in each trial; none if a trial has no clusters without them."""
+        labels = [(self.edges.get(one.seed), one.held_labels) for one in outcome.trials]
         found = [
-            self.edges[one.seed].modularity(one.held_labels[self.edges[one.seed].nodes])
-            for one in outcome.trials
-            if one.held_labels is not None
+            edges.modularity(held[edges.nodes]) for edges, held in labels if edges is not None and held is not None
         ]
-        return float(np.mean(found)) if found and len(found) == len(outcome.trials) else None
+        return found if len(found) == len(outcome.trials) else []
+
+    def held_out(self, outcome: Outcome) -> float | None:
+        """Return the mean modularity of the held-out edges."""
+        found = self.held_out_each(outcome)
+        return float(np.mean(found)) if found else None
 
     def held_out_error(self, one: Outcome, other: Outcome) -> float:
-        """Return the standard error of the difference of two outcomes in the modularity of held-out edges."""
-        differences, errors = [], []
+        """Return the standard error of the difference in held-out modularity, if other edges were drawn."""
+        errors = []
         for mine, theirs in zip(one.trials, other.trials, strict=True):
-            edges = self.edges[mine.seed]
-            if mine.held_labels is not None and theirs.held_labels is not None:
-                first, second = mine.held_labels[edges.nodes], theirs.held_labels[edges.nodes]
-                differences.append(edges.modularity(first) - edges.modularity(second))
-                errors.append(edges.error(first, second))
-        if not errors:
-            return 0.0
-        drawn = float(np.sqrt(np.mean(np.square(errors)) / len(errors)))
-        return max(drawn, _error_of_mean(differences))
+            edges, first, second = self.edges[mine.seed], mine.held_labels, theirs.held_labels
+            if first is not None and second is not None:
+                errors.append(edges.error(first[edges.nodes], second[edges.nodes]))
+        return float(np.sqrt(np.mean(np.square(errors)) / len(errors))) if errors else 0.0
 
     def modularity(self, outcome: Outcome) -> float:
         """Return the modularity of the clusters in the whole graph of the first party."""
@@ -273,10 +272,6 @@ class Rehearsal:
 
 def _values(setting: Setting) -> dict[str, Any]:
     return {"n_clusters": setting.n_clusters, "psi": setting.psi, "method": setting.method}
-
-
-def _error_of_mean(values: Sequence[float]) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def _fitted(
