@@ -181,8 +181,10 @@ def _parties_of_tables(own: dict[str, Any], accept: tuple[str, ...]) -> Any:
 
 def _parties_of_dataset(dataset: str, options: dict[str, Any], given: dict[str, Any]) -> Any:
     """Return the parties of a dataset, whose known classes count, and its settings: those of the paper if asked."""
-    from kcagc.data.memory import prepare_parties
+    from kcagc.data.party_files import PartyInput
+    from kcagc.data.weighting import apply_weights, fit_weights
     from kcagc.disclosure import Policy
+    from kcagc.errors import DataError
     from kcagc.graph import Graph
     from kcagc.protocol.parameters import PARAMETERS
     from kcagc.rehearsal.parties import Parties
@@ -192,8 +194,11 @@ def _parties_of_dataset(dataset: str, options: dict[str, Any], given: dict[str, 
     names = [f"party-{number}" for number in range(1, len(tables) + 1)]
     model = make_model(data, 0, paper=options["paper"], weighting=options["weighting"])
     session = {name: getattr(model, name) for name in PARAMETERS if name != "graph"}
-    graphs = [Graph.from_matrix(data.adjacency)] * len(tables)
-    inputs = prepare_parties(names, graphs, tables, weighting=model.weighting)
+    inputs, graph = {}, Graph.from_matrix(data.adjacency)
+    for name, table in zip(names, tables, strict=True):
+        weights = fit_weights(table, model.weighting, lambda row, column, text: DataError(f"{row}, {column}: {text}"))
+        columns = [str(column) for column in range(table.shape[1])]
+        inputs[name] = PartyInput(graph, apply_weights(table, weights), columns, len(columns), weights=weights)
     policy = Policy((*model.accept, *options["accept"]))
     classes: list[str | None] = [str(one) for one in data.labels.tolist()]
     return Parties(inputs, dict.fromkeys(names, policy), session, classes=classes), given
