@@ -11,8 +11,8 @@ from kcagc.errors import PolicyError
 from kcagc.graph.graph import Graph
 from kcagc.rehearsal.advice import advise
 from kcagc.rehearsal.parties import Parties
+from kcagc.rehearsal.runs import Outcome, Rehearsal, RehearsedRun
 from kcagc.rehearsal.settings import Grid
-from kcagc.rehearsal.trials import Outcome, Rehearsal, Trial
 
 NODES, GROUPS = 300, 3
 
@@ -54,8 +54,8 @@ def rehearsed(*settings, known=False, runs=3, held_out=True):
         else:
             labels = [mixed(share, 10 * setting.psi + seed) for seed in range(runs)]
             held = labels if held_out else [None] * runs
-            outcome.trials = [
-                Trial(seed, one, setting.psi, 1.0, {"bank": size}, 5, other)
+            outcome.runs = [
+                RehearsedRun(seed, one, setting.psi, 1.0, {"bank": size}, 5, other)
                 for seed, (one, other) in enumerate(zip(labels, held, strict=True))
             ]
         found.outcomes.append(outcome)

@@ -203,7 +203,7 @@ def test_a_rehearsal_in_a_file_says_where_it_is(files):
 
 
 def test_an_interrupted_rehearsal_shows_what_has_run(files, monkeypatch):
-    from kcagc.rehearsal.trials import Rehearsal
+    from kcagc.rehearsal.runs import Rehearsal
 
     whole = Rehearsal._outcome
 

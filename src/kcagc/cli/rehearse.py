@@ -16,8 +16,8 @@ from kcagc.text import count, percent, printable, seconds, size
 if TYPE_CHECKING:
     from kcagc.rehearsal.advice import Advice
     from kcagc.rehearsal.parties import Parties
+    from kcagc.rehearsal.runs import Outcome, Rehearsal
     from kcagc.rehearsal.settings import Grid
-    from kcagc.rehearsal.trials import Outcome, Rehearsal
 
 _INTERRUPTED = 130  # as `kcagc` ends if the user interrupts it
 _SHORT = 150  # characters of a reason that is like an earlier one
@@ -31,7 +31,7 @@ def rehearse(
     from kcagc.disclosure import Ledger
     from kcagc.rehearsal.advice import advise
     from kcagc.rehearsal.page import write_page
-    from kcagc.rehearsal.trials import Rehearsal
+    from kcagc.rehearsal.runs import Rehearsal
 
     rehearsal = Rehearsal.of(parties, grid, held_out=held_out)
     interrupted = _run_all(rehearsal)
@@ -95,7 +95,7 @@ def _left(rehearsal: Rehearsal, start: float) -> str:
 
 
 def _line(outcome: Outcome, number: int, total: int) -> None:
-    took = sum(one.seconds for one in outcome.trials)
+    took = sum(one.seconds for one in outcome.runs)
     what = seconds(took) if outcome.error is None else "refused"
     click.echo(f"{number} of {total}: {printable(f'{outcome.setting.title}: {what}')}", err=True)
 
@@ -182,15 +182,15 @@ def table_row(rehearsal: Rehearsal, outcome: Outcome) -> Mapping[str, str]:
     from kcagc.rehearsal.page import taken
 
     row = {"k": str(outcome.setting.n_clusters), "ψ": taken(outcome)[0], "method": taken(outcome)[1]}
-    if outcome.error is not None or not outcome.trials:
+    if outcome.error is not None or not outcome.runs:
         return row
-    held, stable, trials = rehearsal.held_out(outcome), rehearsal.stability(outcome), outcome.trials
+    held, stable, runs = rehearsal.held_out(outcome), rehearsal.stability(outcome), outcome.runs
     if rehearsal.parties.classes is not None:
         mean = {one: sum(found := rehearsal.known(outcome, one)) / len(found) for one in ("accuracy", "nmi", "ari")}
         row |= {"accuracy": percent(mean["accuracy"]), "NMI": f"{mean['nmi']:.2f}", "ARI": f"{mean['ari']:.2f}"}
     row |= {} if held is None else {"held out": f"{held:.3f}"}
     row["modularity"] = f"{rehearsal.modularity(outcome):.3f}"
     row |= {} if stable is None else {"stability": f"{stable:.2f}"}
-    row["sent"] = size(sum(one.bytes for one in trials) / len(trials))
-    row["time"] = seconds(sum(one.seconds for one in trials) / len(trials))
+    row["sent"] = size(sum(one.bytes for one in runs) / len(runs))
+    row["time"] = seconds(sum(one.seconds for one in runs) / len(runs))
     return row

@@ -12,8 +12,8 @@ import numpy as np
 
 from kcagc import metrics
 from kcagc.cluster.sweep import NEAR_ERRORS
+from kcagc.rehearsal.runs import Outcome, Rehearsal
 from kcagc.rehearsal.settings import toml_block
-from kcagc.rehearsal.trials import Outcome, Rehearsal
 from kcagc.text import count, listed, number, size
 
 _RESAMPLES, _RESAMPLED = 30, 5_000  # of the nodes, and at most so many in each
@@ -60,7 +60,7 @@ def advise(rehearsal: Rehearsal) -> Advice:
         for one, score in zip(ran, scores, strict=True)
         if one is top or max(scores) - score <= NEAR_ERRORS * max(spread, _error(rehearsal, one, top))
     ]
-    chosen = min(best, key=lambda one: (_accepted(one), np.mean([trial.bytes for trial in one.trials])))
+    chosen = min(best, key=lambda one: (_accepted(one), np.mean([run.bytes for run in one.runs])))
     sentences = [f"{name} is highest for {top.setting.title} ({max(scores):.3f})."]
     if len(best) > 1:
         others = listed([one.setting.title for one in best if one is not top], _SHOWN)
@@ -71,7 +71,7 @@ def advise(rehearsal: Rehearsal) -> Advice:
         few = "needs no further acceptance and " if any(map(_accepted, best)) and not _accepted(chosen) else ""
         sentences.append(
             f"The lines below are those of {chosen.setting.title}, which {few}sends the fewest bytes of these "
-            f"({size(float(np.mean([one.bytes for one in chosen.trials])))}). Choose among them with your knowledge of "
+            f"({size(float(np.mean([one.bytes for one in chosen.runs])))}). Choose among them with your knowledge of "
             "the data and of what may be disclosed."
         )
     else:
@@ -120,7 +120,7 @@ def _resampled_error(rehearsal: Rehearsal, one: Outcome, top: Outcome) -> float:
     nodes, true = rehearsal.classified
     random, found = np.random.RandomState(0), []
     size = min(len(nodes), _RESAMPLED)
-    pair = [each.trials[0].labels[nodes] for each in (one, top)]
+    pair = [each.runs[0].labels[nodes] for each in (one, top)]
     for _ in range(_RESAMPLES):
         drawn = random.randint(len(nodes), size=size)
         first, second = (metrics.ari(true[drawn], labels[drawn]) for labels in pair)
@@ -136,7 +136,7 @@ def _accepted(outcome: Outcome) -> int:
 def _about(rehearsal: Rehearsal, chosen: Outcome) -> list[str]:
     """Return what else a user should know about the setting to copy."""
     found = []
-    psis = sorted({one.psi for one in chosen.trials if one.psi is not None})
+    psis = sorted({one.psi for one in chosen.runs if one.psi is not None})
     if chosen.setting.psi == "auto" and psis:
         which = listed([str(one) for one in psis], last="or")
         found.append(

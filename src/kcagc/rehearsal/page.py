@@ -12,7 +12,7 @@ import numpy as np
 
 from kcagc.data.files import PRIVATE, write_text
 from kcagc.rehearsal.advice import Advice
-from kcagc.rehearsal.trials import Outcome, Rehearsal
+from kcagc.rehearsal.runs import Outcome, Rehearsal
 from kcagc.report.drawing import ChartArea, ElementIds, cluster_class, legend_key, picture
 from kcagc.report.markup import Html, Part, figure, section, table, tag, tiles
 from kcagc.report.page import STYLE
@@ -135,7 +135,7 @@ def _overview(rehearsal: Rehearsal, advice: Advice) -> Html:
 
 def taken(outcome: Outcome) -> tuple[str, str]:
     """Return ψ and the method of a setting in words, with what "auto" took in its runs."""
-    psis = sorted({one.psi for one in outcome.trials if one.psi is not None})
+    psis = sorted({one.psi for one in outcome.runs if one.psi is not None})
     psi, method = str(outcome.setting.psi), outcome.setting.method
     if psi == "auto" and psis:
         psi += f" ({', '.join(map(str, psis))})"
@@ -156,7 +156,7 @@ def _settings(rehearsal: Rehearsal, advice: Advice) -> Html:
         name = tag(
             "span", str(one.setting.n_clusters), tag("span", " ★", class_="brand") if one in advice.best else None
         )
-        sizes = np.bincount(one.trials[0].labels, minlength=one.setting.n_clusters)
+        sizes = np.bincount(one.runs[0].labels, minlength=one.setting.n_clusters)
         row: list[Part] = [tag("span", name, class_="chip"), tag("span", psi, class_="chip"), method]
         if known:
             mean = {measure: float(np.mean(rehearsal.known(one, measure))) for measure in ("accuracy", "nmi", "ari")}
@@ -164,9 +164,9 @@ def _settings(rehearsal: Rehearsal, advice: Advice) -> Html:
         held, stable = rehearsal.held_out(one), rehearsal.stability(one)
         row += ["–" if held is None else f"{held:.3f}"] if edges else []
         row += [f"{rehearsal.modularity(one):.3f}", *(["–" if stable is None else f"{stable:.2f}"] if several else [])]
-        row += [f"{sizes.min():,} to {sizes.max():,}", count(float(np.mean([trial.rounds for trial in one.trials])))]
-        row += [size(float(np.mean([trial.bytes for trial in one.trials])))]
-        row += [seconds(float(np.mean([trial.seconds for trial in one.trials])))]
+        row += [f"{sizes.min():,} to {sizes.max():,}", count(float(np.mean([run.rounds for run in one.runs])))]
+        row += [size(float(np.mean([run.bytes for run in one.runs])))]
+        row += [seconds(float(np.mean([run.seconds for run in one.runs])))]
         rows.append(row)
     intro = (
         "Figures are means over the runs of a setting. A star marks the best setting, and all that are equally good: "
@@ -201,8 +201,8 @@ def _curves(rehearsal: Rehearsal, ran: Sequence[Outcome], ids: ElementIds) -> Ht
     if several:
         shown["stability"] = rehearsal.stability
     shown["modularity"] = rehearsal.modularity
-    shown["seconds"] = lambda one: float(np.mean([trial.seconds for trial in one.trials]))
-    shown["megabytes"] = lambda one: float(np.mean([trial.bytes for trial in one.trials])) / 1e6
+    shown["seconds"] = lambda one: float(np.mean([run.seconds for run in one.runs]))
+    shown["megabytes"] = lambda one: float(np.mean([run.bytes for run in one.runs])) / 1e6
     label = "number of clusters k" if by_k else "ψ" if by_psi else "method"
 
     def place(one: Outcome) -> str:

@@ -1,6 +1,6 @@
-"""The trials of a rehearsal: run each setting with each seed, and measure labels, time, bytes and disclosures.
+"""The runs of a rehearsal: run each setting with each seed, and measure labels, time, bytes and disclosures.
 
-Each trial is a session with new keys, as between organisations. A second session finds clusters without the held-out
+Each run is a session with new keys, as between organisations. A second session finds clusters without the held-out
 edges of the graph, by which clusters of different k, ψ and methods can be compared fairly: clusters that follow the
 noise of a graph do not predict its held-out edges.
 """
@@ -34,13 +34,13 @@ from kcagc.report.insights.worth import Together, Worth, compare_with_own
 from kcagc.simulation import SimulatedRoles, simulate_fit
 from kcagc.text import listed
 
-_HELD_OUT = 1_000_003  # added to a seed, so that the search for ψ holds out other edges than the trials
+_HELD_OUT = 1_000_003  # added to a seed, so that the search for ψ holds out other edges than the runs
 
 Watch = Callable[[str, Progress], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class RehearsedRun:
     """One run of a setting, and the clusters of a second run without the held-out edges."""
 
     seed: int
@@ -59,15 +59,15 @@ class Trial:
 
 @dataclass(eq=False)
 class Outcome:
-    """What became of a setting: its trials, or the reason why it was refused."""
+    """What became of a setting: its runs, or the reason why it was refused."""
 
     setting: Setting
     parties: list[str]
     session: RunSettings | None = None
     method: str = ""
-    trials: list[Trial] = field(default_factory=list)
-    disclosed: list[Disclosure] = field(default_factory=list)  # in the first trial
-    worth: dict[str, Worth] = field(default_factory=dict)  # by party, of the first trial
+    runs: list[RehearsedRun] = field(default_factory=list)
+    disclosed: list[Disclosure] = field(default_factory=list)  # in the first run
+    worth: dict[str, Worth] = field(default_factory=dict)  # by party, of the first run
     error: KcagcError | None = None
 
     @property
@@ -112,7 +112,7 @@ class Rehearsal:
         return made
 
     def run(self, begin: Callable[[Setting, int], None], watch: Watch) -> Iterator[Outcome]:
-        """Run all settings that have no outcome yet, and yield each outcome; `begin` is called before each trial."""
+        """Run all settings that have no outcome yet, and yield each outcome; `begin` is called before each run."""
         for setting in self.grid.settings[len(self.outcomes) :]:
             start = time.perf_counter()
             outcome = self._outcome(setting, begin, watch)
@@ -150,7 +150,7 @@ class Rehearsal:
         duration = time.perf_counter() - start
         first = results[self.parties.names[0]]
         psi = session.choose_psi().psi if first.psi_search is None else first.psi_search.psi
-        trial = Trial(
+        run = RehearsedRun(
             seed,
             first.labels,
             psi,
@@ -168,10 +168,10 @@ class Rehearsal:
             held = {name: replace(one, graph=edges.graph) for name, one in inputs.items()}
             try:
                 found = _fitted(held, fixed, seed, everything, Ledger(), watch)
-                trial = replace(trial, held_labels=found[self.parties.names[0]].labels)
+                run = replace(run, held_labels=found[self.parties.names[0]].labels)
             except KcagcError:  # too few cells without these edges, for example: the setting itself has run
                 pass
-        outcome.trials.append(trial)
+        outcome.runs.append(run)
 
     def _worth(self, outcome: Outcome, session: RunSettings, results: Mapping[str, FitResult]) -> dict[str, Worth]:
         found = {}
@@ -185,15 +185,15 @@ class Rehearsal:
                 found[name] = worth
         return found
 
-    # Measures of an outcome, as means over its trials
+    # Measures of an outcome, as means over its runs
 
     def held_out_each(self, outcome: Outcome) -> list[float]:
-        """Return the modularity of the held-out edges in each trial; none if a trial has no clusters without them."""
-        labels = [(self.edges.get(one.seed), one.held_labels) for one in outcome.trials]
+        """Return the modularity of the held-out edges in each run; none if a run has no clusters without them."""
+        labels = [(self.edges.get(one.seed), one.held_labels) for one in outcome.runs]
         found = [
             edges.modularity(held[edges.nodes]) for edges, held in labels if edges is not None and held is not None
         ]
-        return found if len(found) == len(outcome.trials) else []
+        return found if len(found) == len(outcome.runs) else []
 
     def held_out(self, outcome: Outcome) -> float | None:
         """Return the mean modularity of the held-out edges."""
@@ -203,7 +203,7 @@ class Rehearsal:
     def held_out_error(self, one: Outcome, other: Outcome) -> float:
         """Return the standard error of the difference in held-out modularity, if other edges were drawn."""
         errors = []
-        for mine, theirs in zip(one.trials, other.trials, strict=True):
+        for mine, theirs in zip(one.runs, other.runs, strict=True):
             edges, first, second = self.edges[mine.seed], mine.held_labels, theirs.held_labels
             if first is not None and second is not None:
                 errors.append(edges.error(first[edges.nodes], second[edges.nodes]))
@@ -212,20 +212,20 @@ class Rehearsal:
     def modularity(self, outcome: Outcome) -> float:
         """Return the modularity of the clusters in the whole graph of the first party."""
         graph = self.parties.first.graph
-        return float(np.mean([metrics.modularity(graph, one.labels) for one in outcome.trials]))
+        return float(np.mean([metrics.modularity(graph, one.labels) for one in outcome.runs]))
 
     def stability(self, outcome: Outcome) -> float | None:
-        """Return the mean adjusted Rand index of pairs of trials; None for a single trial."""
-        pairs = list(combinations(outcome.trials, 2))
+        """Return the mean adjusted Rand index of pairs of runs; None for a single run."""
+        pairs = list(combinations(outcome.runs, 2))
         return float(np.mean([metrics.ari(one.labels, other.labels) for one, other in pairs])) if pairs else None
 
     def known(self, outcome: Outcome, measure: str) -> list[float]:
-        """Return accuracy, NMI or ARI of each trial; none without known classes."""
+        """Return accuracy, NMI or ARI of each run; none without known classes."""
         if self.parties.classes is None:
             return []
         nodes, true = self.classified
         how = {"accuracy": metrics.accuracy, "nmi": metrics.nmi, "ari": metrics.ari}[measure]
-        return [how(true, one.labels[nodes]) for one in outcome.trials]
+        return [how(true, one.labels[nodes]) for one in outcome.runs]
 
     @cached_property
     def classified(self) -> tuple[IntArray, IntArray]:
@@ -250,18 +250,18 @@ class Rehearsal:
         row: dict[str, Any] = _values(outcome.setting) | {"ok": outcome.ok}
         if outcome.error is not None:
             return row | {"error": str(outcome.error), "exit_code": outcome.error.exit_code}
-        trials = outcome.trials
+        runs = outcome.runs
         row |= {
             "taken_method": outcome.method,
-            "taken_psi": [one.psi for one in trials],
+            "taken_psi": [one.psi for one in runs],
             "held_out_modularity": self.held_out(outcome),
             "modularity": self.modularity(outcome),
             "stability": self.stability(outcome),
-            "seconds": float(np.mean([one.seconds for one in trials])),
-            "bytes": float(np.mean([one.bytes for one in trials])),
-            "bytes_by_role": trials[0].bytes_by_role,
-            "rounds": [one.rounds for one in trials],
-            "cluster_sizes": np.bincount(trials[0].labels, minlength=outcome.setting.n_clusters).tolist(),
+            "seconds": float(np.mean([one.seconds for one in runs])),
+            "bytes": float(np.mean([one.bytes for one in runs])),
+            "bytes_by_role": runs[0].bytes_by_role,
+            "rounds": [one.rounds for one in runs],
+            "cluster_sizes": np.bincount(runs[0].labels, minlength=outcome.setting.n_clusters).tolist(),
             "learned": [{"receivers": who, "text": text, "more": more} for who, text, more in outcome.learned],
             "worth": {name: one.as_dict() for name, one in outcome.worth.items()},
         }
