@@ -31,6 +31,7 @@ SLOW = (
     "cli/test_demo.py",
     "cli/test_main.py",
     "cli/test_simulate.py",
+    "rehearsal/test_rehearsal.py",
     "cli/test_watching.py",
     "deploy/test_trial.py",
     "deploy/test_prediction.py",

@@ -8,6 +8,7 @@ from sklearn.metrics import f1_score
 
 from kcagc import metrics
 from kcagc.errors import DataError
+from kcagc.graph.graph import Graph
 from random_graphs import adjacencies
 
 labelings = st.integers(1, 25).flatmap(
@@ -55,6 +56,15 @@ def test_macro_f1_is_scikit_learns_after_renaming():
     found = np.array([1, 1, 2, 2, 2, 2, 0, 0, 0, 1])
     renamed = np.array([2, 0, 1])[found]
     assert metrics.macro_f1(true, found) == pytest.approx(f1_score(true, renamed, average="macro"))
+
+
+def test_modularity_does_not_depend_on_how_many_rows_are_read_at_a_time(monkeypatch):
+    random = np.random.default_rng(0)
+    graph, labels = Graph.from_edges([0, 1, 2, 3, 4, 5, 0], [1, 2, 3, 4, 5, 6, 6]), random.integers(0, 3, 7)
+    whole = metrics.modularity(graph, labels)
+    for rows in (1, 2, 3, 7):
+        monkeypatch.setattr(metrics, "_ROWS", rows)
+        assert metrics.modularity(graph, labels) == pytest.approx(whole, abs=1e-15)
 
 
 @given(adjacencies(max_nodes=12), st.integers(0, 1000))

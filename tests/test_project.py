@@ -70,7 +70,7 @@ LAYERS = [
     {"report", "runtime"},
     {"simulation"},
     {"deploy", "persistence", "analysis", "estimator_base"},
-    {"estimator"},
+    {"estimator", "rehearsal"},
     {"__init__"},
     {"cli"},
     {"__main__"},

@@ -75,19 +75,20 @@ def simulate_fit(
     parameters: Parameters,
     data: dict[str, PartyData],
     *,
-    policy: Policy,
+    policy: Policy | Mapping[str, Policy],
     seeds: dict[str, int],
     ledger: Ledger,
     watcher: Watcher | None = None,
     choose: Chooser | None = None,
     kept: Mapping[str, dict[bytes, bytes]] | None = None,
 ) -> dict[str, FitResult | SweepResult]:
-    """Run a fit of all parties, each with its own seed, and return the result of each party.
+    """Run a fit of all parties, each with its own seed and policy, and return the result of each party.
 
     Runs that share `kept` (a dictionary for each party) send the same local labels, as sessions with one state folder.
     """
     simulated = SimulatedRoles.of(parameters, tuple(data))
-    roles = {name: fit_party(simulated.context(name, policy), data[name], seed=seeds[name]) for name in data}
+    policies = dict.fromkeys(data, policy) if isinstance(policy, Policy) else policy
+    roles = {name: fit_party(simulated.context(name, policies[name]), data[name], seed=seeds[name]) for name in data}
     results = run_together(simulated.drivers(roles, ledger, watcher, kept), choose)
     return {name: results[name] for name in data}
 

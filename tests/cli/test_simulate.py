@@ -114,7 +114,8 @@ def test_a_risk_that_is_not_accepted_is_named_with_exit_code_4():
         (["--n-local-clusters", "1"], "n_local_clusters"),
         (["--accept", "everything"], "there is no risk 'everything'"),
         (["--parties", "1"], "--parties"),
-        (["--method", "magic"], "--method"),
+        (["--method", "magic"], "method: must be"),
+        (["--psi", "two"], "psi: must be"),
     ],
 )
 def test_wrong_options_end_with_exit_code_two(arguments, words):

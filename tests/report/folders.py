@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from deploy.collaboration import edit, made, task, write_data
-from kcagc.deploy.finished import describe_clusters
+from kcagc.deploy.finished import compare_alone, describe_clusters
 from kcagc.deploy.results import write_results
 from kcagc.disclosure import Ledger
 from kcagc.protocol.aggregator import AggregatorResult
@@ -46,6 +46,7 @@ def run_in(
         disclosed = [(1_000_000_000 + number / 8, entry) for number, entry in enumerate(mine)]
         write_results(one.files, one, result, disclosed)
         describe_clusters(one, result)
+        compare_alone(one, result)
         write_page(one.files.folder)
     return SimpleNamespace(tasks=tasks, results=results, configs=configs)
 

@@ -200,6 +200,12 @@ def _show(folder: Path, summary: dict[str, Any]) -> None:
         console.print(f"Method: {summary['method']}")
     if "psi" in summary:
         console.print(f"ψ: {summary['psi']}")
+    if "worth" in summary:
+        from kcagc.report.insights.worth import Worth
+        from kcagc.report.worth import worth_sentences
+
+        first, moved, *_ = worth_sentences(Worth.from_dict(summary["worth"]), summary["name"])
+        console.print(f"Was it worth it? {escape(first)} {escape(moved)}", highlight=False)
     sent = f"{summary['messages_sent']} messages, {size(summary['bytes_sent'])} sent"
     console.print(f"{sent}. What each message disclosed: {escape(str(folder / 'ledger.jsonl'))}", soft_wrap=True)
     files = ", ".join(summary["files"].values())

@@ -1,4 +1,4 @@
-"""`kcagc simulate`: all parties and the coordinator in this process, on a dataset with known classes."""
+"""`kcagc simulate`: all parties and the coordinator in this process, with the user's files or a dataset."""
 
 from __future__ import annotations
 
@@ -16,9 +16,36 @@ from kcagc.text import count, listed, seconds, size
 if TYPE_CHECKING:
     from kcagc.datasets.dataset import Dataset
 
+_MISSING = ("error", "mean", "median", "zero", "indicator")
+_SCALE = ("none", "standard", "minmax", "log1p")
+_OF_TABLES = (
+    "graph", "id_column", "source", "target", "weight", "node_list", "missing", "scale", "categorical", "drop"
+)  # fmt: skip
+_REHEARSAL = (
+    "configs", "tables", *_OF_TABLES, "split", "n_clusters", "held_out", "classes", "class_id_column", "class_column",
+    "page",
+)  # fmt: skip
+_NO_SETTINGS = ("parties", "paper", "weighting", "accept", "holdout")
 
-@click.command(cls=ParameterCommand, without=("n_clusters", "graph"))
+
+@click.command(cls=ParameterCommand, without=("graph",))
 @click.option("--dataset", default="demo", show_default=True, help="Name of a dataset (see: kcagc datasets list).")
+@click.option("--config", "configs", type=FILE, multiple=True, help="A party's TOML file; repeat it for each party.")
+@click.option("--table", "tables", type=FILE, multiple=True, help="A party's table; repeat it for each party.")
+@click.option("--graph", type=FILE, help="With --table: the edges that all parties share.")
+@click.option("--id-column", help='With --table: the column of ids  [default: "id", if there is one].')
+@click.option("--source", default="source", show_default=True, help="With --table: first column of the edges.")
+@click.option("--target", default="target", show_default=True, help="With --table: second column of the edges.")
+@click.option("--weight", help="With --table: column of edge weights.")
+@click.option("--node-list", type=FILE, help="With --table: file of the ids that take part.")
+@click.option("--missing", type=click.Choice(_MISSING), help="With --table: what replaces missing cells.")
+@click.option("--scale", type=click.Choice(_SCALE), help="With --table: how numbers are scaled.")
+@click.option("--categorical", multiple=True, metavar="COLUMN", help="With --table: a column of categories.")
+@click.option("--drop", multiple=True, metavar="COLUMN", help="With --table: a column to leave out.")
+@click.option("--split", type=click.IntRange(2, 16), help="Split the columns of the only party into so many parts.")
+@click.option("--n-clusters", metavar="K", help="Numbers of clusters to try, such as 5 or 4,5,6 or 4-8.")
+@click.option("--psi", metavar="PSI", help="Filter orders to try, such as 2 or auto,2,5  [default: auto].")
+@click.option("--method", metavar="METHOD", help="Methods to try, such as joint or joint,cells  [default: auto].")
 @PARTIES
 @PAPER
 @WEIGHTING
@@ -26,14 +53,159 @@ if TYPE_CHECKING:
 @click.option("--holdout", type=click.FloatRange(0, 0.9), default=0.0, help="Share of nodes to predict  [default: 0].")
 @click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Seed of the first run.")
 @click.option("--runs", type=click.IntRange(min=1), default=1, show_default=True, help="Runs, each with the next seed.")
+@click.option("--held-out/--no-held-out", default=True, help="Compare settings by edges that were left out  [default].")
+@click.option("--classes", type=FILE, help="Known classes of some or all nodes: .csv, .tsv or .parquet.")
+@click.option("--class-id-column", default="id", show_default=True, help="Column of --classes with the node ids.")
+@click.option("--class-column", default="label", show_default=True, help="Column of --classes with the classes.")
+@click.option("--page", type=FILE, help="Write curves, bytes and disclosures of all settings to this HTML file.")
 @click.option("--ledger", type=FILE, help="Write the disclosure ledger of the last run to this file, as JSON lines.")
 @JSON
 def simulate(dataset: str, runs: int, seed: int, ledger: Path | None, as_json: bool, **options: Any) -> None:
-    """Cluster collaboratively, with all roles in one process.
+    """Rehearse a run: all roles in one process, with your own files or a dataset.
 
-    The roles, messages and masks are those of a run between organisations. Prints accuracy against the known classes,
-    rounds, comparisons, bytes and seconds.
+    The roles, messages and masks are those of a run between organisations, and nothing leaves this machine. Give the
+    configuration of each party (--config), or tables and a graph (--table, --graph). If you have the table of one party
+    only, --split 2 splits its columns between two.
+
+    With several values of --n-clusters, --psi or --method, the command runs every combination, prints one table with
+    what each needs and discloses, says which are best or equally good, and prints the settings to copy.
     """
+    own = {name: options.pop(name) for name in _REHEARSAL}
+    swept = {name: options[name] for name in ("psi", "method")} | {"n_clusters": own["n_clusters"]}
+    several = own["n_clusters"] is not None or any("," in str(one) or _is_range(one) for one in swept.values())
+    if own["configs"] or own["tables"] or several or own["page"] is not None or own["classes"] is not None:
+        _rehearse(dataset, range(seed, seed + runs), ledger, own, swept, options, as_json=as_json)
+        return
+    for name in (*_OF_TABLES, "split"):
+        source = click.get_current_context().get_parameter_source(name)
+        if own[name] and source is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')}: is for your own files; give --table and --graph")
+    if options["psi"] is not None and options["psi"].removeprefix("-").isdecimal():
+        options["psi"] = int(options["psi"])
+    _simulate_dataset(dataset, runs, seed, ledger, as_json, **options)
+
+
+def _is_range(text: Any) -> bool:
+    return text is not None and "-" in str(text)[1:]
+
+
+def _rehearse(
+    dataset: str,
+    seeds: Iterable[int],
+    ledger: Path | None,
+    own: dict[str, Any],
+    swept: dict[str, Any],
+    options: dict[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    """Run all settings with the parties that the options name."""
+    from kcagc.cli.rehearse import rehearse
+    from kcagc.rehearsal.parties import from_configs
+    from kcagc.rehearsal.settings import Grid, values_of, words_of
+
+    _check_options(own, options)
+    given: dict[str, Any] = {name: value for name, value in options.items() if name not in (*swept, *_NO_SETTINGS)}
+    if swept["n_clusters"] is not None:
+        given["n_clusters"] = values_of(swept["n_clusters"], "n_clusters")
+    if swept["psi"] is not None:
+        given["psi"] = values_of(swept["psi"], "psi", ("auto",))
+    if swept["method"] is not None:
+        given["method"] = words_of(swept["method"], "method")
+    accept, slow = options["accept"], terminal.SlowStep({"files": "reading the files"})
+    for path in (own["page"], ledger):
+        if path is not None:
+            _check_folder(path)
+    if own["tables"]:  # an error about the settings comes before the files are read
+        Grid.of({}, given, list(seeds))
+    slow.begin("files")
+    try:
+        if own["configs"]:
+            changed = [name for name, value in given.items() if value is not None]
+            parties = from_configs(own["configs"], parts=own["split"], changed=changed).accepting(accept)
+        elif own["tables"]:
+            parties = _parties_of_tables(own, accept)
+        else:
+            parties, given = _parties_of_dataset(dataset, options, given)
+        if own["classes"] is not None:
+            parties = parties.with_classes(own["classes"], own["class_id_column"], own["class_column"])
+    finally:
+        slow.end()
+    grid = Grid.of(parties.session, given, list(seeds))
+    if ledger is not None and len(grid.settings) > 1:
+        raise click.UsageError("--ledger: is for one setting; --page shows what each of several settings discloses")
+    rehearse(parties, grid, held_out=own["held_out"], page=own["page"], ledger=ledger, as_json=as_json)
+
+
+def _check_options(own: dict[str, Any], options: dict[str, Any]) -> None:
+    """Raise an error if options contradict each other."""
+    context = click.get_current_context()
+    dataset_given = context.get_parameter_source("dataset") is click.core.ParameterSource.COMMANDLINE
+    sources = [name for name, one in (("--config", own["configs"]), ("--table", own["tables"])) if one]
+    sources += ["--dataset"] if dataset_given else []
+    if len(sources) > 1:
+        raise click.UsageError(f"give either {listed(sources, last='or')}: they are different sources of data")
+    if own["tables"] and own["graph"] is None:
+        raise click.UsageError("--graph: is missing; give the file with the edges that all parties share")
+    for name in _OF_TABLES:
+        default = context.get_parameter_source(name) is click.core.ParameterSource.DEFAULT
+        if not own["tables"] and not default and own[name]:
+            where = "; the configuration says it" if own["configs"] else ""
+            raise click.UsageError(f"--{name.replace('_', '-')}: is for --table{where}")
+    if own["configs"] or own["tables"]:
+        for name in ("parties", "paper", "weighting"):
+            if options[name]:
+                raise click.UsageError(f"--{name}: is for a dataset")
+    elif own["split"]:
+        raise click.UsageError("--split: is for your own table; a dataset has --parties")
+    if options["holdout"]:
+        raise click.UsageError("--holdout: is for one setting of a dataset, without --page, --config and --table")
+
+
+def _check_folder(path: Path) -> None:
+    from kcagc.errors import ParameterError
+
+    if not path.parent.is_dir():
+        raise ParameterError(f"{path}: the folder {path.parent} does not exist; create it, or name another file")
+
+
+def _parties_of_tables(own: dict[str, Any], accept: tuple[str, ...]) -> Any:
+    from kcagc.data.preprocessing import ColumnRule
+    from kcagc.rehearsal.parties import TableFiles, from_tables
+
+    rule = ColumnRule(missing=own["missing"] or "error", scale=own["scale"] or "none")
+    names = ("graph", "id_column", "source", "target", "weight", "node_list", "categorical", "drop")
+    files = TableFiles(own["tables"], default=rule, **{name: own[name] for name in names})
+    return from_tables(files, parts=own["split"], accept=accept)
+
+
+def _parties_of_dataset(dataset: str, options: dict[str, Any], given: dict[str, Any]) -> Any:
+    """Return the parties of a dataset, whose known classes count, and its settings: those of the paper if asked."""
+    from kcagc.data.party_files import PartyInput
+    from kcagc.data.weighting import apply_weights, fit_weights
+    from kcagc.disclosure import Policy
+    from kcagc.errors import DataError
+    from kcagc.graph import Graph
+    from kcagc.protocol.parameters import PARAMETERS
+    from kcagc.rehearsal.parties import Parties
+
+    data = load_dataset(dataset)
+    tables = split(data, options["parties"])
+    names = [f"party-{number}" for number in range(1, len(tables) + 1)]
+    model = make_model(data, 0, paper=options["paper"], weighting=options["weighting"])
+    session = {name: getattr(model, name) for name in PARAMETERS if name != "graph"}
+    inputs, graph = {}, Graph.from_matrix(data.adjacency)
+    for name, table in zip(names, tables, strict=True):
+        weights = fit_weights(table, model.weighting, lambda row, column, text: DataError(f"{row}, {column}: {text}"))
+        columns = [str(column) for column in range(table.shape[1])]
+        inputs[name] = PartyInput(graph, apply_weights(table, weights), columns, len(columns), weights=weights)
+    policy = Policy((*model.accept, *options["accept"]))
+    classes: list[str | None] = [str(one) for one in data.labels.tolist()]
+    return Parties(inputs, dict.fromkeys(names, policy), session, classes=classes), given
+
+
+def _simulate_dataset(dataset: str, runs: int, seed: int, ledger: Path | None, as_json: bool, **options: Any) -> None:
+    """Run a dataset with known classes with one setting."""
     from kcagc.disclosure import Ledger
 
     if ledger is not None:  # an error about the file must come before the run

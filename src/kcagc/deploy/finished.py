@@ -36,6 +36,7 @@ def write_report(run: RoleRun, result: Any = None) -> None:
         if result is not None:
             logger.info("writing the report")
             describe_clusters(run, result)
+            compare_alone(run, result)
         elif (run.files.folder / REPORT).exists():
             return
         write_page(run.files.folder)
@@ -67,6 +68,23 @@ def describe_clusters(run: RoleRun, result: Any) -> None:
     )
     text = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     write_text(run.files.folder / CLUSTERS, text + "\n", mode=PRIVATE)
+
+
+def compare_alone(run: RoleRun, result: Any) -> None:
+    """Add to `run.json` what this party's own columns would have found alone; nothing is sent."""
+    data, rows = run.data, getattr(result, "rows", None)
+    if data is None or rows is None or run.model is not None:
+        return
+    from kcagc.report.insights.worth import Together, compare_with_own  # noqa: PLC0415 - only a party's fit needs it
+
+    logger.info("comparing with the clusters of own columns alone")
+    parameters = run.agreement.parameters
+    clusters = result.labels, parameters.n_clusters
+    found = compare_with_own(Together(*clusters, rows, parameters.method, data.graph, result.restarts))
+    if found is not None:
+        summary = json.loads(run.files.summary.read_text(encoding="utf-8")) | {"worth": found.as_dict()}
+        text = json.dumps(summary, indent=2, ensure_ascii=False, allow_nan=False)
+        write_text(run.files.summary, text + "\n", mode=PRIVATE)
 
 
 def finished_summary(run: RoleRun, journal: Journal, *, report: bool) -> dict[str, Any]:

@@ -294,6 +294,8 @@ def execute(
         from kcagc.deploy.finished import write_report  # noqa: PLC0415 - slow to import, and the labels are written
 
         write_report(run, results[0])
+        with contextlib.suppress(OSError, ValueError):  # it has added what own columns alone would have found
+            summary = json.loads(run.files.summary.read_text(encoding="utf-8"))
     return summary
 
 

@@ -12,7 +12,7 @@ from kcagc.cluster.joint import random_for
 from kcagc.errors import DataError, PeerError
 from kcagc.protocol.cells import initial_cells, intersect, virtual_nodes, without_duplicates
 from kcagc.protocol.effects import Flush, Progress
-from kcagc.protocol.fit_result import EXCHANGE, FitResult, MergeReport, SweepResult, merge_report
+from kcagc.protocol.fit_result import EXCHANGE, FitResult, MergeReport, Restarts, SweepResult, merge_report
 from kcagc.protocol.joint import fit_jointly
 from kcagc.protocol.joint_kmeans import JointClusters, SumCounts, affordable_restarts, joint_kmeans
 from kcagc.protocol.local import LocalResult, PartyData, PartyModel, local_result
@@ -30,6 +30,7 @@ class _Clustering:
     transcript: bytes
     merges: list[MergeReport]
     delays: int
+    restarts: Restarts | None = None
 
 
 async def fit_party(context: PartyContext, data: PartyData, *, seed: int) -> FitResult | SweepResult:
@@ -63,7 +64,8 @@ async def fit_party(context: PartyContext, data: PartyData, *, seed: int) -> Fit
     model = PartyModel.of(party.session.id, party.name, parameters, local, found.labels)
     words = total_words(party.name, model.mean_distance(local.rows, found.labels))
     summed = await party.confirm_result(found.transcript, found.labels, "labels", words)
-    return FitResult(found.labels, total_of(summed), model, found.merges, found.delays, local.rows)
+    total = total_of(summed)
+    return FitResult(found.labels, total, model, found.merges, found.delays, local.rows, restarts=found.restarts)
 
 
 def _common_seed(party: Party, received: dict[str, Confirmation], own: int) -> int:
@@ -91,7 +93,8 @@ async def _cluster_nodes(
     await sums.finish()
     delays = EXCHANGE * (2 + joint.rounds)  # hellos, confirmations, sums
     report = merge_report(merge, sizes, parameters.n_clusters, joint)
-    return _Clustering(joint.labels, sums.transcript, [report], delays)
+    restarts = Restarts.of(joint, np.arange(len(sizes))) if joint.others else None
+    return _Clustering(joint.labels, sums.transcript, [report], delays, restarts)
 
 
 def _agreed_starts(party: Party, proposed: dict[str, bytes], sizes: IntArray, seed: int) -> IntArray:
@@ -122,6 +125,7 @@ async def _cluster_cells(
     parameters, seed = party.agreement.parameters, own_seed
     labels, n_clusters, transcript, delays = local.labels, local.n_clusters, b"", EXCHANGE  # the hellos
     reports: list[MergeReport] = []
+    restarts = None
     for merge in party.merges:
         own = PackedLabels(n_clusters, pack(labels, n_clusters), transcript, delays)
         await _send_labels(party, merge, own, "labels.merged" if reports else kind)
@@ -147,8 +151,9 @@ async def _cluster_cells(
         # Protocol 3, line 17: the nodes of a cell get the cluster of the cell.
         labels, n_clusters, transcript = joint.labels[cells.of_node], min(wanted, len(cells)), sums.transcript
         delays += EXCHANGE * joint.rounds
+        restarts = Restarts.of(joint, cells.of_node) if joint.others and merge.root else None
         reports.append(merge_report(merge, cells.sizes, n_clusters, joint))
-    return _Clustering(labels, transcript, reports, delays)
+    return _Clustering(labels, transcript, reports, delays, restarts)
 
 
 async def _send_labels(party: Party, merge: Merge, labels: PackedLabels, kind: str) -> None:

@@ -40,6 +40,24 @@ class MergeReport:
 
 
 @dataclass(frozen=True, eq=False)
+class Restarts:
+    """The clusters in the restarts that were not kept but ran to their end; every party knows them from the run.
+
+    `labels` holds the clusters of the rows that were clustered (restarts × rows), `row_of_node` the row of each node;
+    -1 for a node that was not clustered because the run took a sample. Numbers of clusters differ among restarts.
+    """
+
+    labels: IntArray
+    row_of_node: IntArray
+
+    @classmethod
+    def of(cls, joint: JointClusters, row_of_node: IntArray) -> Restarts:
+        """Return the restarts that were not kept."""
+        labels = np.array(joint.others, dtype=np.int64).reshape(len(joint.others), len(joint.labels))
+        return cls(labels, row_of_node)
+
+
+@dataclass(frozen=True, eq=False)
 class FitResult:
     """A party's result: the joint clusters, its part of the model, and the effort of its merges.
 
@@ -54,6 +72,7 @@ class FitResult:
     delays: int
     rows: FloatArray | None = None  # the party's own points, for its report
     psi_search: PsiSearch | None = None  # how the order of the filter was found, if the parties searched for it
+    restarts: Restarts | None = None  # for its report; None if only one restart ran, or a coordinator ran them
 
 
 @dataclass(frozen=True, eq=False)

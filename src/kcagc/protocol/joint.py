@@ -19,7 +19,7 @@ from kcagc.errors import DataError, PeerError
 from kcagc.graph.filters import SearchedFilter
 from kcagc.protocol.components import Components, find_components, note_joint_session
 from kcagc.protocol.effects import Progress, StoreResult
-from kcagc.protocol.fit_result import EXCHANGE, FitResult, SweepResult, merge_report
+from kcagc.protocol.fit_result import EXCHANGE, FitResult, Restarts, SweepResult, merge_report
 from kcagc.protocol.joint_kmeans import JointClusters, SumCounts
 from kcagc.protocol.local import (
     JointModel,
@@ -184,7 +184,10 @@ async def _fit(party: Party, ready: _Ready) -> FitResult:
     # Hellos, confirmations, sums, and weights that are relayed. In shares, the components have an answer besides, and
     # the padded rows, which count as a sum, have none.
     delays = EXCHANGE * (2 + sums.number + opens_weights)
-    return FitResult(labels, total_of(summed), model, [report], delays, own.rows)
+    rows = np.full(party.n_nodes, -1, dtype=np.int64)
+    rows[nodes] = np.arange(len(nodes))
+    restarts = Restarts.of(found.clusters, rows) if found.clusters.others else None
+    return FitResult(labels, total_of(summed), model, [report], delays, own.rows, restarts=restarts)
 
 
 async def _stored_scores(name: str, own: Components, nodes: IntArray, weights: FloatArray) -> IntArray:

@@ -46,7 +46,10 @@ class SumCounts:
 
 @dataclass(frozen=True, eq=False)
 class JointClusters:
-    """The winning restart: its clusters of the rows, how many nodes moved in each iteration, and the group's sums."""
+    """The winning restart: its clusters of the rows, how many nodes moved in each iteration, and the group's sums.
+
+    `others` are the clusters of the rows in the other restarts that were not stopped early.
+    """
 
     labels: IntArray
     n_iter: int
@@ -54,6 +57,7 @@ class JointClusters:
     rounds: int
     sums: SumCounts
     moved: list[int]
+    others: tuple[IntArray, ...] = ()
 
 
 @dataclass(eq=False)
@@ -200,12 +204,19 @@ async def joint_kmeans(
                 owner = visited.setdefault(_partition_digest(filled), number)
                 if owner != number and restarts[owner].joined is None and not restarts[owner].stopped:
                     restart.joined = owner
-    best = restarts[costs.best]
-    while best.joined is not None:
-        best = restarts[best.joined]
+    best = _end_of(restarts[costs.best], restarts)
     others = sum(restart.comparisons for restart in restarts) - best.comparisons
     counts = SumCounts(best.comparisons, others, costs.comparisons, sums.checks)
-    return JointClusters(best.labels, best.n_iter, best.converged, sums.number, counts, best.history)
+    ends = [_end_of(one, restarts) for number, one in enumerate(restarts) if number != costs.best]
+    ran = tuple(one.labels for one in ends if not one.stopped)
+    return JointClusters(best.labels, best.n_iter, best.converged, sums.number, counts, best.history, ran)
+
+
+def _end_of(restart: _Restart, restarts: list[_Restart]) -> _Restart:
+    """Return the restart that a restart has joined, or itself."""
+    while restart.joined is not None:
+        restart = restarts[restart.joined]
+    return restart
 
 
 def affordable_restarts(n_init: int, n_cells: int, k: int) -> int:

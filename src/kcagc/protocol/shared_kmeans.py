@@ -64,7 +64,8 @@ async def shared_kmeans(rows: SharedRows, k: int, seed: int, plan: Schedule) -> 
     winner = restarts[0]
     others = run.comparisons - winner.comparisons
     counts = SumCounts(winner.comparisons, others, run.about_costs, rows.sums.checks)
-    found = (winner.n_iter, winner.converged, rows.sums.number, counts, winner.moved)
+    ran = tuple(_labels(one) for one in restarts[1:])
+    found = (winner.n_iter, winner.converged, rows.sums.number, counts, winner.moved, ran)
     return SharedClusters(JointClusters(_labels(winner), *found), winner.centers)
 
 

@@ -16,6 +16,7 @@ from kcagc.report.markup import Html, section, tag, tiles
 from kcagc.report.quality import links_section, map_section, quality_section
 from kcagc.report.run import rounds_section, settings_section, traffic_section
 from kcagc.report.search import psi_section, sweep_figures, sweep_section
+from kcagc.report.worth import worth_section
 from kcagc.text import count, listed, percent, seconds, size
 
 STYLE = Path(__file__).with_name("style.css")
@@ -39,6 +40,7 @@ def page_of(run: RunFolder) -> str:
         "Map": ("map", None if run.sweeps else map_section(run, ids)),
         "Links": ("links", links_section(run)),
         "Quality": ("quality", quality_section(run)),
+        "Was it worth it?": ("worth", worth_section(run)),
         "Smoothing": ("psi", psi_section(run.psi_search, ids) if run.psi_search else None),
         "Rounds": ("rounds", rounds_section(run, ids)),
         "Messages": ("traffic", traffic_section(run, ids)),
