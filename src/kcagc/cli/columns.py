@@ -108,7 +108,7 @@ def _task(table: Path | None, path: Path | None, given: dict[str, str | None], *
     own = None if section is None else section.id_column
     ids = given["id_column"] if given["id_column"] is not None else own
     if config is None or section is None:
-        return _Task(_existing(table), "table", csv, frozenset(chosen), ids, given["id_column"] is not None)
+        return _Task(_existing(table), "", csv, frozenset(chosen), ids, given["id_column"] is not None)
     features = table if table is not None else config.file(section.features)
     return _Task(
         _existing(features), config.me, csv, frozenset({*before, *chosen}), ids, given["id_column"] is not None, config
@@ -136,7 +136,7 @@ def _propose(task: _Task) -> tuple[TableProposal, str]:
         task.id_column = None
         return propose_matrix(read_matrix(file), absent=_absent_nodes(task)), ""
     question = ""
-    with terminal.steps(task.party, 2) as step:
+    with terminal.steps(task.party or task.table.name, 2) as step:
         if file.kind != "parquet":
             step("finding out how the file is written")
             detected = detect_format(file, given=task.csv, fixed=task.fixed)
@@ -148,7 +148,7 @@ def _propose(task: _Task) -> tuple[TableProposal, str]:
     names = [one.name for one in profiles]
     likely = likely_ids(profiles)
     if task.id_column is None and task.config is None:
-        task.id_column = likely
+        task.id_column = likely if len(names) > 1 else None
     elif task.id_column is not None and task.id_column not in names:
         advice = f"; {likely!r} has a different value in every row: --id-column '{likely}'" if likely else ""
         message = f"{task.table}: there is no column {task.id_column!r} with the ids of the nodes{advice}"
@@ -300,7 +300,7 @@ def _facts(one: Proposal) -> tuple[str, ...]:
 
     found = one.as_dict()
     share = percent(one.n_missing / max(one.profile.n_rows, 1)) if one.n_missing else "–"
-    levels = f"{one.profile.n_levels:,}" + ("+" if one.profile.many_texts else "")
+    levels = f"{one.n_levels:,}" + ("+" if one.profile.many_texts else "")
     if "median" not in found:
         return (one.profile.name, one.type, share, levels, "", "", "", "", _bars(found["histogram"]))
     numbers = (number(found[name]) for name in ("smallest", "median", "largest"))
