@@ -229,11 +229,12 @@ def test_rows_of_a_frame_follow_its_index():
         model.fit([pandas.DataFrame({"name": ["a"] * 600}), *tables[1:]], adjacency=graph)
 
 
-def test_a_graph_that_was_forgotten_or_given_as_y_is_missed_in_words():
-    with pytest.raises(ParameterError, match=r"^adjacency: is missing"):
-        KCAGC(n_clusters=5).fit(PARTIES)
-    with pytest.raises(ParameterError, match="the second argument is y"):
+def test_a_graph_that_was_given_as_y_or_inside_a_table_is_missed_in_words():
+    with pytest.raises(ParameterError, match=r"^y: the second argument is not used; .* as adjacency="):
         KCAGC(n_clusters=5).fit(PARTIES, DEMO.adjacency)
+    tables = [AttributedGraph.build(DEMO.adjacency, table) for table in PARTIES]
+    with pytest.raises(ParameterError, match=r"^adjacency: is missing, but the table of party-1 comes with a graph"):
+        KCAGC(n_clusters=5).fit(tables)
     with pytest.raises(ParameterError, match=r"^random_state: "):
         KCAGC(n_clusters=5, random_state="a").fit(PARTIES, adjacency=DEMO.adjacency)
 
@@ -466,7 +467,7 @@ def test_restarts_that_meet_are_continued_once():
 
 @pytest.mark.parametrize("X", [DEMO.features, DEMO.features.toarray(), None, 5])
 def test_one_table_is_not_a_list_of_tables(X):
-    with pytest.raises(DataError, match=r"^X: must be a list with one table for each party"):
+    with pytest.raises(DataError, match=r"^X: must be a dictionary or a list with one table for each party"):
         KCAGC(n_clusters=5).fit(X, adjacency=DEMO.adjacency)
 
 
@@ -490,7 +491,8 @@ def test_the_docstring_names_every_parameter_with_its_type_and_default():
     documented = dict(re.findall(r"^    (\w+) : (.*)$", KCAGC.__doc__, flags=re.MULTILINE))
     for name, parameter in PARAMETERS.items():
         if name != "graph":
-            ending = "int or tuple" if parameter.required else f"default={parameter.default!r}".replace("'", '"')
+            default = 8 if parameter.required else parameter.default
+            ending = f"default={default!r}".replace("'", '"')
             assert documented[name].endswith(ending)
             assert all(f'"{choice}"' in documented[name] for choice in parameter.choices)
             first = " ".join(KCAGC.__doc__.partition(f"    {name} : ")[2].split("\n", 1)[1].split())
@@ -569,3 +571,57 @@ def test_a_weighting_that_does_not_fit_is_refused():
     ):
         KCAGC(n_clusters=5, weighting="idf").fit(frames, adjacency=DEMO.adjacency)
     assert all((one == 1).all() for one in fitted().column_weights_.values())
+
+
+NAMED = dict(zip(("bank", "telecom", "shop"), PARTIES, strict=True))
+
+
+def test_names_of_a_dictionary_are_those_of_the_parties_everywhere():
+    seen = set()
+    settings = {"n_clusters": 5, "psi": 2, "random_state": 0, "callbacks": lambda role, _: seen.add(role)}
+    model = KCAGC(**settings).fit(NAMED, adjacency=DEMO.adjacency)
+    names = set(NAMED)
+    for found in (model.models_, model.feature_names_, model.transformers_, model.column_weights_):
+        assert list(found) == list(NAMED)
+    assert seen == {*names, "coordinator"} == set(model.bytes_by_role_)
+    senders = {sender for entry in model.ledger_ for sender in entry.sender.split("+")}
+    assert senders == {*names, "coordinator"}
+    np.testing.assert_array_equal(model.labels_, fitted().labels_)
+    with pytest.raises(DataError, match=r"^shop: features: 599 rows, but the graph has 600 nodes"):
+        KCAGC(**settings).fit(NAMED | {"shop": PARTIES[2][1:]}, adjacency=DEMO.adjacency)
+
+
+def test_a_prediction_matches_tables_by_name_and_refuses_other_names():
+    old, new = slice(0, 590), slice(590, None)
+    tables = {name: table[old] for name, table in NAMED.items()}
+    model = KCAGC(n_clusters=5, psi=2, random_state=0).fit(tables, adjacency=DEMO.adjacency[old][:, old])
+    wanted = model.predict(list(NAMED.values()), adjacency=DEMO.adjacency)
+    assert len(wanted) == len(range(600)[new])
+    turned = {name: NAMED[name] for name in ("shop", "bank", "telecom")}
+    np.testing.assert_array_equal(model.predict(turned, adjacency=DEMO.adjacency), wanted)
+    with pytest.raises(
+        DataError, match=r"^X: 'hotel' is no party of this model; its parties are bank, telecom and shop"
+    ):
+        model.predict({"bank": PARTIES[0], "hotel": PARTIES[1], "shop": PARTIES[2]}, adjacency=DEMO.adjacency)
+
+
+@pytest.mark.parametrize("name", ["", 5, "a\nb", "x" * 65, "coordinator"])
+def test_a_name_that_no_party_can_have_is_refused(name):
+    with pytest.raises(DataError, match=r"^X: (invalid name of a party|a party cannot have the name)"):
+        KCAGC().fit({"bank": PARTIES[0], name: PARTIES[1]}, adjacency=DEMO.adjacency)
+
+
+def test_transformers_by_name_are_for_the_parties_of_that_name():
+    frame = pandas.DataFrame({"age": [1.0, None, 3.0] * 200, "town": ["a", "b", "c"] * 200})
+    rules = TablePreprocessor(columns={"town": {"kind": "category"}}, default={"missing": "mean"})
+    model = KCAGC(n_clusters=3, psi=1, random_state=0, transformers={"bank": rules})
+    model.fit({"bank": frame, "shop": PARTIES[0]}, adjacency=DEMO.adjacency)
+    assert model.feature_names_["bank"] == ["age", "town=a", "town=b", "town=c"]
+    assert model.transformers_["shop"] is None
+    with pytest.raises(ParameterError, match=r"^transformers: there is no party 'bink'; the parties are bank and shop"):
+        clone(model).set_params(transformers={"bink": rules}).fit({"bank": frame, "shop": PARTIES[0]})
+
+
+def test_without_a_number_there_are_eight_clusters_as_in_scikit_learn_and_agc():
+    assert KCAGC().n_clusters == AGC().n_clusters == 8
+    assert len(np.unique(KCAGC(psi=1, random_state=0).fit(NAMED, adjacency=DEMO.adjacency).labels_)) == 8

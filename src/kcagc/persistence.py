@@ -6,6 +6,7 @@ Like the estimator, the file holds the private shares of all parties. Only its o
 from __future__ import annotations
 
 from dataclasses import asdict
+from numbers import Integral
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -158,7 +159,8 @@ def _plain_settings(given: dict[str, Any]) -> dict[str, Any]:
     settings["accept"] = sorted(settings["accept"])
     if not isinstance(settings["nodes"], str):
         settings["nodes"] = list(settings["nodes"])
-    settings["random_state"] = given["random_state"] if isinstance(given["random_state"], int) else None
+    seed = given["random_state"]
+    settings["random_state"] = int(seed) if isinstance(seed, Integral) else None
     if isinstance(given["filter"], str):
         settings["filter"] = given["filter"]
     return settings
