@@ -613,7 +613,7 @@ def test_a_name_that_no_party_can_have_is_refused(name):
 
 def test_transformers_by_name_are_for_the_parties_of_that_name():
     frame = pandas.DataFrame({"age": [1.0, None, 3.0] * 200, "town": ["a", "b", "c"] * 200})
-    rules = TablePreprocessor(columns={"town": {"kind": "category"}}, default={"missing": "mean"})
+    rules = TablePreprocessor(columns={"town": {"kind": "categorical"}}, default={"missing": "mean"})
     model = KCAGC(n_clusters=3, psi=1, random_state=0, transformers={"bank": rules})
     model.fit({"bank": frame, "shop": PARTIES[0]}, adjacency=DEMO.adjacency)
     assert model.feature_names_["bank"] == ["age", "town=a", "town=b", "town=c"]

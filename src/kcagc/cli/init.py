@@ -55,7 +55,7 @@ def init(
     if example_data:
         from kcagc.datasets import load
 
-        write_examples(load("demo"), written, list(plan.parties))
+        write_examples(load("demo"), written, list(plan.parties), with_graph=given.get("graph") != "none")
     console = terminal.out()
     for name, path in written.items():
         what = "coordinator" if name == plan.coordinator else "party"

@@ -15,6 +15,7 @@ from kcagc.data.files import PRIVATE, write_text
 from kcagc.deploy.config import Config
 from kcagc.deploy.run import Kind, RoleRun, erase_journal, journal_path, result_files, stored_summary
 from kcagc.errors import KcagcError, SessionError
+from kcagc.protocol.parameters import NO_GRAPH
 from kcagc.report.folder import CLUSTERS, REPORT
 from kcagc.report.insights.description import Description, describe
 from kcagc.report.page import write_page
@@ -62,7 +63,7 @@ def describe_clusters(run: RoleRun, result: Any) -> None:
             weights=None if run.input is None else run.input.weights,
             rows=result.rows,
             confidence=confidence,
-            graph=data.graph if new is None else None,
+            graph=data.graph if new is None and run.agreement.parameters.graph != NO_GRAPH else None,
         )
     )
     text = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -21,7 +21,7 @@ from kcagc.errors import ParameterError
 from kcagc.net.trial_authority import trial_authority
 from kcagc.protocol.agreement import Agreement, Participant
 from kcagc.protocol.declaration import Parameter
-from kcagc.protocol.parameters import PARAMETERS, RunSettings
+from kcagc.protocol.parameters import NO_GRAPH, PARAMETERS, RunSettings
 from kcagc.protocol.plan import risks
 from kcagc.secagg.keys import Identity
 from kcagc.secagg.masks import MAX_PARTIES
@@ -124,6 +124,8 @@ def configuration(plan: FolderPlan, name: str, public: dict[str, bytes]) -> str:
         "party": party,
         "aggregator": name == plan.roles[-1],
         "party-aggregates": party and not plan.coordinator,
+        "graph": party and plan.settings.get("graph") != NO_GRAPH,
+        "party-without-graph": party and plan.settings.get("graph") == NO_GRAPH,
         "anonymous-geometry": party and ANONYMOUS_GEOMETRY in needed,
     }
     values = {
@@ -195,7 +197,7 @@ def _needed_risks(plan: FolderPlan, public: dict[str, bytes]) -> list[str]:
     return list(risks(Agreement(participants=tuple(participants), parameters=parameters)))
 
 
-def write_examples(dataset: Dataset, configs: dict[str, Path], parties: list[str]) -> None:
+def write_examples(dataset: Dataset, configs: dict[str, Path], parties: list[str], *, with_graph: bool = True) -> None:
     """Write example data to each party's folder: its share of the columns, and the edges that all parties have."""
     names = [f"person-{number:03}" for number in range(dataset.n_nodes)]
     own = dataset.party_columns is not None and len(dataset.party_columns) == len(parties)
@@ -207,7 +209,8 @@ def write_examples(dataset: Dataset, configs: dict[str, Path], parties: list[str
     for party, table in zip(parties, tables, strict=True):
         data = configs[party].parent / "data"
         write_text(data / "features.csv", "".join(_table(party, names, table)))
-        write_text(data / "edges.csv", "".join(("source,target\n", *pairs)))
+        if with_graph:
+            write_text(data / "edges.csv", "".join(("source,target\n", *pairs)))
 
 
 def _table(party: str, names: list[str], features: Features) -> list[str]:

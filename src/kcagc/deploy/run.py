@@ -123,7 +123,7 @@ class RoleRun:
         except DataError as error:
             if self.model is None:
                 raise
-            raise DataError(f"{error} (for a prediction, both files hold the fitted nodes and the new ones)") from error
+            raise DataError(f"{error} (for a prediction, the files hold the fitted nodes and the new ones)") from error
 
     @cached_property
     def data(self) -> PartyData | None:

@@ -208,7 +208,7 @@ _FACTS = {
     "columns_made": "columns after preprocessing",
     "columns_weighted": "columns weighted by inverse document frequency",
 }
-_NODES = {"all": "all nodes of the table and the graph", "list": "the nodes of an agreed list"}
+_NODES = {"all": "all nodes of the table", "list": "the nodes of an agreed list"}
 
 
 def settings_section(run: RunFolder) -> Html:
