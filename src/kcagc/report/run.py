@@ -130,7 +130,7 @@ def _chart(
 def traffic_section(run: RunFolder, ids: ElementIds) -> Html | None:
     """Show the messages that this role sent, along the time of the run."""
     sent = [one for one in run.ledger if one.kind.startswith("message/")]
-    if not sent:
+    if not sent or not any(one.at for one in sent):  # results in memory have no times
         return None
     total, duration = sum(one.bytes for one in sent), max(one.at for one in sent)
     intro = (
