@@ -13,7 +13,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.utils import estimator_html_repr
 
 from data.tensors import Data, Tensor
 from kcagc import AGC, KCAGC
@@ -481,10 +483,12 @@ def test_the_number_of_clusters_may_be_a_number_of_numpy():
 def test_a_notebook_shows_neither_private_models_nor_column_names():
     frames = [pandas.DataFrame(table.toarray()).add_prefix(f"secret_{number}_") for number, table in enumerate(PARTIES)]
     model = KCAGC(n_clusters=5, psi=2, n_init=1, random_state=0).fit(frames, adjacency=DEMO.adjacency)
-    shown = model._repr_html_()
-    assert "labels_" in shown
-    for private in ("secret_", "models_", "PartyModel", "feature_names_", "column_weights_", "\\x"):
-        assert private not in shown
+    bundle = model._repr_mimebundle_()
+    pipeline = estimator_html_repr(make_pipeline(FunctionTransformer(), model))
+    for shown in (model._repr_html_(), *bundle.values(), pipeline, model.ledger_._repr_html_(), repr(model.models_)):
+        for private in ("secret_", "feature_names_", "column_weights_", "\\x", "b'"):
+            assert private not in shown
+    assert bundle["text/html"] == model._repr_html_()
 
 
 def test_the_docstring_names_every_parameter_with_its_type_and_default():

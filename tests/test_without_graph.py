@@ -105,9 +105,7 @@ def test_tables_of_which_only_some_have_ids_are_never_matched_by_position():
     tables = frames() | {"shop": TABLES["shop"]}
     with pytest.raises(DataError, match=r"^shop: rows have no ids, but those of bank have: nothing says which rows"):
         model().fit(tables)
-    with pytest.raises(
-        DataError, match=r"^X: every party must have a row for every node, but bank has 239, telecom"
-    ):
+    with pytest.raises(DataError, match=r"^X: every party must have a row for every node, but bank has 239, telecom"):
         model().fit(TABLES | {"bank": TABLES["bank"][1:]})
     numbered = pandas.DataFrame(TABLES["shop"]).sample(frac=1, random_state=2)  # its index says which row is which
     assert_array_equal(model().fit(TABLES | {"shop": numbered}).labels_, model().fit(TABLES).labels_)

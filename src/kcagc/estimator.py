@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from kcagc._types import Labels
 from kcagc.cluster.local import Scaling
-from kcagc.data.memory import graphs_of, named_tables, prepare_parties, rows_to_predict
+from kcagc.data.memory import graphs_of, library_of, named_tables, prepare_parties, rows_to_predict
 from kcagc.data.party_files import PartyInput
 from kcagc.data.table import PathLike
 from kcagc.data.weighting import Weighting
@@ -18,6 +18,8 @@ from kcagc.disclosure import Ledger
 from kcagc.disclosure.texts import LABELLED_SUMS, REVEALING_LABELS
 from kcagc.errors import DataError, ParameterError
 from kcagc.estimator_base import Callback, EstimatorBase
+from kcagc.estimator_results import ResultsMixin
+from kcagc.estimator_view import ViewMixin
 from kcagc.graph.filters import Filter, SearchedFilter
 from kcagc.graph.ids import NodeIds
 from kcagc.persistence import load_estimator, save_estimator
@@ -32,7 +34,7 @@ Graphs = Any  # a graph, a matrix, a list of edges, a graph of networkx or PyTor
 Tables = Mapping[str, Any] | Sequence[Any]
 
 
-class KCAGC(EstimatorBase):
+class KCAGC(ResultsMixin, ViewMixin, EstimatorBase):
     """Cluster the nodes of a graph by features that several parties hold.
 
     All parties run in this process, with the same protocol, masks and disclosure ledger as on separate machines. No
@@ -124,6 +126,11 @@ class KCAGC(EstimatorBase):
         Node ids in the order of `labels_`; None if nodes are row numbers.
     cost_ : float
         Mean squared distance of the nodes to their cluster centres, summed over the parties.
+    modularity_ : float or None
+        Share of the edges within clusters, less the share expected by chance; None unless all parties share a graph.
+    insights_ : mapping of str to Insights
+        By party, what its own columns and its graph say about each cluster and node (`.clusters`, `.nodes`); computed
+        when it is asked for. A model that was loaded has none, because the tables are not saved.
     n_iter_ : int
         Lloyd iterations of the last merge; 1 if the coordinator clusters rows without names.
     converged_ : bool
@@ -326,6 +333,7 @@ class KCAGC(EstimatorBase):
         self.transformers_ = {name: one.preprocessing for name, one in inputs.items()}
         self.column_weights_ = {name: one.weights for name, one in inputs.items()}
         self.feature_names_ = {name: one.columns for name, one in inputs.items()}
+        self._frames = next((kind for kind in map(library_of, tables.values()) if kind), "")
         self.node_ids_ = getattr(inputs[names[0]].graph.ids, "values", None)
         first = results[names[0]]
         self.psi_search_ = first.psi_search
@@ -336,9 +344,10 @@ class KCAGC(EstimatorBase):
             self.sweep_ = first.sweep
             return self
         fitted = {name: result for name, result in results.items() if isinstance(result, FitResult)}
-        self.labels_: Labels = first.labels.astype(np.intp)
+        self.labels_ = first.labels.astype(np.intp)
         self.cost_ = first.cost
         self.models_ = {name: result.model for name, result in fitted.items()}
+        self._keep_insights(inputs, fitted, sharing)
         self.merges_ = every_merge(fitted.values())
         last = self.merges_[-1]
         self.n_iter_, self.converged_ = last.n_iter, last.converged

@@ -19,10 +19,10 @@ from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.local import PartyModel
+from kcagc.protocol.parameters import NO_GRAPH
 from kcagc.text import listed
 
 Callback = Callable[[str, Progress], None]
-_PRIVATE = ("models_", "feature_names_", "transformers_", "column_weights_", "merges_", "node_ids_")  # not in notebooks
 
 
 class EstimatorBase(ClusterMixin, BaseEstimator):
@@ -38,11 +38,12 @@ class EstimatorBase(ClusterMixin, BaseEstimator):
     models_: dict[str, PartyModel]
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
-        """Return the fitted attributes that a notebook shows: no private models and no column names."""
-        shown = super()._get_fitted_attr_html(doc_link)
-        for name in _PRIVATE:
-            shown.pop(name, None)
-        return shown
+        """Return no fitted attributes for a page of scikit-learn, such as that of a pipeline; see `ViewMixin`."""
+        return {}
+
+    def _without_graph(self) -> bool:
+        """Return whether the model was fitted without a graph."""
+        return next(iter(self.models_.values())).parameters.graph == NO_GRAPH
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
