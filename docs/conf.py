@@ -15,6 +15,7 @@ version = release = kcagc.__version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "from_code", "drawing"]
 exclude_patterns = ["_build"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}  # a page without cells is an ordinary page
+nb_merge_streams = True
 nb_execution_mode = "off"  # the outputs of the notebook are stored in it; the tests run it and compare them
 
 myst_enable_extensions = ["colon_fence", "deflist"]

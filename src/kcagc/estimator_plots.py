@@ -12,7 +12,7 @@ from kcagc.errors import ParameterError
 from kcagc.text import count, listed
 
 _KINDS = ("map", "sizes", "psi", "sweep")
-_WIDE, _HIGH = 4.4, 4.0  # inches of one panel
+_WIDE, _HIGH = 3.6, 3.8  # inches of one panel
 _MARKERS = "osD^vP"
 _COLOURS = 10  # of matplotlib's own cycle; after these, the shape of the points changes
 
@@ -67,7 +67,9 @@ def _map(axis: Any, model: Any, party: str) -> None:
     axis.set_title(f"by the columns of {party}", fontsize=10)
     axis.set_xticks([])
     axis.set_yticks([])
-    axis.set_aspect("equal")
+    axis.set_box_aspect(1)
+    axis.set_xlim(-0.03, 1.03)
+    axis.set_ylim(-0.03, 1.03)
     if found is None:
         axis.text(0.5, 0.5, "too few different nodes", ha="center", va="center")
         return

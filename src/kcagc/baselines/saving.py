@@ -45,7 +45,7 @@ def save_baseline(model: Any, path: PathLike) -> None:
 def load_baseline(kind: type[Any], path: PathLike) -> Any:
     """Read a fitted baseline of this class."""
     try:
-        with np.load(Path(path), allow_pickle=False) as content:
+        with np.load(io.BytesIO(Path(path).read_bytes()), allow_pickle=False) as content:
             header = json.loads(content[_HEADER].tobytes())
             arrays = {name: content[name] for name in content.files if name != _HEADER}
         found = header["format"], header["class"]
@@ -60,6 +60,8 @@ def load_baseline(kind: type[Any], path: PathLike) -> Any:
     try:
         model = kind(**header["settings"])
         for name, value in (header["values"] | arrays).items():
+            if not name.endswith("_") or name.startswith("_"):
+                raise TypeError(f"{name} is not a fitted attribute")
             setattr(model, name, PsiSearch.from_document(value) if name == _SEARCH and value is not None else value)
         if hasattr(model, "feature_names_in_"):
             model.feature_names_in_ = np.array(model.feature_names_in_, dtype=object)
