@@ -119,6 +119,7 @@ def test_a_square_frame_whose_index_equals_its_columns_is_a_matrix_with_names():
         (np.array([[0, 1, 1], [1, 2, 2], [2, 3, 1]]), "must be symmetric"),
         (pandas.DataFrame({"from": [0], "to": [1], "km": [3.0]}), r"^adjacency: has the columns 'from', 'to' and 'km'"),
         ([(0, 1), (1, 7)], r"^adjacency: no table has a row for 7 in edge 1 \(the tables have no ids, so .* 0 to 4\)"),
+        ("edges.csv", r"^adjacency: must be a graph, not the name of a file; read 'edges\.csv' first"),
         (BY_NAME, r"the ends of edges are strings \(such as 'ann'\), but the tables have no ids.*id_column="),
         (np.array([[0, 1.5], [1, 2], [0, 3]]), r"^adjacency: target: row 0 has no usable id \(1\.5\)"),
         (pandas.DataFrame({"source": ["ann", None], "target": ["bob", "cid"]}), "source: row 1 .*no usable id"),

@@ -125,7 +125,7 @@ def test_numpy_integers_are_integers():
 
 def test_the_embedded_dataset_is_its_recipe():
     embedded, made = load("demo"), generate_demo()
-    assert_array_equal(embedded.features.toarray(), made.features)
+    assert_array_equal(embedded.features, made.features)
     assert_array_equal(embedded.adjacency.toarray(), made.adjacency.toarray())
     assert_array_equal(embedded.labels, made.labels)
     assert embedded.party_columns == made.party_columns

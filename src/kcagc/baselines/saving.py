@@ -45,7 +45,10 @@ def save_baseline(model: Any, path: PathLike) -> None:
 def load_baseline(kind: type[Any], path: PathLike) -> Any:
     """Read a fitted baseline of this class."""
     try:
-        with np.load(io.BytesIO(Path(path).read_bytes()), allow_pickle=False) as content:
+        raw = io.BytesIO(Path(path).read_bytes())
+        if not zipfile.is_zipfile(raw):
+            raise ValueError("it is not an archive of arrays")
+        with np.load(raw, allow_pickle=False) as content:
             header = json.loads(content[_HEADER].tobytes())
             arrays = {name: content[name] for name in content.files if name != _HEADER}
         found = header["format"], header["class"]

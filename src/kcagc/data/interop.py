@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from numbers import Real
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -172,6 +173,8 @@ def graph_of(given: Any, where: str = "adjacency") -> Graph | EdgeList:
     for recognised, convert in _CONVERTERS:
         if recognised(given):
             return convert(given, where)
+    if isinstance(given, str | PurePath):
+        raise DataError(f"{where}: must be a graph, not the name of a file; read {str(given)!r} first, as a frame")
     pairs = EdgeList.of_pairs(given, where)
     if pairs is not None:
         return pairs
