@@ -7,10 +7,11 @@ import pytest
 from click.testing import CliRunner
 
 from deploy.collaboration import edit, made, names_of, on_a_free_port, table_of, task
-from deploy.test_joint import ended, labels_in, predict, role_of, start
+from deploy.test_joint import ended, labels_in, role_of, start
 from kcagc import KCAGC
 from kcagc.cli.main import cli
 from kcagc.deploy.config import Config
+from kcagc.deploy.run import RoleRun
 from kcagc.errors import AgreementError, ParameterError
 from kcagc.protocol.agreement import compare_agreements
 
@@ -19,7 +20,7 @@ FITTED, ALL = 45, 60
 
 
 def write_table(folder, seed, count, *, stem=""):
-    table, names = table_of(seed, ALL).tolist(), names_of(ALL)
+    table, names = table_of(seed, count).tolist(), names_of(count)
     order = np.random.default_rng(seed).permutation(count)  # every party sorts by id
     lines = [f"{names[row]},{','.join(map(repr, table[row]))}" for row in order]
     (folder / f"{stem}features.csv").write_text("\n".join(["id,f0,f1,f2", *lines]) + "\n")
@@ -43,28 +44,29 @@ def folders(root):
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     configs = folders(tmp_path_factory.mktemp("roles"))
-    fits = ended({name: start(role_of(name), "--config", path) for name, path in configs.items()})
-    return configs, fits, predict(configs)
+    return configs, ended({name: start(role_of(name), "--config", path) for name, path in configs.items()})
 
 
-def test_processes_fit_and_predict_as_the_estimator_does_without_a_graph(done):
-    configs, fits, predictions = done
-    tables = {name: table_of(seed, ALL) for seed, name in enumerate(PARTIES)}
-    model = KCAGC(n_clusters=3, random_state=0).fit({name: table[:FITTED] for name, table in tables.items()})
-    new = model.predict(tables)
-    names = names_of(ALL)
+def test_processes_find_the_clusters_of_the_estimator_without_a_graph(done):
+    configs, fits = done
+    model = KCAGC(n_clusters=3, random_state=0).fit({name: table_of(at, FITTED) for at, name in enumerate(PARTIES)})
     for name in PARTIES:
-        folder = configs[name].parent / "result"
-        assert labels_in(folder) == dict(zip(names[:FITTED], model.labels_.tolist(), strict=True))
-        assert labels_in(folder / "prediction") == dict(zip(names[FITTED:], new.tolist(), strict=True))
+        found = labels_in(configs[name].parent / "result")
+        assert found == dict(zip(names_of(FITTED), model.labels_.tolist(), strict=True))
         assert fits[name]["cost"] == pytest.approx(model.cost_)
         assert fits[name]["parameters"]["graph"] == "none"
         assert fits[name]["psi"] == "0, because there is no graph"
-        assert predictions[name]["nodes"] == ALL - FITTED
+
+
+def test_a_prediction_without_a_graph_reads_the_rows_of_the_new_nodes(done):
+    path = done[0]["alice"]
+    run = RoleRun.predict(Config.load(path), path.parent / "result" / "model.kcagc")
+    run.check()
+    assert run.new_rows.tolist() == list(range(FITTED, ALL))
 
 
 def test_the_report_speaks_of_no_edges(done):
-    configs, _, _ = done
+    configs, _ = done
     found = json.loads((configs["alice"].parent / "result" / "clusters.json").read_text())
     assert "links" not in found
     assert "modularity" not in found["quality"]
