@@ -102,7 +102,7 @@ docs: $(READY) ## Build the documentation site in docs/_build/html
 	@echo docs/_build/html/index.html
 
 notebook: $(READY) ## Run docs/notebook.ipynb and store its outputs
-	@$(BIN)/jupyter execute --inplace --NotebookClient.record_timing=False docs/notebook.ipynb
+	@$(BIN)/python docs/_ext/run_notebook.py
 
 disclosure: $(READY) ## Render docs/disclosure.md, what a run with the default settings discloses
 	@$(BIN)/python docs/_ext/disclosure_page.py

@@ -1,6 +1,5 @@
 """Every example runs in its small form and shows its topic."""
 
-import copy
 import re
 import subprocess
 import sys
@@ -8,9 +7,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+sys.path.append(str(EXAMPLES.parent / "docs" / "_ext"))
+from run_notebook import executed  # noqa: E402 - its folder is not a package
 
 
 def run(name, *words, folder=None):
@@ -90,10 +90,8 @@ def test_two_frames_and_a_list_of_edges_become_labels_an_explanation_and_reports
 def test_the_notebook_runs_from_top_to_bottom_and_shows_what_it_says(tmp_path):
     stored = nbformat.read(EXAMPLES.parent / "docs" / "notebook.ipynb", as_version=4)
     nbformat.validate(stored)
-    fresh = NotebookClient(
-        copy.deepcopy(stored), timeout=250, resources={"metadata": {"path": str(tmp_path)}}
-    ).execute()
-    assert [cell["outputs"] != [] for cell in stored.cells if cell["cell_type"] == "code"][1:].count(False) == 0
+    fresh = executed(stored, tmp_path)
+    assert all(cell["outputs"] for cell in stored.cells if cell["cell_type"] == "code")
     for before, now in zip(stored.cells, fresh.cells, strict=True):
         assert shown(before) == shown(now), before["source"]
     pictures = [kind for cell in fresh.cells for one in cell.get("outputs", ()) for kind in one.get("data", ())]

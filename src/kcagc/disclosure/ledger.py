@@ -200,7 +200,7 @@ class Ledger:
         return f"Ledger({len(self)} disclosures, {self.bytes_sent():,} bytes sent)"
 
     def _repr_html_(self) -> str:
-        """Return a table for a notebook: what left which role, and what its receiver learned."""
+        """Return a table for a notebook: each disclosure, and what its receiver learned."""
         cell = "text-align:left;vertical-align:top;padding:2px 12px 2px 0"
         rows = [
             (
