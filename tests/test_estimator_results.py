@@ -240,3 +240,17 @@ def test_models_and_ledger_print_what_they_are(model):
     page = model.ledger_._repr_html_()
     assert "shop &lt;b&gt;" in page
     assert "salaryx" not in page
+
+
+def test_parties_whose_names_are_alike_have_pages_of_their_own(tmp_path):
+    tables = dict(zip(("a/b", "A?b"), DATA.parties(), strict=True))
+    seen = []
+    settings = {"n_clusters": 4, "psi": 1, "random_state": 0, "callbacks": lambda *step: seen.append(step)}
+    found = KCAGC(**settings).fit(tables, adjacency=DATA.adjacency)
+    before = len(seen)
+    pages = found.report(tmp_path)
+    assert [path.name for path in pages] == ["a_b.html", "A_b-2.html"]
+    assert "a/b" in pages[0].read_text()
+    steps = [(party, step.stage) for party, step in seen[before:]]
+    assert ("a/b", "insights: nodes") in steps
+    assert {party for party, _ in steps} == set(tables)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from kcagc.data.table import PathLike
 from kcagc.disclosure import Ledger
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
+from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit_result import FitResult
 from kcagc.protocol.local import PartyModel
 from kcagc.protocol.parameters import Parameters
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _FRAMES = ("pandas", "polars", "dict")
 _METRICS = ("cost", "modularity", "accuracy", "ari", "nmi")
+Watcher = Callable[[str, Progress], None]
 _AGAINST_CLASSES = ("accuracy", "ari", "nmi")
 
 
@@ -46,8 +48,8 @@ class FittedParty:
     model: PartyModel
     labels: Labels
 
-    def insights(self) -> Insights:
-        """Compute the insights; on large data this takes seconds."""
+    def insights(self, progress: Callable[[str], None]) -> Insights:
+        """Compute the insights; on large data this takes seconds, and `progress` is called with each step."""
         from kcagc.report.insights.description import Description, Insights  # noqa: PLC0415 - slow to import
 
         numbered = self.given.columns == [str(column) for column in range(len(self.given.columns))]  # of an array
@@ -65,7 +67,8 @@ class FittedParty:
                 party=self.model.party,
                 centers=self.model.centers,
                 center_clusters=self.model.clusters,
-            )
+            ),
+            progress=progress,
         )
 
 
@@ -75,8 +78,9 @@ class PartyInsights(Mapping[str, "Insights"]):
     The insights of a party hold its own columns; those of two parties are never joined.
     """
 
-    def __init__(self, parties: Mapping[str, FittedParty] | None) -> None:
+    def __init__(self, parties: Mapping[str, FittedParty] | None, watch: Watcher | None = None) -> None:
         self._parties = parties
+        self._watch = watch
         self._found: dict[str, Insights] = {}
 
     def __getitem__(self, party: str) -> Insights:
@@ -84,7 +88,7 @@ class PartyInsights(Mapping[str, "Insights"]):
         if party not in known:
             raise ParameterError(f"party: there is no {party!r}; the parties are {listed(list(known))}")
         if party not in self._found:
-            self._found[party] = known[party].insights()
+            self._found[party] = known[party].insights(lambda step: self._report(party, step))
         return self._found[party]
 
     def __iter__(self) -> Iterator[str]:
@@ -102,6 +106,10 @@ class PartyInsights(Mapping[str, "Insights"]):
             if self._parties is None
             else f"PartyInsights({listed(list(self))})"
         )
+
+    def _report(self, party: str, step: str) -> None:
+        if self._watch is not None:
+            self._watch(party, Progress(f"insights: {step}"))
 
     def _known(self) -> Mapping[str, FittedParty]:
         if self._parties is None:
@@ -144,6 +152,7 @@ class ResultsMixin:
     if TYPE_CHECKING:
 
         def _check_clustered(self) -> None: ...
+        def _watch(self, role: str, progress: Progress) -> None: ...
         def _parameters(self) -> Parameters: ...
 
     def explain(self, node: Any) -> Explanations:
@@ -281,7 +290,8 @@ class ResultsMixin:
             raise ParameterError(f"party: there is no {party!r}; the parties are {listed(names)}")
         if party is None:
             target.mkdir(parents=True, exist_ok=True)
-        files = {name: target / f"{_file_name(name)}.html" for name in names} if party is None else {party: target}
+        files = {name: target / f"{file}.html" for name, file in _file_names(names).items()}
+        files = files if party is None else {party: target}
         for name, file in files.items():
             write_text(file, build_report(self._folder(name)), mode=PRIVATE)
         return list(files.values())
@@ -322,7 +332,7 @@ class ResultsMixin:
             graph = None if sharing == "none" else inputs[name].graph
             rows = np.zeros((len(self.labels_), 0)) if result.rows is None else result.rows
             known[name] = FittedParty(inputs[name], graph, rows, result.model, self.labels_)
-        self.insights_ = PartyInsights(known)
+        self.insights_ = PartyInsights(known, self._watch)
 
     def _parties(self) -> tuple[str, ...]:
         """Return the names of the parties, also after a comparison of numbers of clusters."""
@@ -368,9 +378,14 @@ class ResultsMixin:
         return RunFolder.in_memory(summary, ledger=own, clusters=found.clusters, nodes=found.nodes)
 
 
-def _file_name(party: str) -> str:
-    """Return a name that is a file on every system; a party may be called "a/b"."""
-    return (
-        "".join(letter if letter.isalnum() or letter in "-_ ." else "_" for letter in printable(party)).strip(" .")
-        or "_"
-    )
+def _file_names(parties: Iterable[str]) -> dict[str, str]:
+    """Return for each party a different name that is a file on every system; parties may be called "a/b" and "a?b"."""
+    found: dict[str, str] = {}
+    for party in parties:
+        letters = (letter if letter.isalnum() or letter in "-_ ." else "_" for letter in printable(party))
+        name, number = "".join(letters).strip(" .") or "_", 2
+        taken, wanted = {one.casefold() for one in found.values()}, name
+        while name.casefold() in taken:
+            name, number = f"{wanted}-{number}", number + 1
+        found[party] = name
+    return found
