@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from kcagc._types import Labels
 from kcagc.cluster.local import Scaling
-from kcagc.data.memory import graphs_of, library_of, named_tables, prepare_parties, rows_to_predict
+from kcagc.data.interop import library_of
+from kcagc.data.memory import graphs_of, named_tables, prepare_parties, rows_to_predict
 from kcagc.data.party_files import PartyInput
 from kcagc.data.table import PathLike
 from kcagc.data.weighting import Weighting
@@ -360,26 +361,6 @@ class KCAGC(ResultsMixin, ViewMixin, EstimatorBase):
         self.further_sums_ = {name.replace("_", " "): total for name, total in totals.items()}
         self._warn()
         return self
-
-    def fit_predict(self, X: Tables, y: Any = None, **options: Any) -> Labels:
-        """Cluster the nodes, and return the cluster of every node; see `fit`.
-
-        Parameters
-        ----------
-        X : dict or list
-            One table for each party.
-        y : None
-            Ignored.
-        **options
-            Further arguments of `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n_nodes,)
-        """
-        self.fit(X, y, **options)
-        self._check_clustered()
-        return self.labels_
 
     def predict(self, X: Tables, *, adjacency: Graphs | None = None, nodes: ArrayLike | None = None) -> Labels:
         """Return the nearest cluster of new nodes, in a session of its own with new keys.

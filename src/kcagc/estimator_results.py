@@ -25,7 +25,6 @@ from kcagc.graph.graph import Graph
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit_result import FitResult
 from kcagc.protocol.local import PartyModel
-from kcagc.protocol.parameters import Parameters
 from kcagc.text import listed, printable
 
 if TYPE_CHECKING:
@@ -151,9 +150,31 @@ class ResultsMixin:
 
     if TYPE_CHECKING:
 
+        def fit(self, X: Any, y: Any = None, *, adjacency: Any = None) -> Any:
+            """Cluster the nodes; see `KCAGC.fit`."""
+
         def _check_clustered(self) -> None: ...
         def _watch(self, role: str, progress: Progress) -> None: ...
-        def _parameters(self) -> Parameters: ...
+
+    def fit_predict(self, X: Any, y: Any = None, **options: Any) -> Labels:
+        """Cluster the nodes, and return the cluster of every node; see `fit`.
+
+        Parameters
+        ----------
+        X : dict or list
+            One table for each party.
+        y : None
+            Ignored.
+        **options
+            Further arguments of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes,)
+        """
+        self.fit(X, y, **options)
+        self._check_clustered()
+        return self.labels_
 
     def explain(self, node: Any) -> Explanations:
         """Explain why a node is in its cluster, and which cluster is its nearest alternative.

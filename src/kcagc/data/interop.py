@@ -37,6 +37,12 @@ def is_pandas(frame: Any) -> bool:
     return hasattr(frame, "index") and hasattr(frame, "iloc")
 
 
+def library_of(table: Any) -> str:
+    """Return "pandas" or "polars" for a frame of one of them, and nothing for other tables."""
+    root = type(table).__module__.partition(".")[0]
+    return root if is_frame(table) and root in ("pandas", "polars") else ""
+
+
 def is_networkx(given: Any) -> bool:
     """Return whether an object is a graph of networkx."""
     return all(callable(getattr(given, name, None)) for name in ("nodes", "edges", "is_directed", "is_multigraph"))

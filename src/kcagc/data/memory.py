@@ -64,12 +64,6 @@ def _is_graph(given: Any) -> bool:
     return known or interop.is_networkx(given) or interop.is_geometric(given) or getattr(given, "ndim", 1) == 2
 
 
-def library_of(table: Any) -> str:
-    """Return "pandas" or "polars" for a frame of one of them, and nothing for other tables."""
-    root = type(table).__module__.partition(".")[0]
-    return root if interop.is_frame(table) and root in ("pandas", "polars") else ""
-
-
 def graphs_of(adjacency: Any, tables: Mapping[str, Any]) -> tuple[list[GraphSource], GraphSharing]:
     """Return the graph of every party, and whether all share one, each has its own, or there is none.
 
