@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTHON := $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup setup-graphsage setup-peers test test-fast test-report test-wheel test-kill docs disclosure lint format demo reproduce bench accuracy study attack lock build clean check-python check-venv
+.PHONY: help setup setup-graphsage setup-peers test test-fast test-report test-wheel test-kill docs notebook disclosure lint format demo reproduce bench accuracy study attack lock build clean check-python check-venv
 
 help: ## Show this help
 	@echo "make TARGET, where TARGET is one of:"
@@ -105,6 +105,9 @@ format: $(READY) ## Rewrite the code in the house style
 docs: $(READY) ## Build the documentation site in docs/_build/html
 	@$(BIN)/python -m sphinx -b html -W --keep-going -n -q docs docs/_build/html
 	@echo docs/_build/html/index.html
+
+notebook: $(READY) ## Run docs/notebook.ipynb and store its outputs
+	@$(BIN)/python docs/_ext/run_notebook.py
 
 disclosure: $(READY) ## Render docs/disclosure.md, what a run with the default settings discloses
 	@$(BIN)/python docs/_ext/disclosure_page.py

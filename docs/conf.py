@@ -12,9 +12,11 @@ author = "The kcagc developers"
 copyright = "The kcagc developers, Apache-2.0"  # noqa: A001 - Sphinx's word
 version = release = kcagc.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "from_code", "drawing"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "from_code", "drawing"]
 exclude_patterns = ["_build"]
-source_suffix = {".md": "markdown"}
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}  # a page without cells is an ordinary page
+nb_merge_streams = True
+nb_execution_mode = "off"  # the outputs of the notebook are stored in it; the tests run it and compare them
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3

@@ -13,7 +13,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.utils import estimator_html_repr
 
 from data.tensors import Data, Tensor
 from kcagc import AGC, KCAGC
@@ -213,7 +215,7 @@ def test_clusters_that_stay_empty_are_spoken_of():
 def test_rows_of_a_frame_follow_its_index():
     names = [f"n{number}" for number in range(600)]
     graph = Graph.from_matrix(DEMO.adjacency, ids=names)
-    tables = [table.toarray() for table in PARTIES]
+    tables = list(PARTIES)
     expected = KCAGC(n_clusters=5, psi=2, random_state=0).fit(tables, adjacency=graph).labels_
     order = np.random.RandomState(0).permutation(600)
     shuffled = pandas.DataFrame(tables[1][order], index=np.array(names, dtype=object)[order])
@@ -229,11 +231,12 @@ def test_rows_of_a_frame_follow_its_index():
         model.fit([pandas.DataFrame({"name": ["a"] * 600}), *tables[1:]], adjacency=graph)
 
 
-def test_a_graph_that_was_forgotten_or_given_as_y_is_missed_in_words():
-    with pytest.raises(ParameterError, match=r"^adjacency: is missing"):
-        KCAGC(n_clusters=5).fit(PARTIES)
-    with pytest.raises(ParameterError, match="the second argument is y"):
+def test_a_graph_that_was_given_as_y_or_inside_a_table_is_missed_in_words():
+    with pytest.raises(ParameterError, match=r"^y: the second argument is not used; .* as adjacency="):
         KCAGC(n_clusters=5).fit(PARTIES, DEMO.adjacency)
+    tables = [AttributedGraph.build(DEMO.adjacency, table) for table in PARTIES]
+    with pytest.raises(ParameterError, match=r"^adjacency: is missing, but the table of party-1 comes with a graph"):
+        KCAGC(n_clusters=5).fit(tables)
     with pytest.raises(ParameterError, match=r"^random_state: "):
         KCAGC(n_clusters=5, random_state="a").fit(PARTIES, adjacency=DEMO.adjacency)
 
@@ -295,7 +298,7 @@ def test_a_prediction_asks_for_a_fit_first():
 
 
 def test_a_transformer_is_fitted_by_each_party_alone_and_kept_for_new_rows():
-    tables = [table.toarray() for table in PARTIES]
+    tables = list(PARTIES)
     given = StandardScaler()
     model = KCAGC(n_clusters=5, psi=2, random_state=0, method="basic", transformers=[given, None, given])
     model.fit(tables, adjacency=DEMO.adjacency)
@@ -313,7 +316,7 @@ def test_a_transformer_is_fitted_by_each_party_alone_and_kept_for_new_rows():
 
 
 def test_a_column_transformer_makes_numbers_of_words():
-    frames = [pandas.DataFrame(table.toarray()).rename(columns=str) for table in PARTIES]
+    frames = [pandas.DataFrame(table).rename(columns=str) for table in PARTIES]
     frames[1]["word"] = ["low" if value < 0 else "high" for value in frames[1]["0"]]
     chosen = ColumnTransformer([("w", OneHotEncoder(), ["word"])], remainder="passthrough")
     accept = ["revealing-labels"]  # 17 columns, of which two are a yes or no
@@ -329,7 +332,7 @@ def test_a_column_transformer_makes_numbers_of_words():
 
 def test_new_nodes_are_known_by_their_ids_wherever_they_stand():
     names = [f"n{number:03}" for number in range(600)]
-    frames = [pandas.DataFrame(table.toarray(), index=names) for table in PARTIES]
+    frames = [pandas.DataFrame(table, index=names) for table in PARTIES]
     graph = Graph.from_matrix(DEMO.adjacency, ids=names)
     kept = np.array([number for number in range(600) if number % 50])
     smaller = Graph.from_matrix(DEMO.adjacency[kept][:, kept], ids=[names[number] for number in kept])
@@ -353,7 +356,7 @@ def test_new_nodes_are_known_by_their_ids_wherever_they_stand():
 
 def test_new_nodes_are_placed_after_a_fit_on_the_nodes_that_all_have():
     names = [f"n{number:03}" for number in range(600)]
-    frames = [pandas.DataFrame(table.toarray(), index=names).rename(columns=str) for table in PARTIES]
+    frames = [pandas.DataFrame(table, index=names).rename(columns=str) for table in PARTIES]
     graph = Graph.from_matrix(DEMO.adjacency, ids=names)
     model = KCAGC(n_clusters=5, psi=2, random_state=0, n_init=1, nodes="intersection")
     model.fit([frames[0][5:], frames[1][:590], frames[2]], adjacency=graph)
@@ -371,7 +374,7 @@ def test_graphs_and_tables_of_other_libraries_give_the_same_labels():
     graph = networkx.from_scipy_sparse_array(DEMO.adjacency)
     np.testing.assert_array_equal(model.fit(PARTIES, adjacency=graph).labels_, expected)
     ends = np.vstack(DEMO.adjacency.nonzero())
-    dense = [table.toarray() for table in PARTIES]
+    dense = list(PARTIES)
     data = [Data(edge_index=Tensor(ends), num_nodes=600, x=Tensor(table)) for table in dense]
     np.testing.assert_array_equal(model.fit(data, adjacency=data[0]).labels_, expected)
     frames = [polars.DataFrame(table) for table in dense]
@@ -396,7 +399,7 @@ def test_the_optimized_method_predicts_training_nodes_nearly_as_it_labelled_them
 def test_a_copy_of_a_node_is_predicted_where_the_node_is(aggregator):
     model = fitted(method="basic", psi=0, aggregator=aggregator, accept=tuple(RISKS))
     copied = [7, 70, 300]
-    tables = [sparse.vstack([table, table[copied]], format="csr") for table in PARTIES]
+    tables = [np.vstack([table, table[copied]]) for table in PARTIES]
     graph = sparse.block_diag([DEMO.adjacency, sparse.csr_array((3, 3))])
     found = model.predict(tables, adjacency=graph)
     np.testing.assert_array_equal(found, model.labels_[copied])
@@ -464,9 +467,9 @@ def test_restarts_that_meet_are_continued_once():
     assert alone.further_sums_["other restarts"] == 0
 
 
-@pytest.mark.parametrize("X", [DEMO.features, DEMO.features.toarray(), None, 5])
+@pytest.mark.parametrize("X", [DEMO.features, sparse.csr_array(DEMO.features), None, 5])
 def test_one_table_is_not_a_list_of_tables(X):
-    with pytest.raises(DataError, match=r"^X: must be a list with one table for each party"):
+    with pytest.raises(DataError, match=r"^X: must be a dictionary or a list with one table for each party"):
         KCAGC(n_clusters=5).fit(X, adjacency=DEMO.adjacency)
 
 
@@ -478,19 +481,22 @@ def test_the_number_of_clusters_may_be_a_number_of_numpy():
 
 
 def test_a_notebook_shows_neither_private_models_nor_column_names():
-    frames = [pandas.DataFrame(table.toarray()).add_prefix(f"secret_{number}_") for number, table in enumerate(PARTIES)]
+    frames = [pandas.DataFrame(table).add_prefix(f"secret_{number}_") for number, table in enumerate(PARTIES)]
     model = KCAGC(n_clusters=5, psi=2, n_init=1, random_state=0).fit(frames, adjacency=DEMO.adjacency)
-    shown = model._repr_html_()
-    assert "labels_" in shown
-    for private in ("secret_", "models_", "PartyModel", "feature_names_", "column_weights_", "\\x"):
-        assert private not in shown
+    bundle = model._repr_mimebundle_()
+    pipeline = estimator_html_repr(make_pipeline(FunctionTransformer(), model))
+    for shown in (model._repr_html_(), *bundle.values(), pipeline, model.ledger_._repr_html_(), repr(model.models_)):
+        for private in ("secret_", "feature_names_", "column_weights_", "\\x", "b'"):
+            assert private not in shown
+    assert bundle["text/html"] == model._repr_html_()
 
 
 def test_the_docstring_names_every_parameter_with_its_type_and_default():
     documented = dict(re.findall(r"^    (\w+) : (.*)$", KCAGC.__doc__, flags=re.MULTILINE))
     for name, parameter in PARAMETERS.items():
         if name != "graph":
-            ending = "int or tuple" if parameter.required else f"default={parameter.default!r}".replace("'", '"')
+            default = 8 if parameter.required else parameter.default
+            ending = f"default={default!r}".replace("'", '"')
             assert documented[name].endswith(ending)
             assert all(f'"{choice}"' in documented[name] for choice in parameter.choices)
             first = " ".join(KCAGC.__doc__.partition(f"    {name} : ")[2].split("\n", 1)[1].split())
@@ -563,9 +569,65 @@ def test_a_rule_for_a_column_precedes_the_weighting_of_the_estimator():
 def test_a_weighting_that_does_not_fit_is_refused():
     with pytest.raises(ParameterError, match=r"^weighting: must be 'auto', 'idf' or 'none', not 'tfidf'"):
         fitted(weighting="tfidf")
-    frames = [pandas.DataFrame(table.toarray()).add_prefix("c") for table in PARTIES]
+    frames = [pandas.DataFrame(table).add_prefix("c") for table in PARTIES]
     with pytest.raises(
         DataError, match=r"^party-1: row \d+, column 'c\d+': weighting 'idf' is for numbers of 0 or more"
     ):
         KCAGC(n_clusters=5, weighting="idf").fit(frames, adjacency=DEMO.adjacency)
     assert all((one == 1).all() for one in fitted().column_weights_.values())
+
+
+NAMED = dict(zip(("bank", "telecom", "shop"), PARTIES, strict=True))
+
+
+def test_names_of_a_dictionary_are_those_of_the_parties_everywhere():
+    seen = set()
+    settings = {"n_clusters": 5, "psi": 2, "random_state": 0, "callbacks": lambda role, _: seen.add(role)}
+    model = KCAGC(**settings).fit(NAMED, adjacency=DEMO.adjacency)
+    names = set(NAMED)
+    for found in (model.models_, model.feature_names_, model.transformers_, model.column_weights_):
+        assert list(found) == list(NAMED)
+    assert seen == {*names, "coordinator"} == set(model.bytes_by_role_)
+    senders = {sender for entry in model.ledger_ for sender in entry.sender.split("+")}
+    assert senders == {*names, "coordinator"}
+    np.testing.assert_array_equal(model.labels_, fitted().labels_)
+    with pytest.raises(DataError, match=r"^shop: features: 599 rows, but the graph has 600 nodes"):
+        KCAGC(**settings).fit(NAMED | {"shop": PARTIES[2][1:]}, adjacency=DEMO.adjacency)
+
+
+def test_a_prediction_matches_tables_by_name_and_refuses_other_names():
+    old, new = slice(0, 590), slice(590, None)
+    tables = {name: table[old] for name, table in NAMED.items()}
+    model = KCAGC(n_clusters=5, psi=2, random_state=0).fit(tables, adjacency=DEMO.adjacency[old][:, old])
+    wanted = model.predict(list(NAMED.values()), adjacency=DEMO.adjacency)
+    assert len(wanted) == len(range(600)[new])
+    turned = {name: NAMED[name] for name in ("shop", "bank", "telecom")}
+    np.testing.assert_array_equal(model.predict(turned, adjacency=DEMO.adjacency), wanted)
+    with pytest.raises(
+        DataError, match=r"^X: 'hotel' is no party of this model; its parties are bank, telecom and shop"
+    ):
+        model.predict({"bank": PARTIES[0], "hotel": PARTIES[1], "shop": PARTIES[2]}, adjacency=DEMO.adjacency)
+
+
+@pytest.mark.parametrize("name", ["", 5, "a\nb", "x" * 65, "coordinator"])
+def test_a_name_that_no_party_can_have_is_refused(name):
+    with pytest.raises(DataError, match=r"^X: (invalid name of a party|a party cannot have the name)"):
+        KCAGC().fit({"bank": PARTIES[0], name: PARTIES[1]}, adjacency=DEMO.adjacency)
+
+
+def test_transformers_by_name_are_for_the_parties_of_that_name():
+    frame = pandas.DataFrame({"age": [1.0, None, 3.0] * 200, "town": ["a", "b", "c"] * 200})
+    rules = TablePreprocessor(columns={"town": {"kind": "categorical"}}, default={"missing": "mean"})
+    model = KCAGC(n_clusters=3, psi=1, random_state=0, transformers={"bank": rules})
+    model.fit({"bank": frame, "shop": PARTIES[0]}, adjacency=DEMO.adjacency)
+    assert model.feature_names_["bank"] == ["age", "town=a", "town=b", "town=c"]
+    assert model.transformers_["shop"] is None
+    with pytest.raises(
+        ParameterError, match=r"^transformers: there is no party 'bink'; the parties are bank, telecom and shop"
+    ):
+        clone(model).set_params(transformers={"bink": rules}).fit(NAMED, adjacency=DEMO.adjacency)
+
+
+def test_without_a_number_there_are_eight_clusters_as_in_scikit_learn_and_agc():
+    assert KCAGC().n_clusters == AGC().n_clusters == 8
+    assert len(np.unique(KCAGC(psi=1, random_state=0).fit(NAMED, adjacency=DEMO.adjacency).labels_)) == 8

@@ -26,7 +26,7 @@ GRAPH = Graph.from_matrix(DEMO.adjacency, ids=NAMES)
 
 
 def frames():
-    tables = [pandas.DataFrame(table.toarray(), index=NAMES).rename(columns=str) for table in DEMO.parties()]
+    tables = [pandas.DataFrame(table, index=NAMES).rename(columns=str) for table in DEMO.parties()]
     tables[0]["word"] = ["low" if value < 0 else "high" for value in tables[0]["0"]]
     return tables
 

@@ -69,6 +69,8 @@ LAYERS = [
     {"protocol", "net"},
     {"report", "runtime"},
     {"simulation"},
+    {"estimator_plots", "estimator_view"},
+    {"estimator_results"},
     {"deploy", "persistence", "analysis", "estimator_base"},
     {"estimator", "rehearsal"},
     {"__init__"},

@@ -6,7 +6,7 @@ the reader what it is.
 
 from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ IntArray: TypeAlias = NDArray[np.int64]
 Labels: TypeAlias = NDArray[np.intp]
 Flags: TypeAlias = NDArray[np.bool_]
 Sparse: TypeAlias = Any  # scipy.sparse array or matrix
+GraphSharing: TypeAlias = Literal["shared", "own", "none"]  # all parties have one graph, each its own, or none
 Features: TypeAlias = Any  # a dense 2-d array, or a scipy.sparse array or matrix
 
 

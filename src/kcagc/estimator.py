@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from kcagc._types import Labels
 from kcagc.cluster.local import Scaling
-from kcagc.data.memory import check_tables, graphs_of, prepare_parties, rows_to_predict
+from kcagc.data.interop import library_of
+from kcagc.data.memory import graphs_of, named_tables, prepare_parties, rows_to_predict
 from kcagc.data.party_files import PartyInput
 from kcagc.data.table import PathLike
 from kcagc.data.weighting import Weighting
@@ -18,6 +19,8 @@ from kcagc.disclosure import Ledger
 from kcagc.disclosure.texts import LABELLED_SUMS, REVEALING_LABELS
 from kcagc.errors import DataError, ParameterError
 from kcagc.estimator_base import Callback, EstimatorBase
+from kcagc.estimator_results import ResultsMixin
+from kcagc.estimator_view import ViewMixin
 from kcagc.graph.filters import Filter, SearchedFilter
 from kcagc.graph.ids import NodeIds
 from kcagc.persistence import load_estimator, save_estimator
@@ -26,12 +29,13 @@ from kcagc.protocol.local import PartyData
 from kcagc.protocol.parameters import PARAMETERS, AggregatorKind, JointForm, VirtualNodes, draw_seed, settings_of
 from kcagc.protocol.predict import predict_parameters
 from kcagc.secagg.masks import TWO_PARTY_SUM
-from kcagc.simulation import simulate_fit, simulate_predict
+from kcagc.simulation import COORDINATOR, simulate_fit, simulate_predict
 
-Graphs = Any  # a graph, a matrix, a graph of networkx or PyTorch Geometric, or a list with one for each party
+Graphs = Any  # a graph, a matrix, a list of edges, a graph of networkx or PyTorch Geometric, or one for each party
+Tables = Mapping[str, Any] | Sequence[Any]
 
 
-class KCAGC(EstimatorBase):
+class KCAGC(ResultsMixin, ViewMixin, EstimatorBase):
     """Cluster the nodes of a graph by features that several parties hold.
 
     All parties run in this process, with the same protocol, masks and disclosure ledger as on separate machines. No
@@ -39,9 +43,10 @@ class KCAGC(EstimatorBase):
 
     Parameters
     ----------
-    n_clusters : int or tuple
+    n_clusters : int or tuple, default=8
         Number of clusters k to find, or a range such as (2, 20): then the session compares all numbers of the range and
-        finds no clusters of its own.
+        finds no clusters of its own. The default is that of scikit-learn's `KMeans` and of `AGC`; it knows nothing
+        about your data. A range is never the default, because a comparison discloses more than one clustering.
     n_local_clusters : int, str or None, default=None
         Number of local clusters of each party: a number, or a multiple of k such as "2k". None means "2k" for up to
         3 parties and "k" for more. The methods "basic" and "joint" have none.
@@ -91,9 +96,9 @@ class KCAGC(EstimatorBase):
         Seed of all random choices except keys, which always come from the operating system.
     callbacks : callable or iterable of callable, default=()
         Functions that are called as ``callback(role, progress)`` with `progress.stage`, `.done` and `.total`.
-    transformers : transformer, list or None, default=None
+    transformers : transformer, list, dict or None, default=None
         Scikit-learn transformer that turns a table into numbers, for example `kcagc.data.TablePreprocessor`, or a list
-        with one transformer or None for each party. Each party has its own copy, fitted on its own rows.
+        or dictionary with one transformer or None for each party. Each party has its own copy, fitted on its own rows.
     weighting : {"auto", "idf", "none"}, default="auto"
         Weighting of columns by their inverse document frequency, see `kcagc.data.ColumnRule`: "auto" weights columns of
         0 and 1, and counts that are mostly 0. A rule of a `TablePreprocessor` other than "auto" precedes it.
@@ -101,8 +106,9 @@ class KCAGC(EstimatorBase):
         Column of pandas or polars frames that holds the node ids. None takes the index of a pandas frame unless it is
         0, 1, 2, ...
     nodes : {"all", "intersection"} or list of ids, default="all"
-        Nodes that take part. "all": every table has every node. "intersection": the nodes that the graph and all
-        tables have. A list of ids: a node that a table lacks becomes a row of missing values there.
+        Nodes that take part. "all": every table has every node. "intersection": the nodes that all tables have, and
+        the graph too if it lists its nodes. A list of ids: a node that a table lacks becomes a row of missing values
+        there.
 
     Attributes
     ----------
@@ -111,7 +117,7 @@ class KCAGC(EstimatorBase):
     method_, method_reason_ : str
         Method of the fit, and why it was taken.
     psi_ : int or None
-        Order ψ of the filter; None for a `Filter` of your own.
+        Order ψ of the filter; 0 without a graph, None for a `Filter` of your own.
     psi_search_ : PsiSearch or None
         Curve behind `psi_`, if the parties searched for it.
     sweep_ : Sweep
@@ -121,6 +127,11 @@ class KCAGC(EstimatorBase):
         Node ids in the order of `labels_`; None if nodes are row numbers.
     cost_ : float
         Mean squared distance of the nodes to their cluster centres, summed over the parties.
+    modularity_ : float or None
+        Share of the edges within clusters, less the share expected by chance; None unless all parties share a graph.
+    insights_ : mapping of str to Insights
+        By party, what its own columns and its graph say about each cluster and node (`.clusters`, `.nodes`); computed
+        when it is asked for. A model that was loaded has none, because the tables are not saved.
     n_iter_ : int
         Lloyd iterations of the last merge; 1 if the coordinator clusters rows without names.
     converged_ : bool
@@ -166,15 +177,22 @@ class KCAGC(EstimatorBase):
     >>> from kcagc import KCAGC
     >>> from kcagc.datasets import load
     >>> data = load("demo")
-    >>> model = KCAGC(n_clusters=5, psi=2, random_state=0).fit(data.parties(), adjacency=data.adjacency)
+    >>> bank, telecom, shop = data.parties()
+    >>> tables = {"bank": bank, "telecom": telecom, "shop": shop}
+    >>> model = KCAGC(n_clusters=5, psi=2, random_state=0).fit(tables, adjacency=data.adjacency)
     >>> model.labels_.shape
     (600,)
+
+    Cluster without a graph, by the columns alone:
+
+    >>> KCAGC(n_clusters=5, random_state=0).fit(tables).psi_
+    0
     """
 
     def __init__(
         self,
         *,
-        n_clusters: int | tuple[int, int],
+        n_clusters: int | tuple[int, int] = 8,
         n_local_clusters: int | str | None = PARAMETERS["n_local_clusters"].default,
         min_local_size: int = PARAMETERS["min_local_size"].default,
         method: str = PARAMETERS["method"].default,
@@ -253,19 +271,24 @@ class KCAGC(EstimatorBase):
         }
         return cls(n_clusters=n_clusters, psi=psi, **(chosen | changes))
 
-    def fit(self, X: Sequence[Any], y: Any = None, *, adjacency: Graphs | None = None) -> Self:
+    def fit(self, X: Tables, y: Any = None, *, adjacency: Graphs | None = None) -> Self:
         """Cluster the nodes.
 
         Parameters
         ----------
-        X : list
-            One table for each party: an array, a SciPy sparse matrix, a pandas or polars frame, a tensor, the `Data`
-            of PyTorch Geometric, or an `AttributedGraph`. If tables have ids, rows are aligned by id.
+        X : dict or list
+            The table of each party by its name, or a list of tables, whose parties are then called party-1, party-2,
+            ... A table is an array, a SciPy sparse matrix, a pandas or polars frame, a tensor, the `Data` of PyTorch
+            Geometric, or an `AttributedGraph`. If tables have ids, rows are aligned by id.
         y : None
             Ignored.
-        adjacency : graph or list of graphs
-            The graph that all parties share, or one graph for each party: a matrix, a `Graph`, a networkx graph, or
-            the `Data` of PyTorch Geometric.
+        adjacency : graph, list of edges, dict or list of graphs, default=None
+            The graph that all parties share. It is a square matrix of weights, a `Graph`, a graph of networkx, the
+            `Data` of PyTorch Geometric, or a list of edges: an array of shape (m, 2) or (2, m), a list of pairs, or a
+            frame with the columns source and target and, if edges have weights, weight (any other frame of two columns
+            is a list of edges as well). The ends of edges are ids of the tables or, if these have none, row numbers. A
+            square array is always a matrix. A dictionary by name, or a list of graphs, has a graph for each party. None
+            clusters by the columns alone: then psi is 0.
 
         Returns
         -------
@@ -279,15 +302,17 @@ class KCAGC(EstimatorBase):
         PolicyError
             If the run has a risk that `accept` does not name, for example if local labels would reveal a column.
         """
-        check_tables(X, y, adjacency)
-        graphs, shared = graphs_of(adjacency, len(X))
+        tables = named_tables(X, y)
+        names = list(tables)
+        if COORDINATOR in names:
+            raise DataError(f"X: a party cannot have the name {COORDINATOR!r}, which is that of the role without data")
+        graphs, sharing = graphs_of(adjacency, tables)
         policy = self._policy()
         self._check()
-        settings, filter_ = settings_of(self, "shared" if shared else "own")
-        parameters = settings.resolve(len(X), filter_)
-        names = [f"party-{number}" for number in range(1, len(X) + 1)]
+        settings, filter_ = settings_of(self, sharing)
+        parameters = settings.resolve(len(names), filter_)
         how = {name: getattr(self, name) for name in ("id_column", "nodes", "transformers", "weighting")}
-        inputs = prepare_parties(names, graphs, X, **how)
+        inputs = prepare_parties(tables, graphs, **how)
         seed = draw_seed(self.random_state)  # of all parties, so their order does not change the labels
         ledger = Ledger()
         results = simulate_fit(
@@ -300,7 +325,7 @@ class KCAGC(EstimatorBase):
         )
         for name in [name for name in vars(self) if name.endswith("_")]:  # of an earlier fit
             delattr(self, name)
-        self.method_, self.method_reason_ = settings.choose_method(len(X))
+        self.method_, self.method_reason_ = settings.choose_method(len(names))
         self.ledger_ = ledger
         self.bytes_sent_ = ledger.bytes_sent()
         senders = dict.fromkeys(entry.sender for entry in ledger.of("message/"))
@@ -309,6 +334,7 @@ class KCAGC(EstimatorBase):
         self.transformers_ = {name: one.preprocessing for name, one in inputs.items()}
         self.column_weights_ = {name: one.weights for name, one in inputs.items()}
         self.feature_names_ = {name: one.columns for name, one in inputs.items()}
+        self._frames = next((kind for kind in map(library_of, tables.values()) if kind), "")
         self.node_ids_ = getattr(inputs[names[0]].graph.ids, "values", None)
         first = results[names[0]]
         self.psi_search_ = first.psi_search
@@ -319,9 +345,10 @@ class KCAGC(EstimatorBase):
             self.sweep_ = first.sweep
             return self
         fitted = {name: result for name, result in results.items() if isinstance(result, FitResult)}
-        self.labels_: Labels = first.labels.astype(np.intp)
+        self.labels_ = first.labels.astype(np.intp)
         self.cost_ = first.cost
         self.models_ = {name: result.model for name, result in fitted.items()}
+        self._keep_insights(inputs, fitted, sharing)
         self.merges_ = every_merge(fitted.values())
         last = self.merges_[-1]
         self.n_iter_, self.converged_ = last.n_iter, last.converged
@@ -335,35 +362,15 @@ class KCAGC(EstimatorBase):
         self._warn()
         return self
 
-    def fit_predict(self, X: Sequence[Any], y: Any = None, **options: Any) -> Labels:
-        """Cluster the nodes, and return the cluster of every node; see `fit`.
-
-        Parameters
-        ----------
-        X : list
-            One table for each party.
-        y : None
-            Ignored.
-        **options
-            Further arguments of `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n_nodes,)
-        """
-        self.fit(X, y, **options)
-        self._check_clustered()
-        return self.labels_
-
-    def predict(self, X: Sequence[Any], *, adjacency: Graphs | None = None, nodes: ArrayLike | None = None) -> Labels:
+    def predict(self, X: Tables, *, adjacency: Graphs | None = None, nodes: ArrayLike | None = None) -> Labels:
         """Return the nearest cluster of new nodes, in a session of its own with new keys.
 
         Parameters
         ----------
-        X : list
+        X : dict or list
             One table for each party as in `fit`, with rows for the new nodes appended.
-        adjacency : graph or list of graphs
-            The graph as in `fit`, with the new nodes.
+        adjacency : graph, list of edges, dict or list of graphs, default=None
+            The graph as in `fit`, with the new nodes; None if the model was fitted without a graph.
         nodes : array-like or None, default=None
             Nodes to assign, by id or, if there are no ids, by row number. None means all nodes that were not fitted,
             in the order of the graph.
@@ -375,17 +382,16 @@ class KCAGC(EstimatorBase):
             with the methods on cells, all nodes of a cell get the same label.
         """
         self._check_clustered()
-        check_tables(X, None, adjacency)
         names = list(self.models_)
-        if len(X) != len(names):
-            raise DataError(f"X: {len(X)} tables, but the model was made by {len(names)} parties")
-        graphs, shared = graphs_of(adjacency, len(X))
+        tables: dict[str, Any] = self._tables_to_predict(named_tables(X), by_name=isinstance(X, Mapping))
+        graphs, sharing = graphs_of(adjacency, tables)
         model = self.models_[names[0]]
-        if shared != (model.parameters.graph == "shared"):
-            raise ParameterError("adjacency: must be one graph, or one for each party, as it was for fit")
-        taken = self._nodes_to_predict(graphs[0])
+        if sharing != (fitted_with := model.parameters.graph):
+            forms = {"shared": "one graph for all parties", "own": "a graph for each party", "none": "no graph"}
+            raise ParameterError(f"adjacency: must be {forms[fitted_with]}, as it was for fit")
+        taken = self._nodes_to_predict(tables, graphs)
         kept = {name: (self.transformers_[name], self.column_weights_[name]) for name in names}
-        inputs = prepare_parties(names, graphs, X, id_column=self.id_column, nodes=taken, fitted=kept)
+        inputs = prepare_parties(tables, graphs, id_column=self.id_column, nodes=taken, fitted=kept)
         fitted = None if self.node_ids_ is None else NodeIds(self.node_ids_, where="model")
         data = _party_data(inputs, self.filter_)
         wanted = rows_to_predict(data[names[0]].graph, fitted, model.n_nodes, nodes)

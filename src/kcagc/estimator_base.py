@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from kcagc._types import Labels
 from kcagc.cluster.sweep import Sweep
+from kcagc.data.memory import GraphSource, ids_of_tables
 from kcagc.disclosure import Policy
-from kcagc.errors import ParameterError
+from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.protocol.effects import Progress
+from kcagc.protocol.local import PartyModel
+from kcagc.protocol.parameters import NO_GRAPH
+from kcagc.text import listed
 
 Callback = Callable[[str, Progress], None]
-_PRIVATE = ("models_", "feature_names_", "transformers_", "column_weights_", "merges_", "node_ids_")  # not in notebooks
 
 
 class EstimatorBase(ClusterMixin, BaseEstimator):
@@ -31,13 +35,15 @@ class EstimatorBase(ClusterMixin, BaseEstimator):
     nodes: str | Iterable[Any]
     labels_: Labels
     sweep_: Sweep
+    models_: dict[str, PartyModel]
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
-        """Return the fitted attributes that a notebook shows: no private models and no column names."""
-        shown = super()._get_fitted_attr_html(doc_link)
-        for name in _PRIVATE:
-            shown.pop(name, None)
-        return shown
+        """Return no fitted attributes for a page of scikit-learn, such as that of a pipeline; see `ViewMixin`."""
+        return {}
+
+    def _without_graph(self) -> bool:
+        """Return whether the model was fitted without a graph."""
+        return next(iter(self.models_.values())).parameters.graph == NO_GRAPH
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -65,7 +71,7 @@ class EstimatorBase(ClusterMixin, BaseEstimator):
     def _warn(self) -> None:
         """Warn about empty clusters."""
         found = len(np.unique(self.labels_))
-        wanted = self.n_clusters if isinstance(self.n_clusters, int) else found
+        wanted = int(self.n_clusters) if isinstance(self.n_clusters, Integral) else found
         if found < wanted:
             few = f"only {found} of {wanted} clusters have nodes"
             warnings.warn(f"{few}: too many rows are equal", stacklevel=3)
@@ -82,8 +88,26 @@ class EstimatorBase(ClusterMixin, BaseEstimator):
     def _callbacks(self) -> Iterable[Callback]:
         return (self.callbacks,) if callable(self.callbacks) else self.callbacks
 
-    def _nodes_to_predict(self, graph: Graph) -> str | Iterable[Any]:
-        """Return the nodes that take part in a prediction: after a fit on a list, all nodes of the graph."""
+    def _tables_to_predict(self, tables: dict[str, Any], *, by_name: bool) -> dict[str, Any]:
+        """Return tables for the parties of the fit, in their order; those of a list are in this order already."""
+        names = list(self.models_)
+        if len(tables) != len(names):
+            raise DataError(f"X: {len(tables)} tables, but the model was made by {len(names)} parties")
+        if not by_name:
+            return dict(zip(names, tables.values(), strict=True))
+        unknown = [name for name in tables if name not in names]
+        if unknown:
+            raise DataError(f"X: {unknown[0]!r} is no party of this model; its parties are {listed(names)}")
+        return {name: tables[name] for name in names}
+
+    def _nodes_to_predict(self, tables: dict[str, Any], graphs: Sequence[GraphSource]) -> str | Iterable[Any]:
+        """Return the nodes that take part in a prediction: after a fit on a list, all nodes of the graph.
+
+        If the graph does not list its nodes, they are those of all tables.
+        """
         if isinstance(self.nodes, str):
             return self.nodes
-        return range(graph.n_nodes) if graph.ids is None else graph.ids.values
+        for graph in graphs:
+            if isinstance(graph, Graph):
+                return range(graph.n_nodes) if graph.ids is None else graph.ids.values
+        return ids_of_tables(tables, self.id_column)

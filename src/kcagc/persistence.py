@@ -6,6 +6,7 @@ Like the estimator, the file holds the private shares of all parties. Only its o
 from __future__ import annotations
 
 from dataclasses import asdict
+from numbers import Integral
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ from kcagc.data.table import PathLike
 from kcagc.data.transformer import TablePreprocessor
 from kcagc.disclosure import Disclosure, Ledger
 from kcagc.errors import DataError, KcagcError, ParameterError
+from kcagc.estimator_results import PartyInsights
 from kcagc.graph.filters import Filter, StoredFilter
 from kcagc.graph.ids import NodeIds
 from kcagc.protocol.fit_result import MergeReport
@@ -28,7 +30,7 @@ FORMAT = "kcagc estimator 2"
 
 # Fitted attributes that are plain numbers.
 _FIGURES = (
-    "cost_",
+    "cost_", "modularity_",
     "n_iter_", "converged_", "cells_", "single_node_cells_", "rounds_", "secure_sums_", "further_sums_", "bytes_sent_",
     "bytes_by_role_", "n_features_in_",
 )  # fmt: skip
@@ -116,8 +118,10 @@ def load_estimator(kind: type[T], path: PathLike) -> T:
         model: Any = kind(**settings)
         model.ledger_ = Ledger(Disclosure.from_fields(fields) for fields in saved.ledger)
         model.labels_ = restore(saved.labels).astype(np.intp)
+        figures = {"modularity_": None} | saved.figures  # a file of 0.9.0 or earlier has no modularity
         for name in _FIGURES:
-            setattr(model, name, saved.figures[name])
+            setattr(model, name, figures[name])
+        model.insights_ = PartyInsights(None)
     except (TypeError, KeyError, ValueError, KcagcError) as error:
         raise DataError(f"{path}: is not a saved KCAGC, or is damaged: {error}") from error
     model.node_ids_ = None if saved.ids is None else NodeIds.of(saved.ids, where=f"{path}: ids").values
@@ -158,7 +162,8 @@ def _plain_settings(given: dict[str, Any]) -> dict[str, Any]:
     settings["accept"] = sorted(settings["accept"])
     if not isinstance(settings["nodes"], str):
         settings["nodes"] = list(settings["nodes"])
-    settings["random_state"] = given["random_state"] if isinstance(given["random_state"], int) else None
+    seed = given["random_state"]
+    settings["random_state"] = int(seed) if isinstance(seed, Integral) else None
     if isinstance(given["filter"], str):
         settings["filter"] = given["filter"]
     return settings

@@ -49,6 +49,24 @@ def count(value: float, noun: str = "") -> str:
     return f"{number} {noun}{'' if round(value) == 1 else 's'}" if noun else number
 
 
+def amount(value: float, noun: str) -> str:
+    """Return "no nodes", "1 node" or "2 nodes"."""
+    return count(value, noun) if round(value) else f"no {noun}s"
+
+
+def decimal(value: float, digits: int = 2, *, signed: bool = False) -> str:
+    """Return a number with some decimal digits; a small rest is never rounded to zero.
+
+    Zero is "0". A number that would be rounded to zero is "<0.01", or ">-0.01" if it is negative.
+    """
+    least = 10.0**-digits
+    if value == 0:
+        return "0"
+    if abs(value) < least / 2:
+        return f"<{least:.{digits}f}" if value > 0 else f">-{least:.{digits}f}"
+    return f"{value:{'+' if signed else ''}.{digits}f}"
+
+
 def number(value: float) -> str:
     """Return a number with three significant digits."""
     if not math.isfinite(value):

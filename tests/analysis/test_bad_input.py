@@ -68,7 +68,7 @@ def test_tables_and_settings_are_checked_as_for_a_fit():
         tried(X=TABLES[:1])
     with pytest.raises(DataError, match=r"^party-2: "):
         tried(X=[TABLES[0], TABLES[1][1:]])
-    with pytest.raises(ParameterError, match="adjacency: is missing"):
+    with pytest.raises(ParameterError, match="psi: is 1, but there is no graph"):
         tried(adjacency=None)
     with pytest.raises(ParameterError, match="n_local_clusters"):
         tried(model=KCAGC(n_clusters=3, n_local_clusters="many"))

@@ -26,7 +26,7 @@ TABLE = np.arange(8.0).reshape(4, 2) + 1
 def brought(tables, graph, **options):
     names = [f"party-{number}" for number in range(1, len(tables) + 1)]
     graphs = graph if isinstance(graph, list) else [graph] * len(tables)
-    return prepare_parties(names, graphs, tables, **options)
+    return prepare_parties(dict(zip(names, tables, strict=True)), graphs, **options)
 
 
 def named(ids=NAMES):
@@ -145,8 +145,8 @@ def test_tensors_and_geometric_data_are_tables():
 
 def test_a_graph_of_networkx_names_the_rows():
     given = networkx.relabel_nodes(networkx.from_scipy_sparse_array(LINE), dict(enumerate(NAMES)))
-    graphs, shared = graphs_of(given, 2)
-    assert shared
+    graphs, sharing = graphs_of(given, {"party-1": TABLE, "party-2": TABLE})
+    assert sharing == "shared"
     assert_array_equal(features(brought([frame([2, 1, 0, 3]), frame()], graphs, id_column="id")), TABLE)
 
 

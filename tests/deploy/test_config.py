@@ -69,7 +69,7 @@ def refusal(path, look=None):
         (r"^# filter.*", 'filter = "full"', "session.filter", "must be 'half' or 'norm', not 'full'"),
         (r"^# scaling.*", 'scaling = "S"', "session.scaling", "'unit', 'U'"),
         (r"^# virtual_nodes = .*", 'virtual_nodes = "all"', "session.virtual_nodes", "'cell' or 'local', not"),
-        (r"^# graph = \"shared.*", 'graph = "none"', "session.graph", "'shared' or 'own', not"),
+        (r"^# graph = \"shared.*", 'graph = "mine"', "session.graph", "'shared', 'own' or 'none', not"),
         (r"^aggregator = .*", 'aggregator = "bob"', "session.aggregator", "'coordinator' or 'party', not 'bob'"),
         (r"^aggregator = .*", 'aggregator = "party"', "participants", "there must be 0 coordinator"),
         (r"^# unit.*", "unit = 0.0", "session.unit", "positive"),

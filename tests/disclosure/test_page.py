@@ -46,6 +46,11 @@ def every_page():
         {"task": task, "method": method, "aggregator": aggregator, "joint_rows": rows, "graph": graph, "psi": 2, "n": n}
         for task, (method, aggregator, rows), graph, n in modes
     ]
+    every += [
+        {"method": method, "graph": "none", "psi": "auto", "n": n}
+        for method in ("joint", "cells", "basic")
+        for n in (2, 3)
+    ]
     every += [{"psi": psi, "n_clusters": k, "n": n} for psi in (2, "auto") for k in (3, (2, 20)) for n in (2, 3, 5)]
     for chosen in every:
         run = outline(agreement(chosen.pop("n"), **chosen))

@@ -1,16 +1,18 @@
 """Every example runs in its small form and shows its topic."""
 
 import csv
-import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+sys.path.append(str(EXAMPLES.parent / "docs" / "_ext"))
+from run_notebook import executed  # noqa: E402 - its folder is not a package
 
 
 def run(name, *words, folder=None):
@@ -77,17 +79,37 @@ def test_between_two_parties_the_others_distances_come_out_and_kcagc_refuses():
     assert "weaker than the default: none" in printed
 
 
-def test_the_notebook_runs_from_top_to_bottom(tmp_path):
-    notebook = json.loads((EXAMPLES / "first_steps.ipynb").read_text(encoding="utf-8"))
-    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    assert notebook["nbformat"] == 4
-    assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"])
-    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
-    script = tmp_path / "notebook.py"
-    script.write_text("\n".join("".join(cell["source"]) for cell in code), encoding="utf-8")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert percentages(done.stdout)[-1] > 80
+def test_two_frames_and_a_list_of_edges_become_labels_an_explanation_and_reports(tmp_path):
+    printed = run("tables_to_report.py", str(tmp_path / "pages"))
+    assert re.search(r"customer-7 is in cluster \d", printed)
+    bank, shop = ((tmp_path / "pages" / f"{name}.html").read_text() for name in ("bank", "shop"))
+    assert "groceries" in shop
+    assert "groceries" not in bank
+    lines = [line for line in (EXAMPLES / "tables_to_report.py").read_text().split('"""')[2].splitlines() if line]
+    assert len(lines) <= 15
+
+
+def test_the_notebook_runs_from_top_to_bottom_and_shows_what_it_says(tmp_path):
+    stored = nbformat.read(EXAMPLES.parent / "docs" / "notebook.ipynb", as_version=4)
+    nbformat.validate(stored)
+    fresh = executed(stored, tmp_path)
+    assert all(cell["outputs"] for cell in stored.cells if cell["cell_type"] == "code")
+    for before, now in zip(stored.cells, fresh.cells, strict=True):
+        assert shown(before) == shown(now), before["source"]
+    pictures = [kind for cell in fresh.cells for one in cell.get("outputs", ()) for kind in one.get("data", ())]
+    assert pictures.count("image/png") == 3
+    *alone, pooled, together = percentages("".join(text for cell in fresh.cells for text in shown(cell)))[:5]
+    assert max(alone) + 10 < together
+    assert together > pooled - 2
+
+
+def shown(cell):
+    """Return the texts of a cell; a stream can come in several parts."""
+    outputs = cell.get("outputs", ())
+    streams = {
+        name: "".join(one["text"] for one in outputs if one.get("name") == name) for name in ("stdout", "stderr")
+    }
+    return [*streams.values(), *(one["data"]["text/plain"] for one in outputs if "data" in one)]
 
 
 def test_the_files_of_the_tutorial_are_the_same_every_time(tmp_path):

@@ -84,7 +84,7 @@ def test_a_table_of_words_is_refused():
 def test_more_clusters_than_nodes_are_refused(method):
     adjacency, features = given()
     changes = {"n_clusters": 37, "method": method}
-    words = "^party-1: n_clusters: 37 clusters, but the graph has only 36 nodes"
+    words = "^party-1: n_clusters: 37 clusters, but there are only 36 nodes"
     refused(DataError, words, features, adjacency, **changes)
 
 

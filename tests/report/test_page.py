@@ -22,7 +22,7 @@ from kcagc.report.drawing import COLOURS
 from kcagc.report.folder import LedgerLine, RunFolder
 from kcagc.report.insights.quality import against_known
 from kcagc.report.markup import breakable, tag, text_of
-from kcagc.report.page import page_of, write_page
+from kcagc.report.page import build_report, write_page
 from kcagc.text import count, number, percent, size
 from report.reading import read
 
@@ -129,7 +129,7 @@ def test_rounds_are_drawn_where_they_are_told(run, pages):
     assert "Nodes that changed cluster" in pages["party"]
 
 
-def test_the_final_cost_is_on_the_page_of_a_party_only(run, pages):
+def test_the_final_cost_is_on_the_build_report_a_party_only(run, pages):
     cost = json.loads((run.tasks["alice"].files.folder / "run.json").read_text())["cost"]
     assert cost == pytest.approx(run.results["alice"].cost)
     assert f"Cost{number(cost)}" in "".join(read(pages["party"]).text.split())
@@ -322,7 +322,7 @@ def test_text_is_escaped_and_markup_is_not():
 def test_the_same_folder_gives_the_same_page_for_its_owner_only(run):
     folder = run.tasks["alice"].files.folder
     before = (folder / "report.html").read_bytes()
-    assert page_of(RunFolder.read(folder)).encode() == before
+    assert build_report(RunFolder.read(folder)).encode() == before
     for file in ("report.html", "clusters.json"):
         assert stat.S_IMODE((folder / file).stat().st_mode) == 0o600
 
@@ -337,7 +337,7 @@ def test_a_report_that_fails_is_a_line_in_the_log_and_nothing_else(run, monkeypa
     assert "try: kcagc report" in caplog.messages[-1]
 
 
-def test_the_page_of_a_sweep_recommends_numbers_and_shows_no_clusters(pages):
+def test_the_build_report_a_sweep_recommends_numbers_and_shows_no_clusters(pages):
     html = read(pages["sweep"])
     ids = [one.attributes["id"] for one in html.every("section")]
     assert ids == ["overview", "sweep", "psi", "rounds", "traffic", "disclosures", "settings"]

@@ -19,7 +19,7 @@ from kcagc.analysis.clusters import ClusteredRows, Clusters
 from kcagc.analysis.conclusions import PURPOSE, joint_conclusions, party_conclusions
 from kcagc.analysis.conditions import Conditions, conditions
 from kcagc.analysis.theorem import ENOUGH, Bound, RestrictedProximity, bound, common_c, restricted_proximity
-from kcagc.data.memory import check_tables, graphs_of, prepare_parties
+from kcagc.data.memory import graphs_of, named_tables, prepare_parties
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.filters import SearchedFilter
 from kcagc.protocol.local import PartyData, compute_local
@@ -203,7 +203,7 @@ def diagnose(
     ----------
     model : KCAGC
         Fitted or not; its settings say how tables become rows.
-    X : sequence of tables
+    X : dict or sequence of tables
         One table for each party, as for `KCAGC.fit`.
     target : array of shape (n_nodes,), optional
         The cluster of each node in the graph's order. Default: the labels of the fitted model.
@@ -213,7 +213,7 @@ def diagnose(
         Local clusters of each party. Default: those that each party finds alone, the same as in a fit with the same
         integer `random_state`.
     names : sequence of str, optional
-        Names of the parties. Default: party-1, party-2, ...
+        Names of the parties. Default: the keys of a dictionary X; otherwise party-1, party-2, ...
     order_constant : float, default 1.0
         The constant that the paper writes as O(.): O(1/c) of Definition 2 is `order_constant` / c, O(1) of the theorem
         is `order_constant`.
@@ -243,20 +243,20 @@ def diagnose(
     >>> diagnose(model, demo.parties(), demo.labels, adjacency=demo.adjacency).bound.holds
     False
     """
-    check_tables(X, None, adjacency)
     _check_constants(order_constant=order_constant, enough=enough)
-    report = progress or (lambda _: None)
-    graphs, shared = graphs_of(adjacency, len(X))
-    settings, graph_filter = settings_of(model, "shared" if shared else "own")
+    report, named = progress or (lambda _: None), named_tables(X)
+    parties = _party_names(names, list(named))
+    tables = dict(zip(parties, named.values(), strict=True))
+    graphs, sharing = graphs_of(adjacency, tables)
+    settings, graph_filter = settings_of(model, sharing)
     settings = settings_with_labels(settings, len(X))
     if isinstance(graph_filter, SearchedFilter):
         graph_filter = getattr(model, "filter_", settings.graph_filter())
     parameters = settings.resolve(len(X), graph_filter)
-    parties = _party_names(names, len(X))
     given = _by_party("local_labels", local_labels, parties)
     given_names = ("id_column", "nodes", "transformers", "weighting")
     options = {name: getattr(model, name) for name in given_names if hasattr(model, name)}
-    inputs = prepare_parties(parties, graphs, X, **options)
+    inputs = prepare_parties(tables, graphs, **options)
     data = {name: PartyData.build(name, one.graph, one.features, graph_filter) for name, one in inputs.items()}
     labels = getattr(model, "labels_", None) if target is None else target
     if labels is None:
@@ -382,8 +382,8 @@ def _check_constants(**values: float) -> None:
         check_between(name, value, 0.0, _LARGEST)
 
 
-def _party_names(names: Sequence[str] | None, n_parties: int) -> list[str]:
-    found = [f"party-{number}" for number in range(1, n_parties + 1)] if names is None else list(names)
+def _party_names(names: Sequence[str] | None, default: list[str]) -> list[str]:
+    n_parties, found = len(default), default if names is None else list(names)
     if len(found) != n_parties or len(set(found)) != n_parties:
         raise ParameterError(f"names: must be {n_parties} different names, one for each table, not {found!r}")
     return found

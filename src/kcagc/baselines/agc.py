@@ -56,6 +56,8 @@ class AGC(PooledEstimator):
     ----------
     labels_ : ndarray of shape (n_nodes,)
         The cluster of each node.
+    node_ids_ : list or None
+        The node ids in the order of `labels_`; None if nodes are row numbers.
     column_weights_ : ndarray of shape (n_features,)
         What the columns were multiplied by; 1 for a column that is not weighted.
     psi_ : int

@@ -11,10 +11,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kcagc._types import Features, check_count
+from kcagc.baselines.saving import load_baseline, save_baseline
+from kcagc.data.edge_lists import EdgeList
 from kcagc.data.interop import frame_ids, from_tensor, graph_of, is_frame, is_geometric, is_networkx, is_pandas
+from kcagc.data.table import PathLike
 from kcagc.data.weighting import Weighting, apply_weights, check_weighting, fit_weights
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
@@ -41,8 +44,9 @@ class PooledEstimator(ClusterMixin, BaseEstimator):
             The features. If the nodes of the graph have names, the index of a pandas frame names the rows.
         y : None
             Not used.
-        adjacency : Graph, array-like, sparse matrix, networkx or PyTorch Geometric graph, default=None
-            The graph with symmetric, non-negative weights. None clusters the features without a graph.
+        adjacency : Graph, array-like, sparse matrix, list of edges, networkx or PyTorch Geometric graph, default=None
+            The graph with symmetric, non-negative weights, in any form that `KCAGC.fit` takes. None clusters the
+            features without a graph.
         progress : callable, default=None
             Called after each order that the method tries, with the order and its intra-cluster distance (AGC) or loss
             (GCC). S2GC and MS2CAG try one order, and pass the sum of squared distances to the centres.
@@ -71,16 +75,45 @@ class PooledEstimator(ClusterMixin, BaseEstimator):
         )
         if sparse.issparse(features):
             features = sparse.csr_array(features)
-        graph = None if adjacency is None else graph_of(adjacency)
-        if graph is not None:
-            if graph.n_nodes != features.shape[0]:
-                raise DataError(f"adjacency: has {graph.n_nodes} nodes, but X has {features.shape[0]} rows")
-            graph = _in_order_of(X, graph)
+        ids = frame_ids(X, None, "X") if is_frame(X) else None
+        graph = None if adjacency is None else _graph_on(X, ids, graph_of(adjacency), features.shape[0])
+        if ids is None and graph is not None:
+            ids = graph.ids
+        self.node_ids_ = None if ids is None else ids.tolist()
         # One seed for all clusterings of a fit, so that a choice among them does not depend on chance.
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         self.column_weights_ = fit_weights(features, self.weighting, _negative)
         self._fit(apply_weights(features, self.column_weights_), graph, seed, progress)
         return self
+
+    def save(self, path: PathLike) -> None:
+        """Write parameters and fitted attributes to a file that only its owner can read.
+
+        `load` of the same class reads it. Nothing is pickled.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write.
+        """
+        check_is_fitted(self)
+        save_baseline(self, path)
+
+    @classmethod
+    def load(cls, path: PathLike) -> Self:
+        """Read a model that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to read.
+
+        Returns
+        -------
+        self
+            The fitted estimator. A `random_state` that was a generator is None.
+        """
+        return load_baseline(cls, path)  # type: ignore[no-any-return]
 
     @abstractmethod
     def _fit(self, features: Features, graph: Graph | None, seed: int, progress: Progress) -> None:
@@ -96,9 +129,18 @@ def _negative(row: int, column: int, message: str) -> DataError:
     return DataError(f"X: row {row}, column {column}: {message}")
 
 
-def _in_order_of(X: Any, graph: Graph) -> Graph:
+def _graph_on(X: Any, ids: NodeIds | None, given: Graph | EdgeList, n_rows: int) -> Graph:
+    """Return the graph on the rows of X; the ends of a list of edges are ids of these rows, or row numbers."""
+    if isinstance(given, EdgeList):
+        nodes = NodeIds.numbered(n_rows) if ids is None else ids
+        return given.graph(nodes, named=ids is not None)
+    if given.n_nodes != n_rows:
+        raise DataError(f"adjacency: has {given.n_nodes} nodes, but X has {n_rows} rows")
+    return _in_order_of(X, ids, given)
+
+
+def _in_order_of(X: Any, ids: NodeIds | None, graph: Graph) -> Graph:
     """Return the graph with its nodes in the order of the rows of X, where both have ids."""
-    ids = frame_ids(X, None, "X") if is_frame(X) else None
     known = graph.ids or NodeIds.numbered(graph.n_nodes)
     if ids is None:
         numbered = is_frame(X) and is_pandas(X) and set(known.values) == set(range(graph.n_nodes))

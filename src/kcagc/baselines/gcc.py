@@ -63,6 +63,8 @@ class GCC(PooledEstimator):
     ----------
     labels_ : ndarray of shape (n_nodes,)
         The cluster of each node (G).
+    node_ids_ : list or None
+        The node ids in the order of `labels_`; None if nodes are row numbers.
     column_weights_ : ndarray of shape (n_features,)
         What the columns were multiplied by; 1 for a column that is not weighted.
     power_ : int

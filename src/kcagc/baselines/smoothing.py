@@ -85,6 +85,8 @@ class S2GC(_SmoothedKMeans):
     ----------
     labels_ : ndarray of shape (n_nodes,)
         The cluster of each node.
+    node_ids_ : list or None
+        The node ids in the order of `labels_`; None if nodes are row numbers.
     column_weights_ : ndarray of shape (n_features,)
         What the columns were multiplied by; 1 for a column that is not weighted.
     power_ : int
@@ -184,6 +186,8 @@ class MS2CAG(_SmoothedKMeans):
     ----------
     labels_ : ndarray of shape (n_nodes,)
         The cluster of each node.
+    node_ids_ : list or None
+        The node ids in the order of `labels_`; None if nodes are row numbers.
     column_weights_ : ndarray of shape (n_features,)
         What the columns were multiplied by; 1 for a column that is not weighted.
     power_ : int

@@ -365,6 +365,52 @@ def cluster_filtered(
     return LocalClusters(projection, embedding, found)
 
 
+@dataclass(frozen=True, eq=False)
+class CenterDistances:
+    """Squared distances of each row to the centre of its cluster and to the nearest other one, free of rounding errors.
+
+    `other` is the cluster of the nearest other centre. With a single centre there is none: it is -1, at an infinite
+    distance. Equal distances (up to rounding) are exactly equal.
+    """
+
+    to_own: FloatArray
+    to_other: FloatArray
+    other: IntArray
+
+
+def center_distances(
+    rows: FloatArray, centers: FloatArray, clusters: Sequence[int], labels: IntArray
+) -> CenterDistances:
+    """Compare the distances of rows to the centres of clusters; `clusters` holds the label of each centre."""
+    known = np.asarray(clusters, dtype=np.int64)
+    if len(known) != len(centers) or len(labels) != len(rows):
+        raise DataError(
+            f"confidence: {len(known)} clusters for {len(centers)} centres, {len(labels)} labels for {len(rows)} rows"
+        )
+    order = np.argsort(known)
+    own = order[np.minimum(np.searchsorted(known[order], labels), len(known) - 1)]
+    if len(labels) and (known[own] != labels).any():
+        raise DataError(f"confidence: cluster {int(labels[known[own] != labels][0])} has no centre")
+    n = len(rows)
+    found = CenterDistances(np.zeros(n), np.full(n, np.inf), np.full(n, -1, dtype=np.int64))
+    scale = float(squared_norms(centers).max())
+    for block in blocks_of(rows):
+        squared = squared_distances(rows[block], centers)
+        each = np.arange(len(squared))
+        to_own = squared[each, own[block]].copy()
+        # A distance, or a difference of two, below this is a rounding error.
+        exact = ROUNDING * (squared_norms(rows[block]) + scale)
+        to_own = np.where(to_own <= exact, 0.0, to_own)
+        found.to_own[block] = to_own
+        if len(centers) > 1:
+            squared[each, own[block]] = np.inf
+            other = squared.argmin(axis=1)
+            to_other = squared[each, other]
+            found.to_other[block] = np.where(np.abs(to_other - to_own) <= exact, to_own, to_other)
+            found.other[block] = known[other]
+    return found
+
+
 def confidence(rows: FloatArray, centers: FloatArray, clusters: Sequence[int], labels: IntArray) -> FloatArray:
     """Return how clearly each row belongs to its cluster in one party's coordinates, from 0 to 1.
 
@@ -375,28 +421,11 @@ def confidence(rows: FloatArray, centers: FloatArray, clusters: Sequence[int], l
     joint clusters were chosen from the distances of all parties, so a node with 0 can be in the right cluster.
     `clusters` holds the label of each centre. With a single centre every row has confidence 1.
     """
-    known = np.asarray(clusters, dtype=np.int64)
-    if len(known) != len(centers) or len(labels) != len(rows):
-        raise DataError(
-            f"confidence: {len(known)} clusters for {len(centers)} centres, {len(labels)} labels for {len(rows)} rows"
-        )
-    order = np.argsort(known)
-    own = order[np.minimum(np.searchsorted(known[order], labels), len(known) - 1)]
-    if len(labels) and (known[own] != labels).any():
-        raise DataError(f"confidence: cluster {int(labels[known[own] != labels][0])} has no centre")
-    found = np.ones(len(rows))
-    if len(centers) == 1:
-        return found
-    scale = float(squared_norms(centers).max())
-    for block in blocks_of(rows):
-        squared = squared_distances(rows[block], centers)
-        each = np.arange(len(squared))
-        to_own = squared[each, own[block]].copy()
-        squared[each, own[block]] = np.inf
-        other = squared.min(axis=1)
-        # A distance, or a difference of two, below this is a rounding error.
-        exact = ROUNDING * (squared_norms(rows[block]) + scale)
-        to_own = np.where(to_own <= exact, 0.0, to_own)
-        tie = other - to_own <= exact
-        found[block] = np.where(tie, 0.0, 1.0 - np.sqrt(to_own / np.where(tie, 1.0, other)))
-    return np.clip(found, 0.0, 1.0)
+    return confidence_of(center_distances(rows, centers, clusters, labels))
+
+
+def confidence_of(distances: CenterDistances) -> FloatArray:
+    """Return the confidence of rows whose distances are known; see `confidence`."""
+    further = distances.to_own < distances.to_other
+    ratio = np.divide(distances.to_own, distances.to_other, out=np.ones(len(further)), where=further)
+    return 1.0 - np.sqrt(ratio)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from numbers import Real
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from scipy import sparse
 
 from kcagc._types import FloatArray, IntArray
 from kcagc.data.csv_format import read_number, separator_advice
+from kcagc.data.edge_lists import EdgeList
 from kcagc.data.problems import MOSTLY_NUMBERS, WORDS, Problems
 from kcagc.data.table import (
     ColumnType,
@@ -46,6 +48,12 @@ def is_frame(given: Any) -> bool:
 def is_pandas(frame: Any) -> bool:
     """Return whether a frame has an index, as those of pandas do."""
     return hasattr(frame, "index") and hasattr(frame, "iloc")
+
+
+def library_of(table: Any) -> str:
+    """Return "pandas" or "polars" for a frame of one of them, and nothing for other tables."""
+    root = type(table).__module__.partition(".")[0]
+    return root if is_frame(table) and root in ("pandas", "polars") else ""
 
 
 def is_networkx(given: Any) -> bool:
@@ -216,15 +224,48 @@ def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in _NOT_AVAILABLE
 
 
-def graph_of(given: Any, where: str = "adjacency") -> Graph:
-    """Return a graph from a matrix, a graph of networkx or PyTorch Geometric, a `Graph` or an `AttributedGraph`."""
+def graph_of(given: Any, where: str = "adjacency") -> Graph | EdgeList:
+    """Return the graph that an argument stands for; a list of edges becomes a graph once the nodes are known.
+
+    A graph is a matrix, a graph of networkx or PyTorch Geometric, a `Graph` or an `AttributedGraph`. A frame whose
+    index equals its columns is a matrix that names its nodes.
+    """
+    if isinstance(given, Graph | EdgeList):
+        return given
     if isinstance(given, AttributedGraph):
         return given.graph
-    if is_networkx(given):
-        return _from_networkx(given, where)
-    if is_geometric(given):
-        return _from_geometric(given, where)
-    return as_graph(from_tensor(given, where))
+    for recognised, convert in _CONVERTERS:
+        if recognised(given):
+            return convert(given, where)
+    if isinstance(given, str | PurePath):
+        raise DataError(f"{where}: must be a graph, not the name of a file; read {str(given)!r} first, as a frame")
+    pairs = EdgeList.of_pairs(given, where)
+    if pairs is not None:
+        return pairs
+    array = np.asarray(given) if is_nested_list(given) else from_tensor(given, where)
+    return EdgeList.of_array(array, where) or as_graph(array)
+
+
+def is_nested_list(given: Any) -> bool:
+    """Return whether an object is a list of rows of equal length, such as [[0, 1], [1, 0]] or [("ann", "bob")]."""
+    if not isinstance(given, list | tuple) or not given:
+        return False
+    rows = all(isinstance(row, list | tuple) and row for row in given)
+    return rows and len({len(row) for row in given}) == 1 and not any(_is_nested(cell) for row in given for cell in row)
+
+
+def _is_nested(cell: Any) -> bool:
+    return not isinstance(cell, str | Real | np.generic)
+
+
+def _from_frame(frame: Any, where: str) -> Graph | EdgeList:
+    """Convert a list of edges, or a square frame of weights; its index names the nodes if it equals the columns."""
+    edges = EdgeList.of_frame(frame, where)
+    if edges is not None:
+        return edges
+    named = is_pandas(frame) and list(frame.index) == list(frame.columns)
+    ids = frame_ids(frame, None, where) if named else None
+    return Graph(Graph.from_matrix(frame.to_numpy()).adjacency, ids)
 
 
 def _from_networkx(given: Any, where: str) -> Graph:
@@ -273,6 +314,9 @@ def _from_geometric(given: Any, where: str) -> Graph:
             weights = _weights(values.ravel(), where)
             break
     return Graph.from_edges(ends[0], ends[1], weights, n_nodes=int(given.num_nodes))
+
+
+_CONVERTERS = ((is_networkx, _from_networkx), (is_geometric, _from_geometric), (is_frame, _from_frame))
 
 
 def _weights(values: Iterable[Any], where: str) -> FloatArray:

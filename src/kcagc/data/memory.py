@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from kcagc._types import Features, FloatArray, IntArray
+from kcagc._types import Features, FloatArray, GraphSharing, IntArray
 from kcagc.data import interop
+from kcagc.data.edge_lists import EdgeList
 from kcagc.data.party_files import PartyInput
 from kcagc.data.preprocessing import FittedRules
 from kcagc.data.table import Origin, Schema
@@ -24,33 +25,82 @@ from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import AttributedGraph, Graph, check_features
 from kcagc.graph.ids import NodeIds
 from kcagc.secagg.masks import MAX_PARTIES
-from kcagc.text import quoted
+from kcagc.text import listed, quoted
+
+GraphSource = Graph | EdgeList | None  # None: the run has no graph
 
 
-def check_tables(X: Any, y: Any, adjacency: Any) -> None:
-    """Raise an error if `X` is not a list of two or more tables, or if there is no graph."""
-    if not isinstance(X, list | tuple):
-        raise DataError(f"X: must be a list with one table for each party, not {type(X).__name__}")
-    if not 2 <= len(X) <= MAX_PARTIES:
-        raise DataError(f"X: {len(X)} tables; there must be 2 to {MAX_PARTIES}, one for each party")
+def named_tables(X: Any, y: Any = None) -> dict[str, Any]:
+    """Return the tables by the names of their parties: those of a dictionary, or party-1, party-2, ... for a list.
+
+    Raises
+    ------
+    DataError
+        If there are not two or more tables, or a name cannot be that of a party.
+    ParameterError
+        If `y` is a graph: the second argument of an estimator is not used.
+    """
+    if _is_graph(y):
+        raise ParameterError("y: the second argument is not used; give the graph by name, as adjacency=...")
+    if isinstance(X, Mapping):
+        tables = dict(X)
+        for name in tables:
+            if not isinstance(name, str) or not 1 <= len(name) <= 64 or not name.isprintable():
+                raise DataError(f"X: invalid name of a party {name!r}: use 1 to 64 printable characters")
+    elif isinstance(X, list | tuple):
+        tables = {f"party-{number}": table for number, table in enumerate(X, start=1)}
+    else:
+        raise DataError(
+            "X: must be a dictionary or a list with one table for each party, such as {'bank': table, 'shop': table}, "
+            f"not {type(X).__name__}"
+        )
+    if not 2 <= len(tables) <= MAX_PARTIES:
+        raise DataError(f"X: {len(tables)} tables; there must be 2 to {MAX_PARTIES}, one for each party")
+    return tables
+
+
+def _is_graph(given: Any) -> bool:
+    known = isinstance(given, Graph | EdgeList) or sparse.issparse(given)
+    return known or interop.is_networkx(given) or interop.is_geometric(given) or getattr(given, "ndim", 1) == 2
+
+
+def graphs_of(adjacency: Any, tables: Mapping[str, Any]) -> tuple[list[GraphSource], GraphSharing]:
+    """Return the graph of every party, and whether all share one, each has its own, or there is none.
+
+    A dictionary, or a list that is no list of edges, has a graph for each party.
+    """
     if adjacency is None:
-        given = "; the second argument is y, which is not used" if y is not None else ""
-        raise ParameterError(f"adjacency: is missing; give the graph by name, as adjacency=...{given}")
+        for name, table in tables.items():
+            if isinstance(table, AttributedGraph) or interop.is_geometric(table):
+                raise ParameterError(
+                    f"adjacency: is missing, but the table of {name} comes with a graph; give adjacency=..., or only "
+                    "the features to cluster without a graph"
+                )
+        return [None] * len(tables), "none"
+    if isinstance(adjacency, Mapping):
+        if set(adjacency) != set(tables):
+            raise DataError(f"adjacency: has the parties {_names(adjacency)}, but the tables are of {_names(tables)}")
+        return [_own_graph(adjacency[name], f"adjacency[{name!r}]") for name in tables], "own"
+    if not isinstance(adjacency, list | tuple) or interop.is_nested_list(adjacency):
+        return [interop.graph_of(adjacency)] * len(tables), "shared"
+    if len(adjacency) != len(tables):
+        raise DataError(f"adjacency: {len(adjacency)} graphs for {len(tables)} parties")
+    return [_own_graph(one, f"adjacency[{number}]") for number, one in enumerate(adjacency)], "own"
 
 
-def graphs_of(adjacency: Any, n_parties: int) -> tuple[list[Graph], bool]:
-    """Return the graph of every party, and whether all parties share one graph."""
-    if not isinstance(adjacency, list | tuple):
-        return [interop.graph_of(adjacency)] * n_parties, True
-    if len(adjacency) != n_parties:
-        raise DataError(f"adjacency: {len(adjacency)} graphs for {n_parties} parties")
-    return [interop.graph_of(one, f"adjacency[{number}]") for number, one in enumerate(adjacency)], False
+def _own_graph(given: Any, where: str) -> Graph | EdgeList:
+    if given is None:
+        raise DataError(f"{where}: is missing; every party needs a graph, or none (adjacency=None)")
+    return interop.graph_of(given, where)
+
+
+def _names(mapping: Mapping[Any, Any]) -> str:
+    return listed([repr(name) for name in mapping])
 
 
 def prepare_parties(
-    names: Sequence[str],
-    graphs: Sequence[Graph],
-    X: Sequence[Any],
+    tables: Mapping[str, Any],
+    graphs: Sequence[GraphSource],
     *,
     id_column: str | None = None,
     nodes: str | Iterable[Any] = "all",
@@ -60,14 +110,17 @@ def prepare_parties(
 ) -> dict[str, PartyInput]:
     """Bring tables and graphs into one order of nodes, and make numbers of the tables.
 
-    The order is that of the first graph. `transformers` is one transformer for all parties or a list with one for each;
-    each party fits its own copy. `weighting` is that of the columns; a rule of a `TablePreprocessor` other than "auto"
-    precedes it. `fitted` are the transformers and the weights of an earlier fit, which take the place of both.
+    The order is that of the first graph or, if no graph lists its nodes, that of the first table. `transformers` is one
+    transformer for all parties, or a list or dictionary with one for each; each party fits its own copy. `weighting` is
+    that of the columns; a rule of a `TablePreprocessor` other than "auto" precedes it. `fitted` are the transformers
+    and the weights of an earlier fit, which take the place of both.
     """
     check_weighting(weighting)
-    made = _transformers_for(transformers, names, weighting) if fitted is None else fitted
-    tables = [_MemoryTable.of(name, table, id_column) for name, table in zip(names, X, strict=True)]
-    ordered, aligned = _align(graphs, tables, nodes)
+    made = _transformers_for(transformers, list(tables), weighting) if fitted is None else fitted
+    read = [_MemoryTable.of(name, table, id_column) for name, table in tables.items()]
+    known = next((one for one in graphs if isinstance(one, Graph)), None)
+    whose = "the graph's" if known is not None else f"{read[0].name}'s"
+    ordered, aligned = _align(_with_nodes(graphs, read, nodes), read, nodes, whose)
     inputs = {}
     for graph, table in zip(ordered, aligned, strict=True):
         transformer, weights = made[table.name]
@@ -77,6 +130,15 @@ def prepare_parties(
         n_columns = int(shape[1]) if len(shape) == 2 else 0  # another shape is an error when the features are checked
         inputs[table.name] = PartyInput(graph, features, columns, n_columns, transformer, weights=weights)
     return inputs
+
+
+def ids_of_tables(tables: Mapping[str, Any], id_column: str | None) -> list[Any]:
+    """Return the ids of all tables, in the order in which they first appear."""
+    found: dict[Any, None] = {}
+    for name, table in tables.items():
+        ids = _MemoryTable.of(name, table, id_column).ids
+        found |= dict.fromkeys([] if ids is None else ids.tolist())
+    return list(found)
 
 
 def rows_to_predict(
@@ -169,26 +231,83 @@ class _MemoryTable:
         )
 
 
+def _with_nodes(graphs: Sequence[GraphSource], tables: list[_MemoryTable], nodes: str | Iterable[Any]) -> list[Graph]:
+    """Make a graph of each list of edges, and an empty one where there is none; their nodes are those of the tables."""
+    open_ended = [one for one in graphs if not isinstance(one, Graph)]
+    if not open_ended:
+        return [one for one in graphs if isinstance(one, Graph)]
+    complete = isinstance(nodes, str) and nodes == "all"
+    known, named = _nodes_of(graphs, tables, nodes)
+    made: dict[int, Graph] = {}  # parties that share a list of edges share the graph
+    for one in open_ended:
+        if one is None:
+            made[id(one)] = Graph.without_edges(len(known), known if named else None)
+        else:
+            made[id(one)] = one.graph(known, named=named, outside=not complete)
+    return [one if isinstance(one, Graph) else made[id(one)] for one in graphs]
+
+
+def _nodes_of(
+    graphs: Sequence[GraphSource], tables: list[_MemoryTable], nodes: str | Iterable[Any]
+) -> tuple[NodeIds, bool]:
+    """Return the nodes where a graph does not list them, and whether they are more than row numbers.
+
+    They are those of another graph, of the list `nodes`, or of the first table. All tables must then have ids, or none.
+    """
+    for one in graphs:
+        if isinstance(one, Graph):
+            return (NodeIds.numbered(one.n_nodes), False) if one.ids is None else (one.ids, True)
+    named = [(table.name, table.ids) for table in tables if table.ids is not None]
+    n = max(table.n_rows for table in tables)
+    if all(_are_rows(ids, n) for _, ids in named):
+        sizes = {table.name: table.n_rows for table in tables if table.ids is None}
+        if len(set(sizes.values())) > 1:
+            counts = listed([f"{name} has {size:,}" for name, size in sizes.items()])
+            raise DataError(
+                f"X: every party must have a row for every node, but {counts} rows; give ids (id_column=..., or an "
+                "index), and nodes='intersection' takes the nodes that all tables have"
+            )
+        return NodeIds.numbered(n), False
+    if not isinstance(nodes, str):
+        return NodeIds.of(nodes, where="nodes"), True
+    for table in tables:
+        if table.ids is None:
+            raise DataError(
+                f"{table.name}: rows have no ids, but those of {named[0][0]} have: nothing says which rows belong "
+                "together; give ids (id_column=..., or an index) to all tables, or to none"
+            )
+    return named[0][1], True
+
+
 def _align(
-    graphs: Sequence[Graph], tables: list[_MemoryTable], nodes: str | Iterable[Any]
+    graphs: Sequence[Graph], tables: list[_MemoryTable], nodes: str | Iterable[Any], whose: str
 ) -> tuple[list[Graph], list[_MemoryTable]]:
-    """Bring graphs and tables into the order of the first graph, without the nodes that do not take part."""
+    """Bring graphs and tables into the order of the first graph, without the nodes that do not take part.
+
+    Errors call the expected ids `whose`.
+    """
     if isinstance(nodes, str) and nodes not in ("all", "intersection"):
         raise ParameterError(f"nodes: must be 'all', 'intersection' or a list of ids, not {nodes!r}")
     sizes = {table.name: graph.n_nodes for table, graph in zip(tables, graphs, strict=True)}
     if len(set(sizes.values())) > 1:
         raise DataError(f"X: every party must have a row for every node, but there are {sizes}")
+    if graphs[0].n_nodes == 2 and nodes == "all" and all(table.n_rows > 2 for table in tables):
+        raise DataError(
+            f"adjacency: is a graph of 2 nodes, but {tables[0].name} has {tables[0].n_rows:,} rows. A 2 × 2 array is a "
+            "matrix of weights; for a list of two edges, give a list of pairs such as [(0, 1), (1, 2)]"
+        )
     ids = next((graph.ids for graph in graphs if graph.ids is not None), None)
     known, named = _ids_of_tables(tables, graphs[0].n_nodes) if ids is None else (ids, True)
     ordered = _ordered(graphs, [table.name for table in tables], known, named=named)
     if isinstance(nodes, str) and nodes == "all":
         ids = known if named else None
-        return ordered, [table.selected(_rows(table, known, complete=True), ids) for table in tables]
-    found = [_rows(table, known, complete=False) for table in tables]
+        return ordered, [table.selected(_rows(table, known, complete=True, whose=whose), ids) for table in tables]
+    found = [_rows(table, known, complete=False, whose=whose) for table in tables]
     if isinstance(nodes, str):
         inside = np.flatnonzero(np.all([rows >= 0 for rows in found], axis=0))
         if not inside.size:
-            raise DataError("nodes: no node is in the graph and in all tables")
+            where = "the graph and in all tables" if whose == "the graph's" else "all tables"
+            raise DataError(f"nodes: no node is in {where}")
     else:
         inside = np.sort(known.positions(NodeIds.of(nodes, where="nodes").values, where="nodes"))
     kept = known.take(inside)
@@ -238,11 +357,11 @@ def _ordered(graphs: Sequence[Graph], names: list[str], ids: NodeIds, *, named: 
     return [made[id(graph)] for graph in graphs]
 
 
-def _rows(table: _MemoryTable, known: NodeIds, *, complete: bool) -> IntArray:
+def _rows(table: _MemoryTable, known: NodeIds, *, complete: bool, whose: str) -> IntArray:
     """Return the row of each node; -1 for a node without a row, which is an error if the table must be `complete`."""
     ids = table.ids_among(known)
     if ids is not None:
-        return known.alignment(ids, where=table.name, missing=not complete, extra=not complete)
+        return known.alignment(ids, where=table.name, whose=whose, missing=not complete, extra=not complete)
     if not complete and table.n_rows != len(known):
         raise DataError(
             f"{table.name}: {table.n_rows} rows without ids, but the graph has {len(known)} nodes: nothing says which "
@@ -262,6 +381,11 @@ def _transformers_for(asked: Any, names: Sequence[str], weighting: Weighting) ->
             return given.weighted(weighting)
         return None if given is None else clone(given)
 
+    if isinstance(asked, Mapping):
+        unknown = [name for name in asked if name not in names]
+        if unknown:
+            raise ParameterError(f"transformers: there is no party {unknown[0]!r}; the parties are {listed(names)}")
+        asked = [asked.get(name) for name in names]
     each = list(asked) if isinstance(asked, list | tuple) else [asked] * len(names)
     if len(each) != len(names):
         raise ParameterError(f"transformers: {len(each)} for {len(names)} parties; give one, or None, for each")

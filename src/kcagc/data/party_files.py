@@ -82,7 +82,7 @@ class PartyInput:
 
 def read_party(
     features: PathLike,
-    graph: PathLike,
+    graph: PathLike | None,
     *,
     party: str,
     id_column: str | None = None,
@@ -106,7 +106,7 @@ def read_party(
     Parameters
     ----------
     features, graph : str or path
-        The files, as for `read_features` and `read_graph`.
+        The files, as for `read_features` and `read_graph`. Without a graph (None), the nodes are those of the table.
     party : str
         Name of the party, for errors.
     id_column : str or None, default None
@@ -174,7 +174,9 @@ def read_party(
             order = table.ids.sorted_rows()
             table = table.selected(order, table.ids.take(order))
         nodes = ExpectedNodes.of(table.n_rows if table.ids is None else table.ids)
-    found, edges_left_out = _read_edges(graph, party, nodes, (source, target, weight), graph_ids, graph_csv)
+    found, edges_left_out = Graph.without_edges(table.n_rows), 0
+    if graph is not None:
+        found, edges_left_out = _read_edges(graph, party, nodes, (source, target, weight), graph_ids, graph_csv)
     preprocessing, made = asked.fit_apply(table) if fitted is None else (fitted, fitted.apply(table))
     return PartyInput(
         Graph(found.adjacency, table.ids),

@@ -18,6 +18,8 @@ from kcagc._types import Features, FloatArray, IntArray, Sparse, check_count
 from kcagc.errors import DataError
 from kcagc.graph.graph import Graph, check_features
 
+MOSTLY_FILLED = 0.5  # above this share of cells that are not 0, a table is an array, as a user would write it
+
 
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A column of generated data as an organisation would call it, and the unit of its values.
@@ -247,6 +249,8 @@ def read(path: Path, name: str) -> Dataset:
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
     checked = check_features(features, n_nodes=graph.n_nodes, where=f"{path}: features")
+    if checked.nnz > MOSTLY_FILLED * checked.shape[0] * checked.shape[1]:
+        checked = checked.toarray()
     if labels.dtype.kind not in "iu" or labels.shape != (graph.n_nodes,) or (labels < 0).any():
         raise DataError(f"{path}: labels must be {graph.n_nodes} whole numbers, 0 or more")
     if party_columns and (sum(party_columns) != checked.shape[1] or min(party_columns) < 1):

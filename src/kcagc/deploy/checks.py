@@ -19,12 +19,17 @@ from kcagc.net.tls import split_address
 from kcagc.protocol.label_policy import check_labels, describe_column, describe_width
 from kcagc.protocol.local import LocalLabels, LocalResult, compute_local, labels_key
 from kcagc.protocol.messages import restore
+from kcagc.protocol.parameters import NO_GRAPH
 from kcagc.protocol.plan import risks
 from kcagc.runtime.journal import Journal
 from kcagc.text import count, listed
 
 _Result = tuple[str, tuple[str, ...]]  # what was found, and warnings
 _SHOWN = 3  # columns that local labels predict best
+_UNNAMED = (
+    "rows have no ids and there is no graph: nothing can check that row i is the same node at every party; name the "
+    "column that holds ids (id_column)"
+)
 _SOON = 14  # days before the end of a certificate at which to warn
 
 
@@ -133,9 +138,12 @@ def _data(run: RoleRun) -> _Result:
         raise SessionError(f"{run.config.me}: has no data")
     nodes, columns = data.features.shape
     ids = "called by their row number" if data.graph.ids is None else f"whose ids are {data.graph.ids.kind}"
+    made, notes = _columns_and_nodes(run, columns)
+    if run.agreement.parameters.graph == NO_GRAPH:
+        unnamed = (_UNNAMED,) if data.graph.ids is None else ()
+        return f"{nodes:,} nodes {ids}, {made}, no graph", (*notes, *unnamed)
     alone = int((data.graph.adjacency.indptr[1:] == data.graph.adjacency.indptr[:-1]).sum())
     warnings = (f"{count(alone, 'node')} without edges: only features decide the cluster",) if alone else ()
-    made, notes = _columns_and_nodes(run, columns)
     return f"{nodes:,} nodes {ids}, {made}, {data.graph.n_edges:,} edges", (*notes, *warnings)
 
 

@@ -19,7 +19,7 @@ from kcagc.disclosure import Policy
 from kcagc.errors import ParameterError
 from kcagc.net.tls import Credentials, split_address
 from kcagc.protocol.agreement import Agreement, Participant, RoleName
-from kcagc.protocol.parameters import MethodChoice, Parameters, PsiChoice, RunSettings
+from kcagc.protocol.parameters import NO_GRAPH, MethodChoice, Parameters, PsiChoice, RunSettings
 from kcagc.protocol.plan import check_enough_cells
 from kcagc.runtime.journal import MAX_STORED_BYTES
 from kcagc.runtime.session import Limits
@@ -103,8 +103,9 @@ class NewDataSection(_Section):
     ----------
     features : str
         The party's table, one row for each node: a .csv or .parquet file, or a sparse matrix as .npz or .mtx.
-    graph : str
-        The edges that all parties share: a .csv or .parquet file, or a sparse matrix as .npz or .mtx.
+    graph : str or None
+        The edges that all parties share: a .csv or .parquet file, or a sparse matrix as .npz or .mtx. Without it, the
+        run has no graph, and `[session]` says `graph = "none"`.
     id_column : str or None
         The column of the table with the node ids. Without it, the id of a row is its number, from 0.
     feature_ids : str or None
@@ -134,7 +135,7 @@ class NewDataSection(_Section):
     """
 
     features: str
-    graph: str
+    graph: str | None = None
     id_column: str | None = None
     feature_ids: str | None = None
     source: str = "source"
@@ -290,6 +291,9 @@ class Config:
                     raise ParameterError(f"limits.{name}: must be above 0")
             if document.limits.max_message_bytes > MAX_STORED_BYTES:
                 raise ParameterError(f"limits.max_message_bytes: must be at most {MAX_STORED_BYTES:,} bytes")
+            for name, section in (("data", document.data), ("predict", document.predict)):
+                if section is not None and self.role == "party":
+                    self._check_graph(name, section)
             if document.data is not None:
                 document.data.rules().checked("data.")
                 with _errors_at("output.labels: "):
@@ -300,6 +304,20 @@ class Config:
                     section.graph_csv.checked(f"{name}.graph_csv.")
             if not 0 <= (document.me.random_state or 0) < 2**32:
                 raise ParameterError("me.random_state: must be a whole number from 0 to 2^32 - 1")
+
+    def _check_graph(self, name: str, section: NewDataSection) -> None:
+        """Raise an error if a section has a file of edges, and the session no graph, or the other way round."""
+        without = self.document.session.graph == NO_GRAPH
+        if without and section.graph is not None:
+            raise ParameterError(
+                f'{name}.graph: names a file of edges, but [session] has graph = "none"; remove this line, or set '
+                f'graph = "shared" or "own" in [session] of all roles'
+            )
+        if not without and section.graph is None:
+            raise ParameterError(
+                f"{name}.graph: is missing; name the file of the edges. To cluster without a graph, set "
+                'graph = "none" in [session] of all roles'
+            )
 
     def _check_address(self, name: str) -> None:
         address = getattr(self.document.network, name)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ from kcagc.data.files import PRIVATE, write_text
 from kcagc.deploy.config import Config
 from kcagc.deploy.run import Kind, RoleRun, erase_journal, journal_path, result_files, stored_summary
 from kcagc.errors import KcagcError, SessionError
-from kcagc.report.folder import CLUSTERS, REPORT
-from kcagc.report.insights.description import Description, describe
+from kcagc.protocol.effects import Progress
+from kcagc.protocol.parameters import NO_GRAPH
+from kcagc.report.folder import CLUSTERS, NODES, REPORT
+from kcagc.report.insights.description import Description, Insights
 from kcagc.report.page import write_page
 from kcagc.runtime.client import close_finished_session
+from kcagc.runtime.driver import Watcher
 from kcagc.runtime.journal import InvalidJournalError, Journal, changed_inputs, remove
 from kcagc.runtime.kept import KEPT, erase_kept
 
@@ -27,18 +31,25 @@ logger = logging.getLogger(__name__)
 _CLOSE_TIMEOUT = 3.0  # seconds to reach an aggregator that may still wait for the end of this party's stream
 
 
-def write_report(run: RoleRun, result: Any = None) -> None:
+def write_report(run: RoleRun, result: Any = None, *, watcher: Watcher | None = None) -> None:
     """Write the page and the description of the clusters; without a result, write the page if it is not there.
 
     The labels are written before this. An error here becomes a line in the log and does not fail the run.
     """
+
+    def progress(step: str) -> None:
+        if watcher is not None:
+            watcher(run.config.me, Progress(f"writing the report: {step}"))
+
     try:
         if result is not None:
             logger.info("writing the report")
-            describe_clusters(run, result)
+            describe_clusters(run, result, progress=progress)
+            progress("own columns")
             compare_alone(run, result)
         elif (run.files.folder / REPORT).exists():
             return
+        progress("page")
         write_page(run.files.folder)
     except Exception as error:
         why = str(error) or type(error).__name__
@@ -48,13 +59,13 @@ def write_report(run: RoleRun, result: Any = None) -> None:
         )
 
 
-def describe_clusters(run: RoleRun, result: Any) -> None:
-    """Write `clusters.json`, from which the page can be written again without the data."""
-    data, confidence = run.data, run.confidence(result)
-    if data is None or confidence is None:
+def describe_clusters(run: RoleRun, result: Any, *, progress: Callable[[str], None] = lambda _: None) -> None:
+    """Write `clusters.json` and `nodes.npz`, from which page and explanations can be made without the data."""
+    data, share = run.data, run.share(result)
+    if data is None or share is None:
         return
-    new = run.new_rows
-    found = describe(
+    new, ids = run.new_rows, data.graph.ids
+    found = Insights.of(
         Description(
             labels=result.labels,
             n_clusters=run.agreement.parameters.n_clusters,
@@ -62,11 +73,18 @@ def describe_clusters(run: RoleRun, result: Any) -> None:
             columns=None if run.input is None else run.input.columns,
             weights=None if run.input is None else run.input.weights,
             rows=result.rows,
-            confidence=confidence,
-            graph=data.graph if new is None else None,
-        )
+            confidence=None,
+            graph=data.graph if new is None and run.agreement.parameters.graph != NO_GRAPH else None,
+            ids=ids if new is None or ids is None else ids.take(new),
+            party=run.config.me,
+            centers=share.centers,
+            center_clusters=share.clusters,
+        ),
+        progress=progress,
     )
-    text = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    progress("files")
+    found.nodes.save(run.files.folder / NODES)
+    text = json.dumps(found.clusters, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     write_text(run.files.folder / CLUSTERS, text + "\n", mode=PRIVATE)
 
 
@@ -79,8 +97,8 @@ def compare_alone(run: RoleRun, result: Any) -> None:
 
     logger.info("comparing with the clusters of own columns alone")
     parameters = run.agreement.parameters
-    clusters = result.labels, parameters.n_clusters
-    found = compare_with_own(Together(*clusters, rows, parameters.method, data.graph, result.restarts))
+    clusters, graph = (result.labels, parameters.n_clusters), data.graph if parameters.graph != NO_GRAPH else None
+    found = compare_with_own(Together(*clusters, rows, parameters.method, graph, result.restarts))
     if found is not None:
         summary = json.loads(run.files.summary.read_text(encoding="utf-8")) | {"worth": found.as_dict()}
         text = json.dumps(summary, indent=2, ensure_ascii=False, allow_nan=False)

@@ -21,7 +21,7 @@ from kcagc.errors import ParameterError
 from kcagc.net.trial_authority import trial_authority
 from kcagc.protocol.agreement import Agreement, Participant
 from kcagc.protocol.declaration import Parameter
-from kcagc.protocol.parameters import PARAMETERS, RunSettings
+from kcagc.protocol.parameters import NO_GRAPH, PARAMETERS, RunSettings
 from kcagc.protocol.plan import risks
 from kcagc.secagg.keys import Identity
 from kcagc.secagg.masks import MAX_PARTIES
@@ -109,7 +109,8 @@ def write_folders(folder: Path, plan: FolderPlan, examples: Dataset | None = Non
         write_text(role / CONFIG, configuration(plan, name, public, has_units=has_units))
         written[name] = role / CONFIG
     if examples is not None:
-        _write_examples(examples, written, list(plan.parties))
+        with_graph = plan.settings.get("graph") != NO_GRAPH
+        _write_examples(examples, written, list(plan.parties), with_graph=with_graph)
     return written
 
 
@@ -132,6 +133,8 @@ def configuration(plan: FolderPlan, name: str, public: dict[str, bytes], *, has_
         "no-rule": party and not has_units,
         "aggregator": name == plan.roles[-1],
         "party-aggregates": party and not plan.coordinator,
+        "graph": party and plan.settings.get("graph") != NO_GRAPH,
+        "party-without-graph": party and plan.settings.get("graph") == NO_GRAPH,
         "anonymous-geometry": party and ANONYMOUS_GEOMETRY in needed,
     }
     values = {
@@ -203,7 +206,7 @@ def _needed_risks(plan: FolderPlan, public: dict[str, bytes]) -> list[str]:
     return list(risks(Agreement(participants=tuple(participants), parameters=parameters)))
 
 
-def _write_examples(dataset: Dataset, configs: dict[str, Path], parties: list[str]) -> None:
+def _write_examples(dataset: Dataset, configs: dict[str, Path], parties: list[str], *, with_graph: bool) -> None:
     """Write example data to each party's folder: its share of the columns, and the edges that all parties have."""
     people = [f"person-{number:03}" for number in range(dataset.n_nodes)]
     own = len(dataset.party_columns) == len(parties)
@@ -221,7 +224,8 @@ def _write_examples(dataset: Dataset, configs: dict[str, Path], parties: list[st
         names = columns[:width] or [f"{party}-{column}" for column in range(width)]
         columns = columns[width:]
         write_text(data / "features.csv", "".join(_table(names, people, table)))
-        write_text(data / "edges.csv", "".join(("source,target\n", *pairs)))
+        if with_graph:
+            write_text(data / "edges.csv", "".join(("source,target\n", *pairs)))
 
 
 def _table(names: list[str], people: list[str], features: Features) -> list[str]:

@@ -35,7 +35,7 @@ from kcagc.net.tls import Credentials, digest_of
 from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.effects import Role, combine_halves
 from kcagc.protocol.fit import fit_party
-from kcagc.protocol.local import PartyData, labels_key
+from kcagc.protocol.local import PartyData, PartyModel, labels_key
 from kcagc.protocol.parameters import draw_seed
 from kcagc.protocol.party import PartyContext
 from kcagc.runtime.client import RoleClient
@@ -123,7 +123,7 @@ class RoleRun:
         except DataError as error:
             if self.model is None:
                 raise
-            raise DataError(f"{error} (for a prediction, both files hold the fitted nodes and the new ones)") from error
+            raise DataError(f"{error} (for a prediction, the files hold the fitted nodes and the new ones)") from error
 
     @cached_property
     def data(self) -> PartyData | None:
@@ -237,11 +237,16 @@ class RoleRun:
     def _context(self, randomness: SessionRandomness) -> PartyContext:
         return PartyContext(self.config.me, self.agreement, self.identity, randomness.secrets, self.config.policy())
 
-    def confidence(self, result: Any) -> FloatArray | None:
-        """Compute how clearly each node belongs to its cluster in this party's own rows; None at a coordinator."""
+    def share(self, result: Any) -> PartyModel | None:
+        """Return this party's part of the model if the result has its rows; None at a coordinator."""
         if self.config.role == "coordinator" or getattr(result, "rows", None) is None:
             return None
-        share = result.model if self.model is None else self.model.share
+        share: PartyModel | None = result.model if self.model is None else self.model.share
+        return share
+
+    def confidence(self, result: Any) -> FloatArray | None:
+        """Compute how clearly each node belongs to its cluster in this party's own rows; None at a coordinator."""
+        share = self.share(result)
         return None if share is None else confidence(result.rows, share.centers, share.clusters, result.labels)
 
 
@@ -293,7 +298,7 @@ def execute(
     if report and results:
         from kcagc.deploy.finished import write_report  # noqa: PLC0415 - slow to import, and the labels are written
 
-        write_report(run, results[0])
+        write_report(run, results[0], watcher=watcher)
         with contextlib.suppress(OSError, ValueError):  # it has added what own columns alone would have found
             summary = json.loads(run.files.summary.read_text(encoding="utf-8"))
     return summary

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, Self
 
 from kcagc.disclosure.texts import ANONYMOUS_GEOMETRY, RISKS, TEXTS
 from kcagc.errors import KcagcError, ParameterError, PolicyError
+from kcagc.text import size
 
 
 @dataclass(frozen=True)
@@ -196,6 +198,24 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({len(self)} disclosures, {self.bytes_sent():,} bytes sent)"
+
+    def _repr_html_(self) -> str:
+        """Return a table for a notebook: each disclosure, and what its receiver learned."""
+        cell = "text-align:left;vertical-align:top;padding:2px 12px 2px 0"
+        rows = [
+            (
+                escape(", ".join(line.senders)),
+                escape(", ".join(line.receivers)),
+                f"{line.count:,}",
+                size(line.bytes),
+                f"<details><summary>{escape(line.title)}</summary>{escape(line.learns)}</details>",
+            )
+            for line in self.summary()
+        ]
+        lines = [("from", "to", "number", "size", "what, and what the receiver learned"), *rows]
+        style = f'style="{cell}"'
+        body = "".join(f"<tr>{''.join(f'<td {style}>{one}</td>' for one in line)}</tr>" for line in lines)
+        return f"<p>{escape(repr(self))}</p><table>{body}</table>"
 
     def of(self, prefix: str) -> list[Disclosure]:
         """Return the disclosures whose kind starts with a prefix, for example ``"opened/"``."""

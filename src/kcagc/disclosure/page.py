@@ -218,6 +218,8 @@ class _Writer:
         self.facts = {
             outline.task,
             outline.graph,
+            "" if outline.graph == "shared" else "not-shared",
+            "" if outline.graph == "none" else "with-links",
             *self._of_method(),
             "groups" if outline.groups else "",
             "coordinator" if outline.has_coordinator else "party-aggregates",

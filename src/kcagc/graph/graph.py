@@ -140,6 +140,28 @@ class Graph:
         matrix.sort_indices()
         return cls(matrix, known)
 
+    @classmethod
+    def without_edges(cls, n_nodes: int, ids: NodeIds | None = None) -> Graph:
+        """Return the graph of a run that has no edges; its nodes still have an order and names.
+
+        Parameters
+        ----------
+        n_nodes : int
+            The number of nodes.
+        ids : NodeIds, default=None
+            The name of each node.
+
+        Returns
+        -------
+        Graph
+
+        Examples
+        --------
+        >>> Graph.without_edges(3)
+        Graph(3 nodes, 0 edges)
+        """
+        return cls(sparse.csr_array((n_nodes, n_nodes), dtype=np.float64), ids)
+
     def selected(self, rows: IntArray, ids: NodeIds | None) -> Graph:
         """Return the graph on the nodes `rows`, in that order, with these names and the edges between them."""
         if np.array_equal(rows, np.arange(self.n_nodes)):

@@ -18,7 +18,7 @@ import numpy as np
 from kcagc.errors import AgreementError, ParameterError, PeerError
 from kcagc.graph.graph import Graph
 from kcagc.protocol.messages import Hello, read_bytes
-from kcagc.protocol.parameters import Parameters
+from kcagc.protocol.parameters import NO_GRAPH, Parameters
 from kcagc.secagg import keys
 from kcagc.secagg.masks import MAX_PARTIES
 from kcagc.text import printable
@@ -114,6 +114,14 @@ def compare_agreements(me: str, mine: Agreement, other: str, theirs: Agreement) 
     """Raise an `AgreementError` that names every field in which the inputs of two roles differ."""
     ours, yours = msgspec.structs.asdict(mine.parameters), msgspec.structs.asdict(theirs.parameters)
     different = [(field, ours[field], yours[field]) for field in ours if ours[field] != yours[field]]
+    without = [name for name, one in ((me, ours), (other, yours)) if one["graph"] == NO_GRAPH]
+    if len(without) == 1:  # other differences, such as that of the filter, follow from this one
+        having = other if without == [me] else me
+        message = (
+            f'{me} and {other} do not agree: {without[0]} takes part without a graph (graph = "none"), {having} with '
+            "one; all participants must set the same graph"
+        )
+        raise AgreementError(message).with_public_message(message)
     if mine.participants != theirs.participants:
         different.append(("participants", _not_shared(mine, theirs), _not_shared(theirs, mine)))
     if different:

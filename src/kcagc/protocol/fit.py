@@ -39,7 +39,7 @@ async def fit_party(context: PartyContext, data: PartyData, *, seed: int) -> Fit
     parameters, parties = party.agreement.parameters, party.agreement.parties
     n_clusters, n_nodes = max(parameters.n_clusters, parameters.most_clusters), data.graph.n_nodes
     if n_clusters > n_nodes:
-        message = f"n_clusters: {n_clusters} clusters, but the graph has only {n_nodes} nodes"
+        message = f"n_clusters: {n_clusters} clusters, but there are only {n_nodes} nodes"
         raise DataError(message, party=party.name)
     data.check_filter(party.name, parameters.filter)
     data.check_values(party.name)

@@ -32,6 +32,7 @@ from kcagc.protocol.label_policy import N_BLOCKS, LabelMeasurement, measure_labe
 from kcagc.protocol.messages import Stored, restore, store
 from kcagc.protocol.parameters import Parameters
 from kcagc.secagg.keys import digest
+from kcagc.text import listed
 
 LOCAL_RESTARTS = 10
 NO_VARIATION = "features: all rows are the same once filtered and projected, so there is nothing to cluster"
@@ -113,6 +114,10 @@ class Embedder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     noise_floor: float
     scaling: Scaling
     divisor: float
+
+    def __repr__(self) -> str:
+        """Return the size of the projection, without private data."""
+        return f"Embedder({' × '.join(map(str, self.basis.shape))}, scaling {self.scaling})"
 
     @classmethod
     def fit(cls, engine: Engine, smoothed: Smoothed, parameters: Parameters) -> Embedder:
@@ -349,6 +354,10 @@ class JointModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     directions: Stored
     centers: Stored
 
+    def __repr__(self) -> str:
+        """Return the sizes, without private data."""
+        return f"JointModel({len(self.scored)} clusters, {listed([str(one) for one in self.widths])} components)"
+
 
 class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One party's part of a fitted model, for new nodes; it holds private data of that party."""
@@ -362,6 +371,11 @@ class PartyModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clusters: tuple[int, ...]
     stored_centers: Stored
     joint: JointModel | None = None
+
+    def __repr__(self) -> str:
+        """Return what kind of model this is, without private data."""
+        found = f"{len(self.clusters)} clusters of {self.n_nodes:,} nodes, method {self.parameters.method}"
+        return f"PartyModel({self.party}: {found}, session {self.session[:8]}…)"
 
     @classmethod
     def of(cls, session: bytes, party: str, parameters: Parameters, local: LocalResult, labels: IntArray) -> Self:

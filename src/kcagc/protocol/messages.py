@@ -360,6 +360,10 @@ class Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shape: tuple[int, ...]
     data: bytes
 
+    def __repr__(self) -> str:
+        """Return type and shape; the content can be private."""
+        return f"Stored({self.dtype}, {self.shape})"
+
 
 def store(array: NDArray[Any]) -> Stored:
     """Write an array as little-endian float64 or int64."""

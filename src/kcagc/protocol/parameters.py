@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from kcagc._types import GraphSharing
 from kcagc.cluster.kmeans import random_from
 from kcagc.cluster.local import Scaling
 from kcagc.cluster.search import PSI_GRID
@@ -30,13 +31,13 @@ Method = Literal["joint", "cells", "basic", "tree"]
 JointForm = Literal["shares", "coordinator"]
 VirtualNodes = Literal["cell", "local"]
 AggregatorKind = Literal["coordinator", "party"]
-GraphSharing = Literal["shared", "own"]
 
 # Of a party, for each cluster and at least: what parties have in common may lie in directions that look like noise to
 # each of them.
 JOINT_COMPONENTS, MIN_JOINT_COMPONENTS = 4, 64
 _NOT_FOR_JOINT = ("n_local_clusters", "scaling", "unit", "virtual_nodes", "fan_in")  # settings
 FIXED_PSI = 5  # where the parties cannot search
+NO_GRAPH = "none"  # the value of `graph` for a session without edges
 FLAT_UP_TO = 3  # parties; with more, the cells of all parties together are nearly as many as the nodes
 
 _Count = Annotated[int, Meta(ge=1)]
@@ -176,7 +177,11 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         ),
     ] = 10
     graph: Annotated[
-        GraphSharing, _about('"shared" if all parties have the same edges, "own" if each party has its own.')
+        GraphSharing,
+        _about(
+            '"shared" if all parties have the same edges, "own" if each party has its own, "none" if the run has no '
+            "graph: then only the columns decide the clusters, and psi is 0."
+        ),
     ] = "shared"
 
     @classmethod
@@ -201,6 +206,8 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         psi = self.choose_psi().psi
         if psi is None:
             return SearchedFilter(self.filter)
+        if self.graph == NO_GRAPH:  # nothing is averaged, so both filters are the same
+            return HalfFilter(0)
         return HalfFilter(psi) if self.filter == "half" else NormFilter(psi)
 
     @property
@@ -217,8 +224,16 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
         Raises
         ------
         ParameterError
-            If the parties cannot search: they have no graph in common, or there is only one cluster.
+            If the parties cannot search: they have no graph in common, or there is only one cluster. Or if there is
+            no graph to average along, but psi is not 0.
         """
+        if self.graph == NO_GRAPH:
+            if self.psi not in ("auto", 0):
+                raise ParameterError(
+                    f"psi: is {self.psi}, but there is no graph along which values could be averaged; leave psi out, "
+                    "or give a graph"
+                )
+            return PsiChoice(0, "there is no graph")
         if self.psi != "auto":
             return PsiChoice(self.psi, "it is set")
         method = self.choose_method(FLAT_UP_TO).method
@@ -296,6 +311,8 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
             reason = 'joint_rows is "coordinator"'
         elif self.graph == "own":
             reason = "the parties have no graph in common, by whose edges clusters could be judged"
+        elif self.graph == NO_GRAPH:
+            reason = "there is no graph, by whose edges clusters could be judged"
         if reason:
             raise ParameterError(
                 f"n_clusters: a range of numbers cannot be compared here, because {reason}; set n_clusters to a "
@@ -379,6 +396,8 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise ParameterError('orders: only the method "joint" in shares, on a shared graph, compares settings')
         if self.most_clusters:
             check_range(self.n_clusters, self.most_clusters)
+        if self.graph == NO_GRAPH and self.filter != repr(HalfFilter(0)):
+            raise ParameterError(f"filter: must be {HalfFilter(0)!r} in a session without a graph, not {self.filter}")
         if self.task == "fit" and self.has_local_clusters and self.n_local_clusters < 2:
             raise ParameterError(f"n_local_clusters: must be a whole number, 2 or more, not {self.n_local_clusters}")
 
@@ -400,6 +419,10 @@ def settings_of(estimator: Any, graph: GraphSharing) -> tuple[RunSettings, Filte
     if isinstance(own, Filter):
         del values["filter"], values["psi"]
     settings = RunSettings.read(values | {"graph": graph})
+    if isinstance(own, Filter) and graph == NO_GRAPH:
+        raise ParameterError(
+            f"filter: {own!r} needs a graph, and there is none; leave filter out, or give adjacency=..."
+        )
     return settings, own if isinstance(own, Filter) else settings.graph_filter()
 
 

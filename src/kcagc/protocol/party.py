@@ -260,9 +260,9 @@ def total_of(words: IntArray) -> float:
 
 
 _COMPARED = {  # fields of a confirmation: what they compare, and a hint
-    "n_nodes": ("number of nodes", ""),
+    "n_nodes": ("number of nodes", " (every party needs a row for the same nodes: agree on a list of nodes)"),
     "ids_kind": ("kind of node ids", ""),
-    "ids": ("node ids", " (other ids, or the same in another order)"),
+    "ids": ("node ids", " (other ids, or the same in another order: agree on a list of nodes)"),
     "graph": ("graph", ' (every party must hold the same edges, unless graph="own")'),
     "subject": ("nodes to predict", ""),
 }

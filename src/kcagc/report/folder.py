@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from kcagc.cluster.search import PsiSearch
 from kcagc.cluster.sweep import Sweep
+from kcagc.disclosure import Disclosure
 from kcagc.errors import DataError, ParameterError
+from kcagc.report.insights.nodes import NodeInsights
+from kcagc.report.names import NAMES, ClusterNames
 
 SUMMARY, LEDGER, CLUSTERS, QUALITY, REPORT = "run.json", "ledger.jsonl", "clusters.json", "quality.json", "report.html"
+NODES = "nodes.npz"
 CLUSTERS_FORMAT = "kcagc clusters 2"
 
 
@@ -34,13 +39,29 @@ class LedgerLine:
 
 @dataclass(frozen=True, eq=False)
 class RunFolder:
-    """The content of a result folder: summary, ledger, description of the clusters, comparison with known classes."""
+    """The content of a result folder.
+
+    Attributes
+    ----------
+    summary, ledger : dict, list of LedgerLine
+        The summary of the run and its disclosure ledger.
+    clusters, nodes : dict, NodeInsights or None
+        The description of the clusters, and what the party knows about its nodes.
+    quality : dict
+        The comparison with known classes; empty without one.
+    digests : dict of str to str
+        The SHA-256 checksums of the files.
+    names : ClusterNames
+        Names that the operator gave to clusters.
+    """
 
     summary: dict[str, Any]
     ledger: list[LedgerLine]
     clusters: dict[str, Any]
     quality: dict[str, Any]
     digests: dict[str, str]
+    nodes: NodeInsights | None = None
+    names: ClusterNames = field(default_factory=ClusterNames)
 
     @classmethod
     def read(cls, folder: Path) -> RunFolder:
@@ -59,7 +80,7 @@ class RunFolder:
                 f"{folder / CLUSTERS}: has the format {clusters.get('format')!r}, but this version of kcagc reads "
                 f"{CLUSTERS_FORMAT!r}. Delete the file to get a report without it, or use the version that wrote it"
             )
-        names = [LEDGER, *(str(name) for name in dict(summary.get("files", {})).values()), CLUSTERS]
+        names = [LEDGER, *(str(name) for name in dict(summary.get("files", {})).values()), CLUSTERS, NODES, NAMES]
         paths = [folder / name for name in dict.fromkeys(names) if Path(name).name == name and name != SUMMARY]
         return cls(
             summary,
@@ -67,7 +88,31 @@ class RunFolder:
             clusters,
             _document(folder / QUALITY, missing={}),
             {path.name: _digest(path) for path in paths if path.is_file()},
+            NodeInsights.load(folder / NODES) if (folder / NODES).exists() else None,
+            ClusterNames.load(folder, n_clusters=len(summary.get("cluster_sizes", ()))),
         )
+
+    @classmethod
+    def in_memory(
+        cls,
+        summary: dict[str, Any],
+        *,
+        ledger: Iterable[Disclosure] = (),
+        clusters: dict[str, Any] | None = None,
+        nodes: NodeInsights | None = None,
+        quality: dict[str, Any] | None = None,
+        names: ClusterNames | None = None,
+    ) -> RunFolder:
+        """Return the content of a result folder that was never written, for a report of results in memory.
+
+        `summary` needs `name` and `role` ("party" or "coordinator"), and for a party `nodes` and `cluster_sizes`. All
+        other entries of `run.json` are optional; what is missing has no place in the report.
+        """
+        lines = [
+            LedgerLine(0.0, one.sender, one.receiver, one.kind, one.stage, one.bytes, one.learns, one.paper, one.weaker)
+            for one in ledger
+        ]
+        return cls(summary, lines, clusters or {}, quality or {}, {}, nodes, names or ClusterNames())
 
     @property
     def name(self) -> str:

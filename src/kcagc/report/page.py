@@ -25,11 +25,11 @@ STYLE = Path(__file__).with_name("style.css")
 def write_page(folder: Path) -> Path:
     """Write the page of a result folder, readable by its owner only; the file is complete or absent."""
     path = folder / REPORT
-    write_text(path, page_of(RunFolder.read(folder)), mode=PRIVATE)
+    write_text(path, build_report(RunFolder.read(folder)), mode=PRIVATE)
     return path
 
 
-def page_of(run: RunFolder) -> str:
+def build_report(run: RunFolder) -> str:
     """Return the page; the same folder always gives the same page."""
     ids = ElementIds()
     sections = {
@@ -141,9 +141,11 @@ def overview_section(run: RunFolder) -> Html:
         figures.append(("Median confidence", f"{spread['median']:.2f}", f"with the columns of {run.name} alone"))
     if "rounds" in summary:
         figures.append(("Rounds", count(summary["rounds"]), "secure sums: the aggregator adds hidden numbers"))
-    messages = count(summary.get("messages_sent", 0), "message")
-    figures.append(("Sent", size(summary.get("bytes_sent", 0)), f"by {run.name}, in {messages}"))
-    figures.append(("Duration", seconds(summary.get("seconds", 0.0)), "from the first message to the results"))
+    if "bytes_sent" in summary:
+        messages = count(summary.get("messages_sent", 0), "message")
+        figures.append(("Sent", size(summary["bytes_sent"]), f"by {run.name}, in {messages}"))
+    if "seconds" in summary:
+        figures.append(("Duration", seconds(summary["seconds"]), "from the first message to the results"))
     return section("overview", "At a glance", None, tiles(figures))
 
 

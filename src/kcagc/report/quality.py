@@ -41,9 +41,10 @@ def map_section(run: RunFolder, ids: ElementIds) -> Html:
         return section("map", title, why)
     shown, of = len(drawn["x"]), int(drawn["of"])
     which = f"all {count(of)} nodes" if shown == of else f"a sample of {count(shown)} of the {count(of)} nodes"
+    averaged = "averaged with its neighbours' and " if run.parameters.get("graph") != "none" else ""
     intro = (
         f"The map shows {which}. A standard method ({drawn['method']}) placed them by the columns of {run.name} alone, "
-        "after each node's values were averaged with its neighbours' and reduced to fewer dimensions. Nodes with "
+        f"after each node's values were {averaged}reduced to fewer dimensions. Nodes with "
         "similar values lie close together. The colours are the joint clusters, which depend on the columns of all "
         f"parties. Where colours mix, the columns of {run.name} alone do not separate the clusters."
     )

@@ -130,7 +130,7 @@ def _chart(
 def traffic_section(run: RunFolder, ids: ElementIds) -> Html | None:
     """Show the messages that this role sent, along the time of the run."""
     sent = [one for one in run.ledger if one.kind.startswith("message/")]
-    if not sent:
+    if not sent or not any(one.at for one in sent):  # results in memory have no times
         return None
     total, duration = sum(one.bytes for one in sent), max(one.at for one in sent)
     intro = (
@@ -208,7 +208,7 @@ _FACTS = {
     "columns_made": "columns after preprocessing",
     "columns_weighted": "columns weighted by inverse document frequency",
 }
-_NODES = {"all": "all nodes of the table and the graph", "list": "the nodes of an agreed list"}
+_NODES = {"all": "all nodes of the table", "list": "the nodes of an agreed list"}
 
 
 def settings_section(run: RunFolder) -> Html:

@@ -83,16 +83,29 @@ def cluster_totals(table: Features, labels: IntArray, n_clusters: int) -> Cluste
     return ClusterTotals(counts, sums, squares, present, shift, negative)
 
 
+def is_mostly_zero(totals: ClusterTotals) -> bool:
+    """Return whether the presence of a value distinguishes more than its mean: no negative values, mostly zeros."""
+    cells = float(totals.counts.sum()) * totals.present.shape[1]
+    return not totals.negative and float(totals.present.sum()) < _MOSTLY_ZERO * cells
+
+
+def spread_of(totals: ClusterTotals) -> FloatArray:
+    """Return the standard deviation of each column over all nodes; infinite for a constant column."""
+    n = totals.counts.sum()
+    power = totals.squares.sum(axis=0) / n
+    variance = power - (totals.sums.sum(axis=0) / n) ** 2
+    noise = _ROUNDING * power + (_LAST_DIGIT * totals.shift) ** 2
+    spread: FloatArray = np.sqrt(np.where(variance > noise, variance, np.inf))
+    return spread
+
+
 def effects_of(totals: ClusterTotals) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return effects, means inside and means outside, each k × columns; an empty cluster has effect 0."""
     n, inside = totals.counts.sum(), totals.counts[:, None]
     whole = totals.sums.sum(axis=0)
     mean = totals.sums / np.maximum(inside, 1)
     outside = (whole - totals.sums) / np.maximum(n - inside, 1)
-    power = totals.squares.sum(axis=0) / n
-    variance = power - (whole / n) ** 2
-    noise = _ROUNDING * power + (_LAST_DIGIT * totals.shift) ** 2
-    effects = (mean - outside) / np.sqrt(np.where(variance > noise, variance, np.inf))
+    effects = (mean - outside) / spread_of(totals)
     effects[(totals.counts == 0) | (totals.counts == n)] = 0.0
     return effects, mean + totals.shift, outside + totals.shift
 
@@ -105,10 +118,12 @@ def top_features(
     *,
     weights: FloatArray | None = None,
     top: int = TOP,
+    totals: ClusterTotals | None = None,
 ) -> list[list[TopFeature]]:
     """Return for each cluster the columns with the largest effects, the largest first.
 
-    `weights` are the weights of the columns of the table; means are those of the table without them.
+    `weights` are the weights of the columns of the table; means are those of the table without them. `totals` are those
+    of the table, if they are known.
 
     For a sparse table without negative values, only columns that are more frequent inside the cluster count: columns
     that most nodes lack do not distinguish anything.
@@ -117,12 +132,12 @@ def top_features(
     names = [f"column {number}" for number in range(width)] if columns is None else columns
     if len(names) != width:
         raise DataError(f"top features: {len(names)} names for {width} columns")
-    totals = cluster_totals(table, labels, n_clusters)
+    totals = cluster_totals(table, labels, n_clusters) if totals is None else totals
     effects, mean, outside = effects_of(totals)
     if weights is not None:
         mean, outside = mean / weights, outside / weights
-    n, present = totals.counts.sum(), totals.present
-    is_sparse = not totals.negative and float(present.sum()) < _MOSTLY_ZERO * n * width
+    present = totals.present
+    is_sparse = is_mostly_zero(totals)
     strength = effects if is_sparse else np.abs(effects)
     found: list[list[TopFeature]] = []
     for cluster in range(n_clusters):

@@ -1,0 +1,84 @@
+"""Names that an operator gives to clusters; they are kept beside the results and shown in place of bare numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kcagc.data.files import PRIVATE, write_text
+from kcagc.errors import DataError, ParameterError
+from kcagc.text import amount, printable, quoted
+
+NAMES = "names.json"
+_FORMAT = "kcagc names 1"
+_LONGEST = 60
+
+
+@dataclass(frozen=True)
+class ClusterNames:
+    """The names of some clusters, by number.
+
+    Examples
+    --------
+    >>> names = ClusterNames().renamed(2, "Night shift", n_clusters=5)
+    >>> names.of(2), names.of(0)
+    ('Night shift', '')
+    """
+
+    by_cluster: Mapping[int, str] = field(default_factory=dict)
+
+    def of(self, cluster: int) -> str:
+        """Return the name of a cluster; "" without one."""
+        return self.by_cluster.get(cluster, "")
+
+    def renamed(self, cluster: int, name: str, *, n_clusters: int) -> ClusterNames:
+        """Return these names with another one for a cluster; an empty name removes it."""
+        if not 0 <= cluster < n_clusters:
+            raise ParameterError(
+                f"CLUSTER: there is no cluster {cluster}; this run has the clusters 0 to {n_clusters - 1}"
+            )
+        wanted = " ".join(name.split())
+        if printable(wanted) != wanted or len(wanted) > _LONGEST:
+            raise ParameterError(
+                f"NAME: {quoted(name)} cannot name a cluster; use 1 to {_LONGEST} printable characters, or an empty "
+                "text to remove the name"
+            )
+        kept = {number: text for number, text in self.by_cluster.items() if number != cluster}
+        return ClusterNames(dict(sorted((kept | ({cluster: wanted} if wanted else {})).items())))
+
+    def save(self, folder: Path) -> Path:
+        """Write the names beside the results, readable by the owner only."""
+        path = folder / NAMES
+        document = {"format": _FORMAT, "names": {str(number): text for number, text in self.by_cluster.items()}}
+        write_text(path, json.dumps(document, ensure_ascii=False, indent=2) + "\n", mode=PRIVATE)
+        return path
+
+    @classmethod
+    def load(cls, folder: Path, *, n_clusters: int) -> ClusterNames:
+        """Read the names in a result folder, which may have none; an operator may have edited them by hand."""
+        path = folder / NAMES
+        if not path.exists():
+            return cls()
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            if found["format"] != _FORMAT:
+                raise ValueError(f"its format is not {_FORMAT!r}")
+            given = {int(number): text for number, text in found["names"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(
+                f"{path}: is not a file of cluster names ({error}). Correct it, or delete it to lose the names"
+            ) from error
+        names = cls()
+        for number, text in given.items():
+            if not isinstance(text, str):
+                raise DataError(f"{path}: the name of cluster {number} is not a text; put it in quotes")
+            try:
+                names = names.renamed(number, text, n_clusters=n_clusters)
+            except ParameterError as error:
+                raise DataError(f"{path}: {error}") from error
+        return names
+
+    def __str__(self) -> str:
+        return amount(len(self.by_cluster), "name")
