@@ -28,6 +28,8 @@ _MODULES = {
     "predict": "roles",
     "forget": "maintenance",
     "report": "maintenance",
+    "explain": "insight",
+    "name": "insight",
     "simulate": "simulate",
     "diagnose": "diagnose",
     "datasets": "datasets",

@@ -6,6 +6,7 @@ import base64
 import hashlib
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from kcagc.data.files import PRIVATE, write_text
 from kcagc.report.clusters import features_section, sizes_section
@@ -13,6 +14,7 @@ from kcagc.report.disclosures import disclosures_section
 from kcagc.report.drawing import ElementIds
 from kcagc.report.folder import REPORT, RunFolder
 from kcagc.report.markup import Html, section, tag, tiles
+from kcagc.report.names import ClusterNames, add_names
 from kcagc.report.quality import links_section, map_section, quality_section
 from kcagc.report.run import rounds_section, settings_section, traffic_section
 from kcagc.report.search import psi_section, sweep_figures, sweep_section
@@ -26,6 +28,16 @@ def write_page(folder: Path) -> Path:
     path = folder / REPORT
     write_text(path, build_report(RunFolder.read(folder)), mode=PRIVATE)
     return path
+
+
+def rename(folder: Path, summary: dict[str, Any], names: ClusterNames) -> None:
+    """Write the names of clusters, add them to the file of labels, and write the page again if there is one."""
+    names.save(folder)
+    labels = str(dict(summary.get("files", {})).get("labels", ""))
+    if labels and Path(labels).name == labels and (folder / labels).exists():
+        add_names(folder / labels, names)
+    if (folder / REPORT).exists():
+        write_page(folder)
 
 
 def build_report(run: RunFolder) -> str:
