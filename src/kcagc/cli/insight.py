@@ -82,15 +82,15 @@ def name(cluster: int | None, text: str | None, config: Path | None, result: Pat
     if cluster is not None and text is not None:
         names = names.renamed(cluster, text, n_clusters=len(sizes))
         rename(folder, summary, names)
-    listed = [{"cluster": one, "name": names.of(one), "size": size} for one, size in enumerate(sizes)]
     if as_json:
-        terminal.print_json(listed)
+        rows = [{"cluster": one, "name": names.of(one), "size": size} for one, size in enumerate(sizes)]
+        terminal.print_json(rows)
         return
     from kcagc.text import amount, printable
 
-    wide = len(str(len(listed)))
-    for one in listed:
-        click.echo(printable(f"{one['cluster']:>{wide}}  {one['name'] or '–'} ({amount(one['size'], 'node')})"))
+    wide = len(str(len(sizes)))
+    for one, size in enumerate(sizes):
+        click.echo(printable(f"{one:>{wide}}  {names.of(one) or '–'} ({amount(size, 'node')})"))
 
 
 def _folder(config: Path | None, result: Path | None) -> Path:

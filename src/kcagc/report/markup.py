@@ -36,8 +36,10 @@ def text_of(part: Part) -> Html:
 
 
 def breakable(name: str) -> Html:
-    """Return a long name that may be broken after its separators, so that no line break falls inside a word."""
-    return Html(re.sub(r"(?<=[_./:-])(?=\w)", "<wbr>", text_of(name)))
+    """Return a long name that may be broken after its separators or before a capital, but not inside a word."""
+    text = printable(name)
+    places = re.compile(r"(?<=[_./:=,;|+@)\]-])(?=\w)|(?<=[a-z])(?=[A-Z])|(?<=\w)(?=[(\[])")
+    return Html("<wbr>".join(text_of(part) for part in places.split(text)))
 
 
 def tag(name: str, /, *parts: Part, **attributes: str | float | bool | None) -> Html:

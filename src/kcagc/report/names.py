@@ -110,17 +110,15 @@ def add_names(labels: Path, names: ClusterNames) -> None:
 
 
 def _add_to_parquet(labels: Path, names: ClusterNames) -> None:
-    try:
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-        from pyarrow import parquet  # noqa: PLC0415
-    except ImportError as error:
-        raise ParameterError(f"{labels}: needs pyarrow to add the names; run: pip install 'kcagc[parquet]'") from error
+    from kcagc.data.parquet import pyarrow_for  # noqa: PLC0415 - an extra
+
+    arrow, parquet = pyarrow_for(labels)
     found = parquet.read_table(labels)
     if _NAME in found.column_names:
         found = found.drop_columns([_NAME])
     if names.by_cluster:
         texts = [names.of(int(cluster)) for cluster in found[_CLUSTER].to_pylist()]
-        found = found.append_column(_NAME, pa.array(texts, type=pa.string()))
-    target = io.BytesIO()
-    parquet.write_table(found, target)
-    write_bytes(labels, target.getvalue(), mode=PRIVATE)
+        found = found.append_column(_NAME, arrow.array(texts, type=arrow.string()))
+    content = io.BytesIO()
+    parquet.write_table(found, content)
+    write_bytes(labels, content.getvalue(), mode=PRIVATE)

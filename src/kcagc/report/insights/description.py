@@ -249,11 +249,12 @@ def _quality(given: Description) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class NodeMap:
-    """Positions (m × 2, from 0 to 1) of a sample of `of` nodes in two dimensions, and the cluster of each."""
+    """Positions (m × 2, from 0 to 1) of a sample of `of` nodes in two dimensions, with their clusters and rows."""
 
     places: FloatArray
     clusters: IntArray
     of: int
+    rows: IntArray
 
     def as_dict(self) -> dict[str, Any]:
         """Return positions with four digits, more than a screen shows, for JSON."""
@@ -263,6 +264,7 @@ class NodeMap:
             "x": np.round(self.places[:, 0], 4).tolist(),
             "y": np.round(self.places[:, 1], 4).tolist(),
             "cluster": self.clusters.tolist(),
+            "row": self.rows.tolist(),
         }
 
 
@@ -284,4 +286,4 @@ def map_of(rows: FloatArray, labels: IntArray, *, most: int = MAP_NODES) -> Node
     low, high = places.min(axis=0), places.max(axis=0)
     extent = float((high - low).max()) or 1.0
     centred = (places - (low + high) / 2) / extent + 0.5  # one scale for both directions keeps the shape
-    return NodeMap(centred, labels[chosen], len(rows))
+    return NodeMap(centred, labels[chosen], len(rows), chosen)

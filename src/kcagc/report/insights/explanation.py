@@ -132,6 +132,8 @@ class Explanation:
         text = f"Of its {amount(self.edges, 'edge')}, {count(self.edges_inside)} lead to its own cluster"
         text = text if self.edges_inside else f"None of its {amount(self.edges, 'edge')} leads to its own cluster"
         others = [f"{count(found)} to cluster {cluster}" for cluster, found in self.edges_to.items()]
+        rest = self.edges - self.edges_inside - sum(self.edges_to.values())
+        others += [f"{count(rest)} to further clusters"] if rest else []
         return f"{text}; {listed(others)}." if others else f"{text}."
 
     def _columns(self) -> list[str]:
