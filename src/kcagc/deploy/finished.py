@@ -16,7 +16,7 @@ from kcagc.data.files import PRIVATE, write_text
 from kcagc.deploy.config import Config
 from kcagc.deploy.run import Kind, RoleRun, erase_journal, journal_path, result_files, stored_summary
 from kcagc.errors import KcagcError, SessionError
-from kcagc.protocol.effects import Progress
+from kcagc.protocol.effects import REPORT_STAGE, Progress
 from kcagc.report.folder import CLUSTERS, NODES, REPORT
 from kcagc.report.insights.description import Description, Insights
 from kcagc.report.page import write_page
@@ -27,6 +27,7 @@ from kcagc.runtime.kept import KEPT, erase_kept
 
 logger = logging.getLogger(__name__)
 
+_STEPS = 7  # labels, top features, nodes, quality, map, files, page
 _CLOSE_TIMEOUT = 3.0  # seconds to reach an aggregator that may still wait for the end of this party's stream
 
 
@@ -36,13 +37,17 @@ def write_report(run: RoleRun, result: Any = None, *, watcher: Watcher | None = 
     The labels are written before this. An error here becomes a line in the log and does not fail the run.
     """
 
+    steps: list[str] = []
+
     def progress(step: str) -> None:
+        steps.append(step)
+        logger.debug("writing the report: %s", step)
         if watcher is not None:
-            watcher(run.config.me, Progress(f"writing the report: {step}"))
+            watcher(run.config.me, Progress(REPORT_STAGE, min(len(steps), _STEPS), _STEPS))
 
     try:
         if result is not None:
-            logger.info("writing the report")
+            progress("labels")
             describe_clusters(run, result, progress=progress)
         elif (run.files.folder / REPORT).exists():
             return

@@ -79,8 +79,8 @@ def _confidence(spread: dict[str, Any], ids: ElementIds, party: str) -> Html:
         tag("strong", "Confidence of the nodes. "),
         f"It is 1 for a node at the centre of its cluster, and 0 if another centre is equally near or nearer. The "
         f"median is {decimal(spread['median'])}; {percent(spread['none'])} of the nodes have 0. Confidence uses only "
-        f"the columns of {party}. The run used the columns of all parties, so a node with confidence 0 can still be in the "
-        "right cluster.",
+        f"the columns of {party}. The run used the columns of all parties, so a node with confidence 0 can still "
+        "be in the right cluster.",
     ]
     return figure(drawn, caption, table("Nodes by confidence", ["Confidence", "Nodes"], rows, numeric=(1,)))
 
@@ -100,8 +100,8 @@ def clusters_section(run: RunFolder) -> Html | None:
     effects = [abs(feature["effect"]) for one in shown for feature in one["top_features"]]
     intro = (
         f"This section uses only the {count(run.clusters['columns'], 'column')} of {run.name} and the graph. The "
-        "effect of a column is its mean inside the cluster minus its mean outside, divided by its standard deviation over all "
-        "nodes. An effect of 0.2 is small. An effect of 0.8 or more is large."
+        "effect of a column is its mean inside the cluster minus its mean outside, divided by its standard deviation "
+        "over all nodes. An effect of 0.2 is small. An effect of 0.8 or more is large."
     )
     used = sum(size > 0 for size in run.sizes)
     if used > len(shown):

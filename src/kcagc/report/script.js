@@ -142,16 +142,16 @@
   };
 
   // The map: a point answers to the pointer, and the chosen node has a ring.
-  const SVG = "http://www.w3.org/2000/svg";
-  const circle = document.createElementNS(SVG, "circle");
-  circle.setAttribute("class", "ring");
-  circle.setAttribute("r", "11");
+  const circle = map && document.createElementNS(map.namespaceURI, "circle");
+  if (circle) {
+    circle.setAttribute("class", "ring");
+    circle.setAttribute("r", "11");
+  }
   const ring = (place) => {
     const at = onMap.get(place);
-    if (!map || !at) {
-      circle.remove();
-      return;
-    }
+    if (!map) return;
+    circle.remove();
+    if (!at) return;
     circle.setAttribute("cx", at[0]);
     circle.setAttribute("cy", at[1]);
     map.append(circle);
@@ -205,7 +205,6 @@
   answer.addEventListener("keydown", (event) => {
     if (event.key === "Escape") answer.querySelector(".close").click();
   });
-  choice.addEventListener("change", search);
   more.addEventListener("click", () => {
     const before = shown;
     add();
@@ -219,6 +218,19 @@
       choose(place, true);
     });
   }
+  if (map) {
+    // A second choice of the cluster, next to the map that it changes.
+    const copy = choice.cloneNode(true);
+    copy.id = "map-cluster";
+    const label = element("label", "Show on the map ");
+    label.append(copy);
+    const controls = element("div", undefined, "controls");
+    controls.append(label);
+    map.before(controls);
+    const follow = (one, other) => one.addEventListener("change", () => { other.value = one.value; search(); });
+    follow(copy, choice);
+    follow(choice, copy);
+  } else choice.addEventListener("change", search);
   document.getElementById("node-without").remove();
   finder.hidden = false;
   if (map && onMap.size) hover();

@@ -34,6 +34,7 @@ MAP_NODES = 2_000  # t-SNE places them in seconds, and they show the structure
 _FEWEST = 5
 _PERPLEXITY = 30.0
 _STEPS = 500
+_ANGLE = 0.8  # of the Barnes-Hut approximation: as good as 0.5 here, in two thirds of the time
 _BINS = 10  # of the histogram of confidences
 
 
@@ -190,7 +191,7 @@ def _describe(
     if links is not None:
         found["links"] = links.as_dict()
     progress("map")
-    node_map = map_of(given.rows, given.labels)
+    node_map = map_of(given.rows, given.labels, most=MAP_NODES)
     if node_map is not None:
         found["map"] = node_map.as_dict()
     return found
@@ -278,6 +279,7 @@ def map_of(rows: FloatArray, labels: IntArray, *, most: int = MAP_NODES) -> Node
         init="pca" if points.shape[1] > 1 else "random",
         perplexity=min(_PERPLEXITY, (len(points) - 1) / 3),
         max_iter=_STEPS,
+        angle=_ANGLE,
         random_state=0,
     )
     # One thread gives the same places on every machine, and is much faster on a busy one than threads that wait.
