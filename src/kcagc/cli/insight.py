@@ -60,7 +60,7 @@ def explain(node: str, config: Path | None, result: Path | None, as_json: bool) 
 @_of_a_run
 @JSON
 def name(cluster: int | None, text: str | None, config: Path | None, result: Path | None, as_json: bool) -> None:
-    """Give CLUSTER the name NAME, or list all names.
+    """Name CLUSTER as NAME, or list all names.
 
     The file names.json in the result folder keeps the names. The report, `kcagc explain` and a column of the file of
     labels show them. An empty NAME ("") removes a name. Without CLUSTER, the command lists the clusters with their

@@ -142,7 +142,7 @@ def _cluster(described: dict[str, Any], largest: float, run: RunFolder) -> Html:
 
 
 def feature_sentences(described: dict[str, Any], party: str) -> list[Html]:
-    """Say in plain words how the nodes of a cluster differ from all other nodes in the party's columns."""
+    """Describe in plain words how the nodes of a cluster differ from all other nodes in the party's columns."""
     clear = [one for one in described["top_features"] if abs(one["effect"]) >= _SMALL][:_SENTENCES]
     if not clear:
         return [text_of(f"No column of {party} has more than a small effect in this cluster.")]
@@ -181,7 +181,7 @@ def _joined(parts: Sequence[Part]) -> list[Part]:
 
 
 def _edges(described: dict[str, Any]) -> Html | None:
-    """Say how densely the edges join the nodes of a cluster, and where its other edges lead."""
+    """Describe how densely the edges join the nodes of a cluster, and where its other edges lead."""
     if "edges_inside" not in described:
         return None
     inside, outside = int(described["edges_inside"]), int(described["edges_outside"])
