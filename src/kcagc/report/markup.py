@@ -13,6 +13,7 @@ _VOID = {"meta", "link", "br", "hr", "col", "wbr"}
 _SHAPES = {"rect", "path", "line", "circle"}  # of SVG: closed at once if they have no content
 _SHADES = 9  # of heat tables, apart from none
 _WIDE = 12  # columns above which a heat table is printed small
+_WIDEST = 20  # columns that fit into the page
 
 
 class Html(str):
@@ -121,7 +122,11 @@ def heat_table(
         tag("tr", tag("th", name, scope="row"), [tag("td", text, class_=_shade(share)) for text, share in cells])
         for name, cells in rows
     ]
-    return _scrolled(caption, head, body, "heat wide" if len(columns) > _WIDE else "heat", hidden_caption=True)
+    whole = _scrolled(caption, head, body, "heat wide" if len(columns) > _WIDE else "heat", hidden_caption=True)
+    if len(columns) <= _WIDEST:
+        return whole
+    hint = f"The table has {len(columns)} columns. Scroll it to the right to see all of them."
+    return text_of([tag("p", hint, class_="hint"), whole])
 
 
 def _shade(share: float | None) -> str:

@@ -57,7 +57,8 @@
       const [all, inside] = [data.edges[place], data.inside[place]];
       if (all === 0) text.push("It has no edges to other nodes.");
       else if (all === 1) text.push(`Its only edge ${inside ? "leads" : "does not lead"} to its own cluster.`);
-      else text.push(`Of its ${count(all)} edges, ${inside ? count(inside) : "none"} lead to its own cluster.`);
+      else if (inside === 0) text.push(`None of its ${count(all)} edges leads to its own cluster.`);
+      else text.push(`Of its ${count(all)} edges, ${count(inside)} ${inside === 1 ? "leads" : "lead"} to its own cluster.`);
     }
     for (const [column, value, mean, meanOther] of data.reasons[place]) {
       const name = data.columns[column];
@@ -65,7 +66,7 @@
         const [here, there] = [mean, meanOther].map((share) => (share === undefined ? "–" : percent(share)));
         text.push(`It has ${name}, as have ${here} of its cluster` + (meanOther === undefined ? "." : ` and ${there} of cluster ${other}.`));
       } else {
-        text.push(`Its ${name} is ${value}; the mean of its cluster is ${mean}` + (meanOther === undefined ? "." : `, of cluster ${other} ${meanOther}.`));
+        text.push(`Its ${name} is ${value}; the mean of its cluster is ${mean}` + (meanOther === undefined ? "." : `, that of cluster ${other} ${meanOther}.`));
       }
     }
     return text;

@@ -194,7 +194,7 @@ def _bytes(text: str) -> NDArray[np.uint8]:
 
 
 def _packed(name: str, texts: list[str]) -> dict[str, NDArray[Any]]:
-    """Return texts as two arrays, which need no pickle: all bytes, and the length of each text."""
+    """Return texts as two plain arrays: all bytes, and the length of each text."""
     each = [text.encode() for text in texts]
     lengths = np.fromiter(map(len, each), dtype=np.int64, count=len(each))
     return {f"{name}.text": np.frombuffer(b"".join(each), dtype=np.uint8), f"{name}.lengths": lengths}
