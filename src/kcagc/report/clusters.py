@@ -171,7 +171,7 @@ def _members(described: dict[str, Any], *, linked: bool) -> Html | None:
         return None
     parts: list[Part] = [tag("dt", "Typical"), tag("dd", _joined([member(node) for node in typical]))]
     if border:
-        near = [[member(one["id"]), f" (near {one['other']})"] for one in border]
+        near = [[member(one["id"]), f" (near cluster {one['other']})"] for one in border]
         parts += [tag("dt", "Borderline"), tag("dd", _joined(near))]
     return tag("dl", parts, class_="members")
 
