@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from kcagc import metrics
 from kcagc._types import Features, FloatArray, IntArray
 from kcagc.cluster.lloyd import weighted_means
 from kcagc.cluster.local import center_distances
@@ -19,6 +18,7 @@ from kcagc.graph.ids import NodeIds
 from kcagc.report.folder import CLUSTERS_FORMAT
 from kcagc.report.insights.explanation import Explanation, explain_node
 from kcagc.report.insights.measures import (
+    ClusterLinks,
     ClusterTotals,
     TopFeature,
     cluster_totals,
@@ -187,7 +187,7 @@ def _describe(
         "confidence": _spread(confidence),
     }
     progress("quality")
-    found["quality"] = _quality(given)
+    found["quality"] = _quality(given, links)
     if links is not None:
         found["links"] = links.as_dict()
     progress("map")
@@ -238,10 +238,10 @@ def _spread(values: FloatArray) -> dict[str, Any] | None:
     }
 
 
-def _quality(given: Description) -> dict[str, Any]:
+def _quality(given: Description, links: ClusterLinks | None) -> dict[str, Any]:
     quality: dict[str, Any] = {}
-    if given.graph is not None:
-        quality["modularity"] = metrics.modularity(given.graph, given.labels)
+    if links is not None:
+        quality["modularity"] = links.modularity
     shape = silhouette(given.rows, given.labels)
     if shape is not None:
         quality |= {"silhouette": shape, "silhouette_nodes": min(len(given.labels), SILHOUETTE_NODES)}

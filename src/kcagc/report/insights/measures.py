@@ -180,8 +180,21 @@ class ClusterLinks:
         """Return weights and shares, for JSON."""
         return {"weights": self.weights.tolist(), "shares": self.shares}
 
+    @property
+    def modularity(self) -> float:
+        """The modularity of the clusters, as `metrics.modularity` defines it."""
+        total = self.weights.sum()
+        if total == 0:
+            return 0.0
+        return float(np.trace(self.weights) / total - ((self.weights.sum(axis=0) / total) ** 2).sum())
+
 
 def links_between(graph: Graph, labels: IntArray, n_clusters: int) -> ClusterLinks:
-    """Add up the links between clusters with one sparse product."""
-    members = membership(labels, n_clusters)
-    return ClusterLinks((members.T @ (graph.adjacency @ members)).toarray())
+    """Add up the links between clusters, one block of nodes at a time."""
+    matrix, weights = graph.adjacency, np.zeros(n_clusters * n_clusters)
+    for block in blocks_of(labels):
+        ends = slice(int(matrix.indptr[block.start]), int(matrix.indptr[block.stop]))
+        own = np.repeat(labels[block], np.diff(matrix.indptr[block.start : block.stop + 1]))
+        cells = own * n_clusters + labels[matrix.indices[ends]]
+        weights += np.bincount(cells, weights=matrix.data[ends], minlength=len(weights))
+    return ClusterLinks(weights.reshape(n_clusters, n_clusters))
