@@ -12,6 +12,7 @@ from kcagc.report.folder import NODES, RunFolder, names_in, nodes_in, read_summa
 from kcagc.report.insights.quality import compare_with_known
 from kcagc.report.names import NAMES, ClusterNames, add_names
 from kcagc.report.page import rename, write_page
+from report.folders import as_prediction
 from report.reading import read
 
 
@@ -136,3 +137,14 @@ def test_a_new_session_starts_without_the_names_of_the_last_one(run, folder):
     (earlier,) = (folder / "earlier").iterdir()
     assert json.loads((earlier / NAMES).read_text())["names"] == {"1": "Night shift"}
     assert not [path.name for path in folder.iterdir() if path.is_file()]
+
+
+def test_a_prediction_shows_the_names_of_its_own_fit_only(run, folder):
+    named(folder, 1, "Night shift")
+    fit = read_summary(folder)
+    predicted = as_prediction(run, folder / "prediction")
+    summary = read_summary(predicted)
+    assert names_in(predicted, summary).of(1) == ""
+    summary["parameters"]["model"] = fit["session"]
+    assert names_in(predicted, summary).of(1) == "Night shift"
+    assert names_in(predicted, {**summary, "task": "fit"}).of(1) == ""

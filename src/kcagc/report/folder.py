@@ -168,8 +168,18 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 
 def names_in(folder: Path, summary: dict[str, Any]) -> ClusterNames:
-    """Read the names that an operator gave to the clusters of a run."""
-    return ClusterNames.load(folder, n_clusters=len(summary.get("cluster_sizes", ())))
+    """Read the names that an operator gave to the clusters of a run.
+
+    A prediction has the clusters of its fit, so without names of its own it has those in the folder above, if they belong
+    to the session of that fit.
+    """
+    n_clusters, above = len(summary.get("cluster_sizes", ())), folder.absolute().parent
+    names = ClusterNames.load(folder, n_clusters=n_clusters)
+    if names.by_cluster or summary.get("task") != "predict" or not (above / SUMMARY).is_file():
+        return names
+    session = dict(summary.get("parameters", {})).get("model")
+    same = session and _document(above / SUMMARY).get("session") == session
+    return ClusterNames.load(above, n_clusters=n_clusters) if same else names
 
 
 def nodes_in(folder: Path, summary: dict[str, Any]) -> NodeInsights:
