@@ -13,12 +13,14 @@ from typing import Any
 import msgspec
 
 from kcagc.data.files import PRIVATE, write_text
+from kcagc.data.preprocessing import FittedRules
 from kcagc.deploy.config import Config
 from kcagc.deploy.run import Kind, RoleRun, erase_journal, journal_path, result_files, stored_summary
 from kcagc.errors import KcagcError, SessionError
 from kcagc.protocol.effects import REPORT_STAGE, Progress
 from kcagc.report.folder import CLUSTERS, NODES, REPORT
 from kcagc.report.insights.description import Description, Insights
+from kcagc.report.insights.measures import Units
 from kcagc.report.page import write_page
 from kcagc.runtime.client import close_finished_session
 from kcagc.runtime.driver import Watcher
@@ -81,6 +83,7 @@ def describe_clusters(run: RoleRun, result: Any, *, progress: Callable[[str], No
             party=run.config.me,
             centers=share.centers,
             center_clusters=share.clusters,
+            units=_units(run),
         ),
         progress=progress,
     )
@@ -88,6 +91,12 @@ def describe_clusters(run: RoleRun, result: Any, *, progress: Callable[[str], No
     found.nodes.save(run.files.folder / NODES)
     text = json.dumps(found.clusters, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     write_text(run.files.folder / CLUSTERS, text + "\n", mode=PRIVATE)
+
+
+def _units(run: RoleRun) -> Units | None:
+    """Return how the party's numbers become numbers in the units of its file."""
+    rules = None if run.input is None else run.input.preprocessing
+    return Units.of(rules) if isinstance(rules, FittedRules) else None
 
 
 def finished_summary(run: RoleRun, journal: Journal, *, report: bool) -> dict[str, Any]:

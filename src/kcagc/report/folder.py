@@ -170,8 +170,8 @@ def read_summary(folder: Path) -> dict[str, Any]:
 def names_in(folder: Path, summary: dict[str, Any]) -> ClusterNames:
     """Read the names that an operator gave to the clusters of a run.
 
-    A prediction has the clusters of its fit, so without names of its own it has those in the folder above, if they belong
-    to the session of that fit.
+    A prediction has the clusters of its fit, so without names of its own it has those in the folder above, if they
+    belong to the session of that fit.
     """
     n_clusters, above = len(summary.get("cluster_sizes", ())), folder.absolute().parent
     names = ClusterNames.load(folder, n_clusters=n_clusters)

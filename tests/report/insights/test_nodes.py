@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from kcagc.cluster.local import confidence
+from kcagc.data import ColumnRule, TableRules, read_features
 from kcagc.errors import DataError
 from kcagc.graph import Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.report.insights.description import MEMBERS, Description, Insights
 from kcagc.report.insights.explanation import explain_node
-from kcagc.report.insights.measures import cluster_totals
+from kcagc.report.insights.measures import Units, cluster_totals
 from kcagc.report.insights.nodes import NodeInsights, neighbours_of, reasons_of
 from kcagc.report.names import ClusterNames
 from report.insights.examples import blobs, ring
@@ -198,6 +199,40 @@ def test_values_and_means_are_without_the_weights_of_columns():
         factor = {"age": 0.5, "income": 2.0, "visits": 1.0, "calls": 4.0}[reason.column]
         assert reason.value == pytest.approx(same.value / factor)
         assert reason.mean == pytest.approx(same.mean / factor)
+
+
+def test_values_and_means_are_in_the_units_of_the_file(tmp_path):
+    random = np.random.default_rng(0)
+    income, visits, calls = random.normal(40_000, 9_000, 60), random.lognormal(3, 1, 60), random.random(60)
+    labels = (income > 40_000).astype(np.int64)
+    path = tmp_path / "bank.csv"
+    lines = [f"{a!r},{b!r},{c!r}" for a, b, c in zip(*(one.tolist() for one in (income, visits, calls)), strict=True)]
+    path.write_text("income,visits,calls\n" + "\n".join(lines) + "\n")
+    table = read_features(path, party="bank")
+    scale = {"income": ColumnRule(scale="standard"), "visits": ColumnRule(scale="log1p")}
+    rules = TableRules(columns=scale).fit(table)
+    made = rules.apply(table)
+    given = Description(labels, 2, made, rules.feature_names(), made, None, None, units=Units.of(rules))
+    found = Insights.of(given)
+    (top,) = [one for one in found.clusters["clusters"][1]["top_features"] if one["feature"] == "income"]
+    assert top["mean"] == pytest.approx(income[labels == 1].mean())
+    assert top["mean_outside"] == pytest.approx(income[labels == 0].mean())
+    columns = {"income": income, "visits": visits, "calls": calls}
+    means = {
+        name: [
+            (np.expm1(np.log1p(one[labels == c]).mean()) if name == "visits" else one[labels == c].mean())
+            for c in (0, 1)
+        ]
+        for name, one in columns.items()
+    }
+    seen = set()
+    for row in range(60):
+        for reason in found.explain(row).reasons:
+            seen.add(reason.column)
+            assert reason.value == pytest.approx(columns[reason.column][row])
+            assert reason.mean == pytest.approx(means[reason.column][labels[row]])
+            assert reason.mean_other == pytest.approx(means[reason.column][1 - labels[row]])
+    assert seen == set(columns)
 
 
 def explained(edges, labels, rows=None, n=4):

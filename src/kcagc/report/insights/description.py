@@ -21,6 +21,7 @@ from kcagc.report.insights.measures import (
     ClusterLinks,
     ClusterTotals,
     TopFeature,
+    Units,
     cluster_totals,
     is_mostly_zero,
     links_between,
@@ -70,6 +71,8 @@ class Description:
         The name of the party.
     centers, center_clusters : ndarray of shape (c, q), sequence of int, or None
         Centres of a model and their clusters; None takes the means of the rows of each cluster.
+    units : Units or None
+        How values and means become numbers in the units of the party's file; None leaves them as they are.
     """
 
     labels: IntArray
@@ -84,6 +87,7 @@ class Description:
     party: str = "this party"
     centers: FloatArray | None = None
     center_clusters: Sequence[int] | None = None
+    units: Units | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +111,13 @@ class Insights:
         progress("top features")
         totals = cluster_totals(given.table, given.labels, given.n_clusters)
         features = top_features(
-            given.table, given.labels, given.n_clusters, given.columns, weights=given.weights, totals=totals
+            given.table,
+            given.labels,
+            given.n_clusters,
+            given.columns,
+            weights=given.weights,
+            totals=totals,
+            units=given.units,
         )
         progress("nodes")
         nodes = _nodes(given, totals)
@@ -140,6 +150,9 @@ def _nodes(given: Description, totals: ClusterTotals) -> NodeInsights:
     if given.weights is not None:
         values = values / np.where(reasons >= 0, given.weights[reasons], 1.0)
         means = means if mostly_zero else means / given.weights
+    if given.units is not None and not mostly_zero:
+        values = np.where(reasons >= 0, given.units.restore(values, reasons), 0.0)
+        means = given.units.restore(means, np.arange(width))
     names = [f"column {number}" for number in range(width)] if given.columns is None else given.columns
     return NodeInsights(
         party=given.party,
