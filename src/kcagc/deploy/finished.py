@@ -120,7 +120,8 @@ def _check_unchanged(run: RoleRun, journal: Journal) -> None:
         return
     changed = [name for name in changed_inputs(journal, now) if name in ("the data", "the configuration")]
     if changed:
-        then, present = stored_summary(journal).get("parameters", {}), msgspec.to_builtins(run.agreement.parameters)
+        then = stored_summary(journal).get("parameters", {})
+        present = msgspec.json.decode(msgspec.json.encode(run.agreement.parameters))  # lists, as in the summary
         named = [
             f"{name}: {then.get(name)!r}, now {value!r}" for name, value in present.items() if then.get(name) != value
         ]
