@@ -82,7 +82,7 @@ PLAYWRIGHT := playwright==1.65.0
 	@$(PIP) install --quiet --upgrade --target .venv-report '$(PLAYWRIGHT)'
 	@touch $@
 
-test-report: $(READY) .venv-report/.ready ## Open the report in a headless Chromium (1 minute; installs what it needs)
+test-report: $(READY) .venv-report/.ready ## Open the report in a headless Chromium (2 minutes; installs what it needs)
 	@[ -n "$$KCAGC_CHROMIUM" ] || command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
 		command -v google-chrome >/dev/null || \
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && \

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcagc.text import count, listed, number, percent, printable, quoted, seconds, size
+from kcagc.text import amount, count, decimal, listed, number, percent, printable, quoted, seconds, size
 
 SOURCES = Path(__file__).parent.parent / "src"
 
@@ -150,3 +150,30 @@ def test_it_needs_the_standard_library_only():
     imported = re.findall(r"^(?:from|import) (\w+)", (SOURCES / "kcagc" / "text.py").read_text(), flags=re.MULTILINE)
     assert imported
     assert set(imported) <= sys.stdlib_module_names
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.0, "0"),
+        (-0.0, "0"),
+        (0.004, "<0.01"),
+        (-0.004, ">-0.01"),
+        (0.006, "0.01"),
+        (-0.25, "-0.25"),
+        (1.005, "1.00"),
+        (12.0, "12.00"),
+    ],
+)
+def test_a_decimal_number_tells_zero_from_nearly_zero(value, text):
+    assert decimal(value) == text
+
+
+@given(st.floats(-1e6, 1e6), st.integers(0, 6))
+def test_a_decimal_number_is_zero_only_if_it_is(value, digits):
+    assert (float(decimal(value, digits).strip("<>")) == 0) == (value == 0)
+
+
+def test_amounts_have_the_grammar_of_their_number():
+    assert [amount(one, "edge") for one in (0, 1, 2, 1234)] == ["no edges", "1 edge", "2 edges", "1,234 edges"]

@@ -59,12 +59,13 @@ def decimal(value: float, digits: int = 2, *, signed: bool = False) -> str:
 
     Zero is "0". A number that would be rounded to zero is "<0.01", or ">-0.01" if it is negative.
     """
-    least = 10.0**-digits
     if value == 0:
         return "0"
-    if abs(value) < least / 2:
-        return f"<{least:.{digits}f}" if value > 0 else f">-{least:.{digits}f}"
-    return f"{value:{'+' if signed else ''}.{digits}f}"
+    text = f"{value:{'+' if signed else ''}.{digits}f}"
+    if float(text) != 0:
+        return text
+    least = f"{10.0**-digits:.{digits}f}"
+    return f"<{least}" if value > 0 else f">-{least}"
 
 
 def number(value: float) -> str:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from kcagc.report.insights.description import Description, describe
+from kcagc.graph.ids import NodeIds
+from kcagc.report.insights.description import Description, Insights
+from kcagc.report.insights.nodes import NodeInsights
+from kcagc.report.names import ClusterNames
 from kcagc.report.page import write_page
 from report.folders import SEVEN, as_prediction, run_in
 
@@ -72,27 +76,47 @@ def pages(tmp_path_factory):
         "crowded": crowded(party, tmp_path_factory.mktemp("crowded") / "result"),
         "hostile": hostile(party, tmp_path_factory.mktemp("hostile") / "result"),
     }
+    folders["million"] = million(party, tmp_path_factory.mktemp("million") / "result")
     return {name: folder / "report.html" for name, folder in folders.items()}
 
 
-def crowded(source, folder):
-    """Twenty clusters, columns with names that are too long, known labels: what could burst a page."""
+def million(source, folder):
+    """The results of a run with a million nodes, of which the page holds a sample."""
     shutil.copytree(source, folder)
-    random, n, k = np.random.default_rng(0), 1_500, 20
+    random, n, k = np.random.default_rng(0), 1_000_000, 12
+    labels = np.arange(n) % k
+    rows = random.normal(scale=5, size=(k, 3))[labels] + random.normal(size=(n, 3))
+    found = Insights.of(Description(labels, k, rows, ["age", "income", "visits"], rows, None, None, party="alice"))
+    found.nodes.save(folder / "nodes.npz")
+    (folder / "clusters.json").write_text(json.dumps(found.clusters))
+    summary = json.loads((folder / "run.json").read_text()) | {"nodes": n, "cluster_sizes": found.nodes.sizes}
+    (folder / "run.json").write_text(json.dumps(summary))
+    write_page(folder)
+    return folder
+
+
+def crowded(source, folder):
+    """Many clusters, columns and nodes with names that are too long, known labels: what could burst a page."""
+    shutil.copytree(source, folder)
+    random, n, k = np.random.default_rng(0), 1_500, 50
     labels = np.arange(n) % k
     rows = random.normal(scale=5, size=(k, 6))[labels] + random.normal(size=(n, 6))
     names = [f"{'average_monthly_turnover_' * 4}{column}" for column in range(6)]
-    said = describe(Description(labels, k, rows, names, rows, random.random(n), None))
+    ids = NodeIds([f"{'a-node-with-a-name_' * 5}{one}" for one in range(n)], where="crowded")
+    found = Insights.of(Description(labels, k, rows, names, rows, random.random(n), None, ids=ids, party="alice"))
+    found.nodes.save(folder / "nodes.npz")
+    ClusterNames({one: f"a name that is rather long, {one}" for one in range(0, k, 2)}).save(folder)
+    said = found.clusters
     said["links"] = {"weights": [[1.0] * k] * k, "shares": [[1 / k] * k] * k}
     (folder / "clusters.json").write_text(json.dumps(said))
     known = {
         "nodes": n,
         "measures": {"accuracy": 0.5, "nmi": 0.5, "ari": 0.5, "macro_f1": 0.5},
         "classes": [f"a class with a long name, number {one}" for one in range(k)],
-        "counts": [[75 * (row == column) for column in range(k)] for row in range(k)],
+        "counts": [[n // k * (row == column) for column in range(k)] for row in range(k)],
     }
     (folder / "quality.json").write_text(json.dumps(known))
-    summary = json.loads((folder / "run.json").read_text()) | {"nodes": n, "cluster_sizes": [75] * k}
+    summary = json.loads((folder / "run.json").read_text()) | {"nodes": n, "cluster_sizes": [n // k] * k}
     (folder / "run.json").write_text(json.dumps(summary))
     write_page(folder)
     return folder
@@ -113,5 +137,10 @@ def hostile(source, folder):
         (folder / file).write_text(json.dumps(renamed(json.loads((folder / file).read_text()))))
     lines = (folder / "ledger.jsonl").read_text().splitlines()
     (folder / "ledger.jsonl").write_text("\n".join(json.dumps(renamed(json.loads(line))) for line in lines))
+    nodes = NodeInsights.load(folder / "nodes.npz")
+    ids = NodeIds([f"{one}{HOSTILE}</script><!--" for one in nodes.ids.tolist()], where="hostile")
+    columns = [f"{one}{HOSTILE}</script>" for one in nodes.columns]
+    replace(nodes, ids=ids, columns=columns, party=f"alice{HOSTILE}").save(folder / "nodes.npz")
+    ClusterNames({1: "</script><img src=x onerror=hacked=1>"}).save(folder)
     write_page(folder)
     return folder

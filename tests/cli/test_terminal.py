@@ -5,7 +5,7 @@ from io import StringIO
 from rich.console import Console
 
 from kcagc.cli.terminal import RunStatus
-from kcagc.protocol.effects import Progress
+from kcagc.protocol.effects import REPORT_STAGE, Progress
 from kcagc.runtime.driver import RoleStatus
 
 
@@ -119,3 +119,17 @@ def test_text_of_other_roles_cannot_control_the_terminal():
     assert "\x1b" not in text
     assert "[red]stage" in text
     assert "[bold]" in text
+
+
+def test_while_the_report_is_written_nobody_is_waited_for_and_no_time_is_promised():
+    one, clock = new_status()
+    one.progress(Progress("joint clustering: iteration", 3, 100, limit=True))
+    one.connections(RoleStatus(("coordinator",), (), 10, 20))
+    for step in range(1, 5):
+        one.progress(Progress(REPORT_STAGE, step, 7))
+        clock.now += 8
+    assert one.phase == "writing the report 4 of 7"
+    assert one.waiting == "no participant: the session has ended"
+    assert one.left == "unknown"
+    assert one.traffic == "10 bytes sent, 20 bytes received"
+    assert [line.split()[0] for line in shown(one).splitlines()][:3] == ["role", "done", "now"]

@@ -87,7 +87,11 @@ def seen(tmp_path_factory):
                 env=environment,
             )
         running["alice"] = subprocess.Popen(
-            command("alice", paths["alice"], "--watch"), stdout=theirs, stderr=theirs, stdin=theirs, env=environment
+            command("alice", paths["alice"], "--watch", "--report"),
+            stdout=theirs,
+            stderr=theirs,
+            stdin=theirs,
+            env=environment,
         )
         os.close(theirs)
         said = Listening(running["coordinator"])
@@ -119,6 +123,13 @@ def test_a_terminal_shows_phases_rounds_disconnected_participants_bytes_and_time
     assert "iteration" in shown
     assert "\x1b[" in shown  # it moves
     assert "nodes in 3 clusters" in shown
+
+
+def test_the_terminal_shows_the_report_being_written_until_the_end(seen):
+    before, _, after = seen[0].partition("writing the report")
+    assert "iteration" in before
+    assert "the session has ended" in after
+    assert "Report: " in after
 
 
 def test_a_log_file_gets_plain_lines(seen):

@@ -109,7 +109,7 @@ def test_a_prediction_leaves_its_files_and_those_of_the_fit_stay(runs):
     for name, path in runs[0].items():
         result = path.parent / "result"
         labels = "labels.parquet" if name == "bob" else "labels.csv"
-        mine = {labels, "clusters.json"} if name in PARTIES else set()
+        mine = {labels, "clusters.json", "nodes.npz"} if name in PARTIES else set()
         always = {"ledger.jsonl", "run.json", "report.html"}
         assert {one.name for one in result.iterdir()} == always | {"model.kcagc", "prediction"} | mine
         assert {one.name for one in (result / "prediction").iterdir()} == always | mine

@@ -93,3 +93,14 @@ def test_clusters_can_be_told_apart_by_all_eyes(theme, eyes):
 def test_the_style_fetches_nothing_and_is_part_of_the_package():
     assert Path(page.__file__).parent == page.STYLE.parent
     assert not re.search(r"url\(|@import|https?:", STYLE)
+
+
+def test_a_cluster_has_one_hue_in_light_dark_and_print():
+    everybody = "everybody"
+    for number in range(COLOURS):
+        hues = []
+        for theme in ("light", "dark", "print"):
+            _, green_red, blue_yellow = perceived(variables(theme)[f"c{number}"], everybody)
+            assert np.hypot(green_red, blue_yellow) > 0.04, "too grey to have a hue"
+            hues.append(np.degrees(np.arctan2(blue_yellow, green_red)))
+        assert all(abs((one - hues[0] + 180) % 360 - 180) < 6 for one in hues), number

@@ -11,19 +11,28 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deploy.collaboration import names_of, table_of
 from kcagc.deploy import finished
 from kcagc.disclosure import Disclosure, summarise
 from kcagc.disclosure.texts import TEXTS
+from kcagc.graph.ids import NodeIds
 from kcagc.protocol.parameters import describe_parameter
+from kcagc.report.clusters import feature_sentences
 from kcagc.report.disclosures import FAMILIES, FAMILY_OF_KIND, disclosures_section
 from kcagc.report.drawing import COLOURS
 from kcagc.report.folder import LedgerLine, RunFolder
+from kcagc.report.insights import description
+from kcagc.report.insights.description import Description, Insights
 from kcagc.report.insights.quality import against_known
 from kcagc.report.markup import breakable, tag, text_of
+from kcagc.report.names import ClusterNames
 from kcagc.report.page import build_report, write_page
+from kcagc.report.quality import purity_of
 from kcagc.text import count, number, percent, size
+from report.insights.examples import blobs, ring
 from report.reading import read
 
 PAGES = ["party", "coordinator", "party that sums", "one of two", "tree", "prediction"]
@@ -72,13 +81,29 @@ def test_every_figure_and_every_table_can_be_read_without_seeing_it(pages, kind)
 @every_kind
 def test_the_page_asks_nothing_of_anybody_and_its_own_policy_forbids_it(pages, kind):
     page = pages[kind]
-    assert not re.search(r"https?:|//\w|url\(|@import|<script|javascript:|\bsrc=|\bon\w+=|\bstyle=", page)
+    assert not re.search(r"https?:|//\w|url\(|@import|javascript:|\bsrc=|\bon\w+=|\bstyle=", page)
     html = read(page)
+    scripts = re.findall(r"<script([^>]*)>(.*?)</script>", page, flags=re.DOTALL)
+    assert page.count("<script") == len(scripts) == (2 if 'id="nodes"' in page else 0)
+    for attributes, content in scripts:
+        if "json" in attributes:
+            assert "<" not in content
+            assert json.loads(content)["party"]
+        else:
+            assert not re.search(
+                r"innerHTML|outerHTML|insertAdjacent|document\.write|eval|Function\(|fetch|import\(", content
+            )
     (policy,) = [one.attributes["content"] for one in html.every("meta") if "http-equiv" in one.attributes]
     style = re.search(r"<style>(.*?)</style>", page, flags=re.DOTALL).group(1)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     assert policy.startswith("default-src 'none'; ")
     assert f"style-src 'sha256-{digest}'" in policy
+    assert "unsafe" not in policy
+    if scripts:
+        digest = base64.b64encode(hashlib.sha256(scripts[1][1].encode()).digest()).decode()
+        assert policy.endswith(f"; script-src 'sha256-{digest}'")
+    else:
+        assert "script-src" not in policy
 
 
 def test_the_numbers_on_the_page_are_those_of_the_folder(run, pages):
@@ -207,7 +232,7 @@ def test_a_prediction_speaks_of_new_nodes(pages):
     assert "Links between clusters" not in text
 
 
-def test_no_page_has_a_value_of_another_party_or_the_name_of_a_node(run):
+def test_no_page_has_a_value_of_another_party_and_that_of_a_coordinator_names_no_node(run):
     for name in ("alice", "bob", "carol", "coordinator"):
         page = (run.tasks[name].files.folder / "report.html").read_text()
         kept = [path.read_text() for path in run.tasks[name].files.folder.glob("*.json")]
@@ -221,7 +246,8 @@ def test_no_page_has_a_value_of_another_party_or_the_name_of_a_node(run):
             ]
             digits = {repr(abs(float(value)))[:9] for value in values if value}
             assert not [one for one in digits if len(one) == 9 and any(one in text for text in (page, *kept))]
-        assert not [node for node in names_of() if node in page]
+        if name == "coordinator":
+            assert not [node for node in names_of() if node in page]
 
 
 def test_the_effects_of_a_party_are_those_of_its_own_table(run):
@@ -291,27 +317,170 @@ def test_each_cluster_is_named_by_its_most_frequent_class(run, tmp_path):
     known = ["a"] * 9 + ["b"] * 8 + ["c"] * 7  # three classes in two clusters, of three
     quality = against_known(known, np.array([0] * 17 + [2] * 7), 3)
     (folder / "quality.json").write_text(json.dumps(quality.as_dict()))
-    text = read(write_page(folder).read_text()).text
-    assert "Cluster 0: a (53 %)Cluster 2: c (100 %)" in text
-    assert "Cluster 1:" not in text
+    html = read(write_page(folder).read_text())
+    (table,) = [one for one in html.every("table") if next(one.every("caption")).text.startswith("Majority class")]
+    rows = [[cell.text for cell in row.every("th", "td")] for row in table.every("tr")]
+    assert rows == [
+        ["Cluster", "Majority class", "Its share", "Nodes of known class"],
+        ["Cluster 0", "a", "52.9 %", "17"],
+        ["Cluster 2", "c", "100.0 %", "7"],
+    ]
+
+
+def measures(folder, known, found, k):
+    """Return the titles of the measures on the page, and its text."""
+    (folder / "quality.json").write_text(json.dumps(against_known(known, np.array(found), k).as_dict()))
+    html = read(write_page(folder).read_text())
+    (quality,) = [one for one in html.every("section") if one.attributes.get("id") == "quality"]
+    return [one.text for one in quality.every("dt")], html.text
+
+
+def test_classes_are_matched_one_to_one_only_if_there_are_as_many_as_clusters(run, tmp_path):
+    folder = shutil.copytree(run.tasks["alice"].files.folder, tmp_path / "known")
+    # Cluster 1 holds class "haskell" only, and yet a matching of many classes would call it "comm".
+    titles, text = measures(folder, ["perl"] * 9 + ["haskell"] * 9 + ["comm"] * 6, [0] * 9 + [1] * 15, 3)
+    assert titles[:3] == ["ARI", "NMI", "Purity"]
+    assert "Accuracy" not in titles
+    assert "There are 3 classes and 2 clusters" in text
+    assert "cannot be matched one to one" in text
+    titles, text = measures(folder, ["a"] * 9 + ["b"] * 9 + ["c"] * 6, [1] * 9 + [2] * 9 + [0] * 6, 3)
+    assert titles[:5] == ["ARI", "NMI", "Purity", "Accuracy", "Macro F1"]
+    assert "Cluster 0c100.0 %6c" in text
+    assert "Cluster 1a100.0 %9a" in text
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=40))
+def test_purity_counts_the_nodes_of_the_majority_class_of_their_cluster(pairs):
+    counts = [[pairs.count((one, cluster)) for cluster in range(4)] for one in range(5)]
+    expected = 0
+    for cluster in range(4):
+        classes = [one for one, other in pairs if other == cluster]
+        expected += max((classes.count(one) for one in classes), default=0)
+    assert purity_of(counts) == pytest.approx(expected / len(pairs))
+    assert purity_of([[0]]) == 0.0
+
+
+def test_each_cluster_has_a_place_with_members_edges_and_sentences(run, pages):
+    html = read(pages["party"])
+    cards = {one.attributes["id"]: one for one in html.every("article")}
+    assert sorted(cards) == ["cluster-0", "cluster-1", "cluster-2"]
+    described = json.loads((run.tasks["alice"].files.folder / "clusters.json").read_text())["clusters"]
+    for one in described:
+        card = cards[f"cluster-{one['cluster']}"]
+        named = [link.attributes["data-node"] for link in card.every("a")]
+        assert named == [*one["typical"], *(border["id"] for border in one["borderline"])]
+        assert f"It has {one['edges_inside']} edges inside" in card.text
+        assert f"{percent(one['density'])} of all pairs" in card.text
+    legend = [link.attributes["href"] for link in html.every("a") if link.attributes["href"].startswith("#cluster-")]
+    assert set(legend) == {"#cluster-0", "#cluster-1", "#cluster-2"}
+
+
+def test_sentences_say_in_which_direction_and_how_much_a_cluster_differs():
+    def said(effect, **more):
+        feature = {"feature": "visits", "effect": effect, "mean": 5.0, "mean_outside": 2.0, **more}
+        return [read_text(one) for one in feature_sentences({"top_features": [feature]}, "bank")]
+
+    def read_text(html):
+        return re.sub("<[^>]*>", "", html)
+
+    assert said(1.2) == ["visits is much higher: 5 on average; 2 in all other nodes."]
+    assert said(-0.3) == ["visits is lower: 5 on average; 2 in all other nodes."]
+    assert said(0.1) == ["No column of bank has more than a small effect in this cluster."]
+    words = "40 % of its nodes have visits; of all other nodes, <1 % do."
+    assert said(0.9, present=0.4, present_outside=0.001, lift=9.0) == [words.replace("<", "&lt;")]
+
+
+@pytest.fixture
+def small_map(monkeypatch):
+    monkeypatch.setattr(description, "MAP_NODES", 60)
+
+
+def many_nodes(folder, n, *, name="person-", k=3):
+    """Give a folder the results of many nodes."""
+    random = np.random.default_rng(0)
+    rows, labels = random.normal(size=(n, 3)), np.arange(n) % k
+    ids = NodeIds([f"{name}{one:07}" for one in range(n)], where="test")
+    found = Insights.of(Description(labels, k, rows, ["a", "b", "c"], rows, None, None, ids=ids, party="alice"))
+    found.nodes.save(folder / "nodes.npz")
+    (folder / "clusters.json").write_text(json.dumps(found.clusters))
+    summary = json.loads((folder / "run.json").read_text()) | {"nodes": n, "cluster_sizes": found.nodes.sizes}
+    (folder / "run.json").write_text(json.dumps(summary))
+    page = write_page(folder).read_text()
+    return page, json.loads(re.search(r'id="node-data">(.*?)</script>', page).group(1)), found
+
+
+def test_a_page_of_many_nodes_holds_a_sample_that_it_states(run, tmp_path, small_map):
+    folder = shutil.copytree(run.tasks["alice"].files.folder, tmp_path / "many")
+    page, data, found = many_nodes(folder, 30_000)
+    assert len(page.encode()) <= 3_000_000
+    shown = len(data["id"])
+    assert 19_900 <= shown <= 20_000
+    assert f"a sample of {shown:,} of the 30,000 nodes" in read(page).text
+    named = [link.attributes["data-node"] for link in read(page).every("a") if "data-node" in link.attributes]
+    assert len(named) >= 3 * 5
+    assert set(named) <= set(data["id"])
+    assert len(data["map"]) == len(found.clusters["map"]["x"])  # every point of the map can be looked up
+    absent = sorted({found.nodes.id_of(row) for row in range(30_000)} - set(data["id"]))
+    assert found.explain(absent[0]).node == absent[0]
+
+
+def test_long_ids_make_the_sample_smaller_and_never_the_page_larger(run, tmp_path, small_map):
+    folder = shutil.copytree(run.tasks["alice"].files.folder, tmp_path / "long")
+    page, data, _ = many_nodes(folder, 21_000, name="a-very-long-name-of-a-node-" * 12)
+    assert len(page.encode()) <= 3_000_000
+    assert 1_000 < len(data["id"]) < 10_000
+    assert f"a sample of {len(data['id']):,} of the 21,000 nodes" in read(page).text
+
+
+def test_many_clusters_keep_the_page_small(run, tmp_path, small_map):
+    folder = shutil.copytree(run.tasks["alice"].files.folder, tmp_path / "clusters")
+    page, _, _ = many_nodes(folder, 6_000, k=500)
+    assert len(page.encode()) <= 3_000_000
+    assert "The page shows the 128 largest of the 500 clusters" in read(page).text
+
+
+def test_the_report_of_results_in_memory_needs_no_files():
+    rows, labels = blobs()
+    found = Insights.of(Description(labels, 3, rows, None, rows, None, ring(90), party="bank"))
+    summary = {"name": "bank", "role": "party", "nodes": 90, "cluster_sizes": [30, 30, 30]}
+    ledger = [Disclosure("bank", "coordinator", "message/hello", "hello", (), 321)]
+    names = ClusterNames({1: "Night shift"})
+    run = RunFolder.in_memory(summary, ledger=ledger, clusters=found.clusters, nodes=found.nodes, names=names)
+    html = read(build_report(run))
+    assert "90 nodes in 3 clusters" in html.text
+    assert "Cluster 1 · Night shift" in html.text
+    ids = {one.attributes["id"] for one in html.every("section")}
+    assert {"overview", "sizes", "clusters", "map", "nodes", "links", "quality", "disclosures"} <= ids
+    assert "traffic" not in ids
 
 
 def test_clusters_beyond_the_colours_have_another_shape_on_the_map_and_in_the_legend(run, tmp_path):
     folder = shutil.copytree(run.tasks["alice"].files.folder, tmp_path / "many")
     clusters = json.loads((folder / "clusters.json").read_text())
-    clusters["map"] = {"method": "t-SNE", "of": 2, "x": [0.0, 1.0], "y": [0.0, 1.0], "cluster": [3, COLOURS + 3]}
+    every = [3, COLOURS + 3, 2 * COLOURS + 3, 3 * COLOURS + 3]
+    clusters["map"] = {
+        "method": "t-SNE",
+        "of": 4,
+        "x": [0.0, 0.3, 0.6, 1.0],
+        "y": [0.0, 0.3, 0.6, 1.0],
+        "cluster": every,
+    }
     (folder / "clusters.json").write_text(json.dumps(clusters))
     html = read(write_page(folder).read_text())
     points = [one.attributes["class"] for one in html.every("path") if "points" in one.attributes.get("class", "")]
-    assert [one.partition(" c")[2] for one in points] == ["3", "3 square"]
+    assert [one.partition(" c")[2] for one in points] == ["3", "3 square", "3 diamond", "3 triangle"]
     (legend,) = [one for one in html.every("ul") if one.attributes.get("class") == "legend" and "Cluster" in one.text]
     dots = [one.attributes["class"] for one in legend.every("span") if "dot" in (one.attributes.get("class") or "")]
-    assert dots == ["dot c3", "dot c3 square"]
+    assert dots == ["dot c3", "dot c3 square", "dot c3 diamond", "dot c3 triangle"]
 
 
 def test_a_long_name_breaks_after_its_separators_only():
     assert breakable("monthly_turnover.eur") == "monthly_<wbr>turnover.<wbr>eur"
     assert breakable("<b>_<i>") == "&lt;b&gt;_&lt;i&gt;"
+    assert breakable("job=nurse(night)") == "job=<wbr>nurse<wbr>(night)"
+    assert breakable("monthlyTurnover") == "monthly<wbr>Turnover"
+    assert breakable("Donaudampfschiff") == "Donaudampfschiff"
+    assert breakable("&amp") == "&amp;amp"
 
 
 def test_text_is_escaped_and_markup_is_not():
@@ -337,7 +506,7 @@ def test_a_report_that_fails_is_a_line_in_the_log_and_nothing_else(run, monkeypa
     assert "try: kcagc report" in caplog.messages[-1]
 
 
-def test_the_build_report_a_sweep_recommends_numbers_and_shows_no_clusters(pages):
+def test_the_page_of_a_sweep_recommends_numbers_and_shows_no_clusters(pages):
     html = read(pages["sweep"])
     ids = [one.attributes["id"] for one in html.every("section")]
     assert ids == ["overview", "sweep", "psi", "rounds", "traffic", "disclosures", "settings"]

@@ -29,6 +29,8 @@ _MODULES = {
     "predict": "roles",
     "forget": "maintenance",
     "report": "maintenance",
+    "explain": "insight",
+    "name": "insight",
     "simulate": "simulate",
     "diagnose": "diagnose",
     "datasets": "datasets",

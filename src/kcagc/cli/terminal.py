@@ -168,6 +168,13 @@ class RunStatus:
                 self._phases[-1].ended = self._ended
 
     @property
+    def _session_ended(self) -> bool:
+        """Whether the role writes its report: all results are there, and its connections are closed."""
+        from kcagc.protocol.effects import REPORT_STAGE
+
+        return bool(self._phases) and self._phases[-1].progress.stage == REPORT_STAGE
+
+    @property
     def phase(self) -> str:
         """The current phase with its count."""
         return progress_text(self._phases[-1].progress) if self._phases else "starting"
@@ -176,6 +183,8 @@ class RunStatus:
     def waiting(self) -> str:
         """The participants that the role waits for."""
         seen = self._seen
+        if self._session_ended:
+            return "no participant: the session has ended"
         if seen is None:
             return "not connected yet"
         if seen.disconnected:
@@ -193,7 +202,7 @@ class RunStatus:
     def left(self) -> str:
         """The remaining time of this phase, estimated from its rounds; "unknown" if they do not determine it."""
         phase = self._phases[-1] if self._phases else None
-        if phase is None or len(self._rounds) < 3:
+        if phase is None or len(self._rounds) < 3 or self._session_ended:  # steps of a report take unequal times
             return "unknown"
         step = phase.progress
         if not step.total or step.done >= step.total:

@@ -13,13 +13,15 @@ from typing import Any
 import msgspec
 
 from kcagc.data.files import PRIVATE, write_text
+from kcagc.data.preprocessing import FittedRules
 from kcagc.deploy.config import Config
 from kcagc.deploy.run import Kind, RoleRun, erase_journal, journal_path, result_files, stored_summary
 from kcagc.errors import KcagcError, SessionError
-from kcagc.protocol.effects import Progress
+from kcagc.protocol.effects import REPORT_STAGE, Progress
 from kcagc.protocol.parameters import NO_GRAPH
 from kcagc.report.folder import CLUSTERS, NODES, REPORT
 from kcagc.report.insights.description import Description, Insights
+from kcagc.report.insights.measures import Units
 from kcagc.report.page import write_page
 from kcagc.runtime.client import close_finished_session
 from kcagc.runtime.driver import Watcher
@@ -28,6 +30,7 @@ from kcagc.runtime.kept import KEPT, erase_kept
 
 logger = logging.getLogger(__name__)
 
+_STEPS = 8  # labels, top features, nodes, quality, map, files, own columns, page
 _CLOSE_TIMEOUT = 3.0  # seconds to reach an aggregator that may still wait for the end of this party's stream
 
 
@@ -37,13 +40,17 @@ def write_report(run: RoleRun, result: Any = None, *, watcher: Watcher | None = 
     The labels are written before this. An error here becomes a line in the log and does not fail the run.
     """
 
+    steps: list[str] = []
+
     def progress(step: str) -> None:
+        steps.append(step)
+        logger.debug("writing the report: %s", step)
         if watcher is not None:
-            watcher(run.config.me, Progress(f"writing the report: {step}"))
+            watcher(run.config.me, Progress(REPORT_STAGE, min(len(steps), _STEPS), _STEPS))
 
     try:
         if result is not None:
-            logger.info("writing the report")
+            progress("labels")
             describe_clusters(run, result, progress=progress)
             progress("own columns")
             compare_alone(run, result)
@@ -79,6 +86,7 @@ def describe_clusters(run: RoleRun, result: Any, *, progress: Callable[[str], No
             party=run.config.me,
             centers=share.centers,
             center_clusters=share.clusters,
+            units=_units(run),
         ),
         progress=progress,
     )
@@ -105,6 +113,12 @@ def compare_alone(run: RoleRun, result: Any) -> None:
         write_text(run.files.summary, text + "\n", mode=PRIVATE)
 
 
+def _units(run: RoleRun) -> Units | None:
+    """Return how the party's numbers become numbers in the units of its file."""
+    rules = None if run.input is None else run.input.preprocessing
+    return Units.of(rules) if isinstance(rules, FittedRules) else None
+
+
 def finished_summary(run: RoleRun, journal: Journal, *, report: bool) -> dict[str, Any]:
     """Return the summary of a finished run; if the aggregator may still wait, close the stream to it."""
     _check_unchanged(run, journal)
@@ -126,7 +140,8 @@ def _check_unchanged(run: RoleRun, journal: Journal) -> None:
         return
     changed = [name for name in changed_inputs(journal, now) if name in ("the data", "the configuration")]
     if changed:
-        then, present = stored_summary(journal).get("parameters", {}), msgspec.to_builtins(run.agreement.parameters)
+        then = stored_summary(journal).get("parameters", {})
+        present = msgspec.json.decode(msgspec.json.encode(run.agreement.parameters))  # lists, as in the summary
         named = [
             f"{name}: {then.get(name)!r}, now {value!r}" for name, value in present.items() if then.get(name) != value
         ]

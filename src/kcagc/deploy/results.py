@@ -126,9 +126,10 @@ def keep_earlier_results(files: ResultFiles) -> None:
     """Move the results of an earlier session, if there are any, to a folder named after their date."""
     if not files.folder.exists():
         return
-    from kcagc.report.folder import CLUSTERS, QUALITY, REPORT  # noqa: PLC0415 - a first run needs no report
+    from kcagc.report.folder import CLUSTERS, NODES, QUALITY, REPORT  # noqa: PLC0415 - a first run needs no report
+    from kcagc.report.names import NAMES  # noqa: PLC0415
 
-    shown = (files.folder / name for name in (CLUSTERS, QUALITY, REPORT))
+    shown = (files.folder / name for name in (CLUSTERS, NODES, QUALITY, NAMES, REPORT))
     every = (files.ledger, files.labels, files.model, files.summary, *shown)
     there = [path for path in every if path.exists()]
     if there:

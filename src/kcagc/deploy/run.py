@@ -33,7 +33,7 @@ from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.net.tls import Credentials, digest_of
 from kcagc.protocol.agreement import Agreement
-from kcagc.protocol.effects import Role, combine_halves
+from kcagc.protocol.effects import Progress, Role, combine_halves
 from kcagc.protocol.fit import fit_party
 from kcagc.protocol.local import PartyData, PartyModel, labels_key
 from kcagc.protocol.parameters import draw_seed
@@ -357,6 +357,8 @@ def _role_spec(
     on_status: Callable[[RoleStatus], None] | None,
 ) -> RoleSpec:
     def finish(result: Any) -> dict[str, bytes]:
+        if watcher is not None:
+            watcher(run.config.me, Progress("writing the results"))
         summary = write_results(run.files, run, result, journal.ledger())
         results.append(result)
         return {"summary": json.dumps(summary).encode()}

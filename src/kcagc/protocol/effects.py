@@ -103,6 +103,8 @@ class Flush(_Awaited[None]):
     """
 
 
+REPORT_STAGE = "writing the report"  # the stage after the session, in which a role waits for no other
+
 Effect = Send | Wait | StoreResult | LoadResult | CommitMask | Disclose | Progress | Flush
 Role = Coroutine[Effect, Any, T]
 

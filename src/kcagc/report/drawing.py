@@ -12,14 +12,41 @@ COLOURS = 16  # that the style sheet has for clusters
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 16, 52
 
 
+SHAPES = ("", "square", "diamond", "triangle")  # of points; the first is round
+
+
 def cluster_class(cluster: int) -> str:
-    """Return the style class of a cluster; after 16 clusters the colours repeat with square instead of round marks."""
-    return f"c{cluster % COLOURS}" + (" square" if cluster // COLOURS % 2 else "")
+    """Return the style class of a cluster; after 16 clusters the colours repeat with another shape."""
+    return f"c{cluster % COLOURS} {SHAPES[cluster // COLOURS % len(SHAPES)]}".rstrip()
 
 
-def cluster_name(cluster: int) -> Html:
-    """Return the name of a cluster next to its colour and shape."""
-    return legend_key(tag("span", tag("span", "Cluster ", class_="word"), str(cluster)), cluster_class(cluster))
+def cluster_name(cluster: int, name: str = "", *, link: bool = False) -> Html:
+    """Return the number of a cluster and the name it was given, next to its colour and shape.
+
+    With `link`, it leads to the cluster's place on the page.
+    """
+    words: list[Part] = [tag("span", "Cluster ", class_="word"), str(cluster)]
+    words += [tag("span", f" · {name}", class_="given")] if name else []
+    key = legend_key(tag("span", words), cluster_class(cluster))
+    return tag("a", key, href=f"#{cluster_id(cluster)}", class_="to-cluster") if link else key
+
+
+def cluster_id(cluster: int) -> str:
+    """Return the id of the part of the page about a cluster."""
+    return f"cluster-{cluster}"
+
+
+def points(places: Sequence[tuple[float, float]], cluster: int, radius: float) -> str:
+    """Return the path of points in the shape of a cluster."""
+    shape = SHAPES[cluster // COLOURS % len(SHAPES)]
+    half = radius * 1.25
+    drawn = {
+        "": "h0",  # a round line end
+        "square": f"m{-radius:g} {-radius:g}h{2 * radius:g}v{2 * radius:g}h{-2 * radius:g}z",
+        "diamond": f"m0 {-half:g}l{half:g} {half:g}l{-half:g} {half:g}l{-half:g} {-half:g}z",
+        "triangle": f"m0 {-half:g}l{half:g} {1.8 * half:g}h{-2 * half:g}z",
+    }[shape]
+    return "".join(f"M{x:.1f} {y:.1f}{drawn}" for x, y in places)
 
 
 def legend_key(text: Part, class_: str) -> Html:

@@ -66,14 +66,7 @@ class RunFolder:
     @classmethod
     def read(cls, folder: Path) -> RunFolder:
         """Read a result folder; an error names the file that is missing or damaged."""
-        if not (folder / SUMMARY).is_file():
-            raise ParameterError(
-                f"{folder}: has no {SUMMARY}, so it is not the result folder of a finished run. Name the folder that "
-                f"holds {SUMMARY}, for example: kcagc report result"
-            )
-        summary = _document(folder / SUMMARY)
-        if not str(summary.get("format", "")).startswith("kcagc run "):
-            raise DataError(f"{folder / SUMMARY}: is not the summary of a run of kcagc")
+        summary = read_summary(folder)
         clusters = _document(folder / CLUSTERS, missing={})
         if clusters and clusters.get("format") != CLUSTERS_FORMAT:
             raise DataError(
@@ -89,7 +82,7 @@ class RunFolder:
             _document(folder / QUALITY, missing={}),
             {path.name: _digest(path) for path in paths if path.is_file()},
             NodeInsights.load(folder / NODES) if (folder / NODES).exists() else None,
-            ClusterNames.load(folder, n_clusters=len(summary.get("cluster_sizes", ()))),
+            names_in(folder, summary),
         )
 
     @classmethod
@@ -159,6 +152,48 @@ class RunFolder:
         """The name of the aggregator, which is the last of the participants."""
         roles = self.summary.get("roles", ())
         return str(roles[-1].get("name", "")) if roles else ""
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """Read the summary of a run; an error explains which folder to name."""
+    if not (folder / SUMMARY).is_file():
+        raise ParameterError(
+            f"{folder}: has no {SUMMARY}, so it is not the result folder of a finished run. Name the folder that "
+            f"holds {SUMMARY}, for example: kcagc report result"
+        )
+    summary = _document(folder / SUMMARY)
+    if not str(summary.get("format", "")).startswith("kcagc run "):
+        raise DataError(f"{folder / SUMMARY}: is not the summary of a run of kcagc")
+    return summary
+
+
+def names_in(folder: Path, summary: dict[str, Any]) -> ClusterNames:
+    """Read the names that an operator gave to the clusters of a run.
+
+    A prediction has the clusters of its fit, so without names of its own it has those in the folder above, if they
+    belong to the session of that fit.
+    """
+    n_clusters, above = len(summary.get("cluster_sizes", ())), folder.absolute().parent
+    names = ClusterNames.load(folder, n_clusters=n_clusters)
+    if names.by_cluster or summary.get("task") != "predict" or not (above / SUMMARY).is_file():
+        return names
+    session = dict(summary.get("parameters", {})).get("model")
+    same = session and _document(above / SUMMARY).get("session") == session
+    return ClusterNames.load(above, n_clusters=n_clusters) if same else names
+
+
+def nodes_in(folder: Path, summary: dict[str, Any]) -> NodeInsights:
+    """Read what a party knows about its nodes; an error explains why there is nothing."""
+    if (folder / NODES).exists():
+        return NodeInsights.load(folder / NODES)
+    if summary.get("role") != "party":
+        raise ParameterError(f"{folder}: is the folder of a coordinator, which knows no nodes; use that of a party")
+    if "cluster_sizes" not in summary:
+        raise ParameterError(f"{folder}: is the result of a sweep, which gives no clusters; run again with one k")
+    raise ParameterError(
+        f"{folder}: has no {NODES}. A run writes it together with its report, from version 0.10 on; a run with "
+        "--no-report does not. To get it, start a new session of all roles with --new-session"
+    )
 
 
 def _document(path: Path, missing: dict[str, Any] | None = None) -> dict[str, Any]:

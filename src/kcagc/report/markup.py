@@ -13,6 +13,7 @@ _VOID = {"meta", "link", "br", "hr", "col", "wbr"}
 _SHAPES = {"rect", "path", "line", "circle"}  # of SVG: closed at once if they have no content
 _SHADES = 9  # of heat tables, apart from none
 _WIDE = 12  # columns above which a heat table is printed small
+_WIDEST = 20  # columns that fit into the page
 
 
 class Html(str):
@@ -36,8 +37,10 @@ def text_of(part: Part) -> Html:
 
 
 def breakable(name: str) -> Html:
-    """Return a long name that may be broken after its separators, so that no line break falls inside a word."""
-    return Html(re.sub(r"(?<=[_./:-])(?=\w)", "<wbr>", text_of(name)))
+    """Return a long name that may be broken after its separators or before a capital, but not inside a word."""
+    text = printable(name)
+    places = re.compile(r"(?<=[_./:=,;|+@)\]-])(?=\w)|(?<=[a-z])(?=[A-Z])|(?<=\w)(?=[(\[])")
+    return Html("<wbr>".join(text_of(part) for part in places.split(text)))
 
 
 def tag(name: str, /, *parts: Part, **attributes: str | float | bool | None) -> Html:
@@ -119,7 +122,11 @@ def heat_table(
         tag("tr", tag("th", name, scope="row"), [tag("td", text, class_=_shade(share)) for text, share in cells])
         for name, cells in rows
     ]
-    return _scrolled(caption, head, body, "heat wide" if len(columns) > _WIDE else "heat", hidden_caption=True)
+    whole = _scrolled(caption, head, body, "heat wide" if len(columns) > _WIDE else "heat", hidden_caption=True)
+    if len(columns) <= _WIDEST:
+        return whole
+    hint = f"The table has {len(columns)} columns. Scroll it to the right to see all of them."
+    return text_of([tag("p", hint, class_="hint"), whole])
 
 
 def _shade(share: float | None) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kcagc.data.files import PRIVATE, write_text
+from kcagc.data.files import PRIVATE, write_bytes, write_text
 from kcagc.errors import DataError, ParameterError
 from kcagc.text import amount, printable, quoted
 
@@ -82,3 +84,41 @@ class ClusterNames:
 
     def __str__(self) -> str:
         return amount(len(self.by_cluster), "name")
+
+
+_CLUSTER, _NAME = "cluster", "name"  # columns of a file of labels
+
+
+def add_names(labels: Path, names: ClusterNames) -> None:
+    """Write the names of clusters as the last column of a file of labels; without any name, remove that column."""
+    if labels.suffix == ".parquet":
+        _add_to_parquet(labels, names)
+        return
+    with labels.open(encoding="utf-8", newline="") as file:
+        rows = csv.reader(file)
+        header = next(rows, [])
+        if _CLUSTER not in header:
+            raise DataError(f"{labels}: has no column {_CLUSTER!r}; it is not a file of labels that kcagc wrote")
+        kept, place = [at for at, column in enumerate(header) if column != _NAME], header.index(_CLUSTER)
+        target = io.StringIO(newline="")
+        writer = csv.writer(target, lineterminator="\n")
+        named = bool(names.by_cluster)
+        writer.writerow([*(header[at] for at in kept), *([_NAME] if named else [])])
+        for row in rows:
+            writer.writerow([*(row[at] for at in kept), *([names.of(int(row[place]))] if named else [])])
+    write_text(labels, target.getvalue(), mode=PRIVATE)
+
+
+def _add_to_parquet(labels: Path, names: ClusterNames) -> None:
+    from kcagc.data.parquet import pyarrow_for  # noqa: PLC0415 - an extra
+
+    arrow, parquet = pyarrow_for(labels)
+    found = parquet.read_table(labels)
+    if _NAME in found.column_names:
+        found = found.drop_columns([_NAME])
+    if names.by_cluster:
+        texts = [names.of(int(cluster)) for cluster in found[_CLUSTER].to_pylist()]
+        found = found.append_column(_NAME, arrow.array(texts, type=arrow.string()))
+    content = io.BytesIO()
+    parquet.write_table(found, content)
+    write_bytes(labels, content.getvalue(), mode=PRIVATE)

@@ -6,20 +6,25 @@ import base64
 import hashlib
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from kcagc.data.files import PRIVATE, write_text
-from kcagc.report.clusters import features_section, sizes_section
+from kcagc.report.clusters import clusters_section, sizes_section
 from kcagc.report.disclosures import disclosures_section
 from kcagc.report.drawing import ElementIds
 from kcagc.report.folder import REPORT, RunFolder
 from kcagc.report.markup import Html, section, tag, tiles
-from kcagc.report.quality import links_section, map_section, quality_section
+from kcagc.report.names import ClusterNames, add_names
+from kcagc.report.nodes import nodes_section
+from kcagc.report.quality import links_section, map_section, matched, quality_section
 from kcagc.report.run import rounds_section, settings_section, traffic_section
 from kcagc.report.search import psi_section, sweep_figures, sweep_section
 from kcagc.report.worth import worth_section
-from kcagc.text import count, listed, percent, seconds, size
+from kcagc.text import count, decimal, listed, percent, seconds, size
 
-STYLE = Path(__file__).with_name("style.css")
+STYLE, SCRIPT = (Path(__file__).with_name(name) for name in ("style.css", "script.js"))
+LARGEST = 3_000_000  # bytes of a page
+_FRAME = 100_000  # bytes of its header, its style and its script
 
 
 def write_page(folder: Path) -> Path:
@@ -29,16 +34,27 @@ def write_page(folder: Path) -> Path:
     return path
 
 
+def rename(folder: Path, summary: dict[str, Any], names: ClusterNames) -> None:
+    """Write the names of clusters, add them to the file of labels, and write the page again if there is one."""
+    names.save(folder)
+    labels = str(dict(summary.get("files", {})).get("labels", ""))
+    if labels and Path(labels).name == labels and (folder / labels).exists():
+        add_names(folder / labels, names)
+    if (folder / REPORT).exists():
+        write_page(folder)
+
+
 def build_report(run: RunFolder) -> str:
     """Return the page; the same folder always gives the same page."""
     ids = ElementIds()
-    sections = {
+    sections: dict[str, tuple[str, Html | None]] = {
         "At a glance": ("overview", overview_section(run)),
         "Number of clusters": ("sweep", sweep_section(run.sweep, ids) if run.sweep else None),
         "Sizes": ("sizes", sizes_section(run, ids)),
-        "Top features": ("features", features_section(run)),
+        "Clusters": ("clusters", clusters_section(run)),
         "Map": ("map", None if run.sweeps else map_section(run, ids)),
-        "Links": ("links", links_section(run)),
+        "Find a node": ("nodes", None),
+        "Edges": ("links", links_section(run)),
         "Quality": ("quality", quality_section(run)),
         "Was it worth it?": ("worth", worth_section(run)),
         "Smoothing": ("psi", psi_section(run.psi_search, ids) if run.psi_search else None),
@@ -47,6 +63,9 @@ def build_report(run: RunFolder) -> str:
         "Disclosures": ("disclosures", disclosures_section(run)),
         "Settings": ("settings", settings_section(run)),
     }
+    used = sum(len(content.encode()) for _, content in sections.values() if content is not None)
+    finder = nodes_section(run, LARGEST - used - _FRAME)
+    sections["Find a node"] = ("nodes", None if finder is None else finder.section)
     present = {title: (id_, content) for title, (id_, content) in sections.items() if content is not None}
     links = [tag("li", tag("a", title, href=f"#{id_}")) for title, (id_, _) in present.items()]
     body = tag(
@@ -55,15 +74,19 @@ def build_report(run: RunFolder) -> str:
         tag("div", header(run), tag("nav", tag("ul", links), aria_label="On this page"), class_="page"),
         tag("main", [content for _, content in present.values()], id="content", class_="page", tabindex="-1"),
         tag("footer", tag("p", _footer(run)), class_="page"),
+        # A block of data is no script: the browser does not run it. Every "<" in it is escaped.
+        None if finder is None else tag("script", finder.data, type="application/json", id="node-data"),
+        None if finder is None else tag("script", Html(SCRIPT.read_text(encoding="utf-8"))),
     )
-    return f"<!doctype html>\n{tag('html', _head(run), body, lang='en')}\n"
+    return f"<!doctype html>\n{tag('html', _head(run, scripted=finder is not None), body, lang='en')}\n"
 
 
-def _head(run: RunFolder) -> Html:
+def _head(run: RunFolder, *, scripted: bool) -> Html:
     style = STYLE.read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    # The browser loads nothing and runs no script, whatever a name on the page contains.
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+    # The browser loads nothing and runs at most the script of kcagc, whatever a name on the page contains.
+    policy = f"default-src 'none'; style-src '{_hash(style)}'; img-src data:; base-uri 'none'; form-action 'none'"
+    if scripted:
+        policy += f"; script-src '{_hash(SCRIPT.read_text(encoding='utf-8'))}'"
     return tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -75,6 +98,10 @@ def _head(run: RunFolder) -> Html:
         tag("link", rel="icon", href="data:,"),
         tag("style", Html(style)),
     )
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def title_of(run: RunFolder) -> str:
@@ -132,13 +159,15 @@ def overview_section(run: RunFolder) -> Html:
         tried = listed([str(psi) for psi in run.psi_search.values])
         figures.append(("ψ", str(run.psi_search.psi), f"averaging steps, chosen among {tried}"))
     measures, own = run.quality.get("measures", {}), run.clusters.get("quality", {})
-    if "accuracy" in measures:
+    if "ari" in measures:
+        figures.append(("ARI", decimal(measures["ari"]), "agreement with known classes: 0 is chance, 1 is full"))
+    if "accuracy" in measures and matched(run.quality["counts"]) is not None:
         figures.append(("Accuracy", percent(measures["accuracy"]), "nodes whose cluster matches their known class"))
-    elif "modularity" in own:
-        figures.append(("Modularity", f"{own['modularity']:.2f}", "links inside clusters: 0 is chance, 1 the maximum"))
+    elif "modularity" in own and "ari" not in measures:
+        figures.append(("Modularity", decimal(own["modularity"]), "edges inside clusters: 0 is chance, 1 the maximum"))
     spread = run.clusters.get("confidence")
     if spread is not None:
-        figures.append(("Median confidence", f"{spread['median']:.2f}", f"with the columns of {run.name} alone"))
+        figures.append(("Median confidence", decimal(spread["median"]), f"with the columns of {run.name} alone"))
     if "rounds" in summary:
         figures.append(("Rounds", count(summary["rounds"]), "secure sums: the aggregator adds hidden numbers"))
     if "bytes_sent" in summary:

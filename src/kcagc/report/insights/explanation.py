@@ -129,9 +129,12 @@ class Explanation:
         if self.edges == 1:
             inside = "leads to its own cluster" if self.edges_inside else "does not lead to its own cluster"
             return f"Its only edge {inside}."
-        text = f"Of its {amount(self.edges, 'edge')}, {count(self.edges_inside)} lead to its own cluster"
+        verb = "leads" if self.edges_inside == 1 else "lead"
+        text = f"Of its {amount(self.edges, 'edge')}, {count(self.edges_inside)} {verb} to its own cluster"
         text = text if self.edges_inside else f"None of its {amount(self.edges, 'edge')} leads to its own cluster"
         others = [f"{count(found)} to cluster {cluster}" for cluster, found in self.edges_to.items()]
+        rest = self.edges - self.edges_inside - sum(self.edges_to.values())
+        others += [f"{count(rest)} to further clusters"] if rest else []
         return f"{text}; {listed(others)}." if others else f"{text}."
 
     def _columns(self) -> list[str]:
@@ -146,7 +149,7 @@ class Explanation:
             else:
                 here, there = number(one.mean), number(one.mean_other)
                 found.append(
-                    f"- {one.column} is {number(one.value)}; the mean of its cluster is {here}, of {other} {there}"
+                    f"- {one.column} is {number(one.value)}; the mean of its cluster is {here}, that of {other} {there}"
                 )
         return found
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from kcagc._types import Features, FloatArray, IntArray
+from kcagc._types import Features, Flags, FloatArray, IntArray
 from kcagc.cluster.lloyd import blocks_of
+from kcagc.data.preprocessing import FittedRules
 from kcagc.errors import DataError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import membership
@@ -42,6 +43,35 @@ class TopFeature:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields that have a value, for JSON."""
         return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """How the numbers of a table become numbers in the units of the party's file.
+
+    x becomes factor · x + offset, and exp of that minus 1 in the columns with `log`. So the mean of a column with the
+    scale "log1p" is the mean of its logarithms, converted back.
+    """
+
+    factor: FloatArray
+    offset: FloatArray
+    log: Flags
+
+    @classmethod
+    def of(cls, rules: FittedRules) -> Units:
+        """Return the units of the columns that these rules make; columns of categories have none and stay."""
+        numbers, width = rules.numbers, len(rules.sources())
+        found = cls(np.ones(width), np.zeros(width), np.zeros(width, dtype=bool))
+        count = len(numbers.columns)
+        found.factor[:count], found.offset[:count], found.log[:count] = numbers.divisor, numbers.centre, numbers.log
+        return found
+
+    def restore(self, values: FloatArray, columns: IntArray) -> FloatArray:
+        """Return values of these columns in the units of the file."""
+        linear = values * self.factor[columns] + self.offset[columns]
+        with np.errstate(over="ignore"):
+            found: FloatArray = np.where(self.log[columns], np.expm1(linear), linear)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,11 +149,12 @@ def top_features(
     weights: FloatArray | None = None,
     top: int = TOP,
     totals: ClusterTotals | None = None,
+    units: Units | None = None,
 ) -> list[list[TopFeature]]:
     """Return for each cluster the columns with the largest effects, the largest first.
 
     `weights` are the weights of the columns of the table; means are those of the table without them. `totals` are those
-    of the table, if they are known.
+    of the table, if they are known. `units` convert the means to the units of the party's file.
 
     For a sparse table without negative values, only columns that are more frequent inside the cluster count: columns
     that most nodes lack do not distinguish anything.
@@ -136,6 +167,8 @@ def top_features(
     effects, mean, outside = effects_of(totals)
     if weights is not None:
         mean, outside = mean / weights, outside / weights
+    if units is not None:
+        mean, outside = (units.restore(one, np.arange(width)) for one in (mean, outside))
     present = totals.present
     is_sparse = is_mostly_zero(totals)
     strength = effects if is_sparse else np.abs(effects)
@@ -180,8 +213,21 @@ class ClusterLinks:
         """Return weights and shares, for JSON."""
         return {"weights": self.weights.tolist(), "shares": self.shares}
 
+    @property
+    def modularity(self) -> float:
+        """The modularity of the clusters, as `metrics.modularity` defines it."""
+        total = self.weights.sum()
+        if total == 0:
+            return 0.0
+        return float(np.trace(self.weights) / total - ((self.weights.sum(axis=0) / total) ** 2).sum())
+
 
 def links_between(graph: Graph, labels: IntArray, n_clusters: int) -> ClusterLinks:
-    """Add up the links between clusters with one sparse product."""
-    members = membership(labels, n_clusters)
-    return ClusterLinks((members.T @ (graph.adjacency @ members)).toarray())
+    """Add up the links between clusters, one block of nodes at a time."""
+    matrix, weights = graph.adjacency, np.zeros(n_clusters * n_clusters)
+    for block in blocks_of(labels):
+        ends = slice(int(matrix.indptr[block.start]), int(matrix.indptr[block.stop]))
+        own = np.repeat(labels[block], np.diff(matrix.indptr[block.start : block.stop + 1]))
+        cells = own * n_clusters + labels[matrix.indices[ends]]
+        weights += np.bincount(cells, weights=matrix.data[ends], minlength=len(weights))
+    return ClusterLinks(weights.reshape(n_clusters, n_clusters))

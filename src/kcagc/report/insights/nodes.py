@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,14 +148,15 @@ class NodeInsights:
     def load(cls, path: Path) -> NodeInsights:
         """Read what `save` wrote."""
         try:
-            with np.load(path, allow_pickle=False) as found:
+            # From memory: numpy leaves the file open if it is damaged.
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as found:
                 if str(found["format"]) != NODES_FORMAT:
                     raise DataError(
                         f"{path}: has the format {str(found['format'])!r}, but this version of kcagc reads "
                         f"{NODES_FORMAT!r}. Use the version that wrote it"
                     )
                 return cls._read(found)
-        except (OSError, ValueError, KeyError, EOFError) as error:
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
             raise DataError(
                 f"{path}: cannot be read ({error}). The file is written at the end of a run with a report; restore it "
                 "from a copy, or start a new session"
@@ -192,7 +194,7 @@ def _bytes(text: str) -> NDArray[np.uint8]:
 
 
 def _packed(name: str, texts: list[str]) -> dict[str, NDArray[Any]]:
-    """Return texts as two arrays, which need no pickle: all bytes, and the length of each text."""
+    """Return texts as two plain arrays: all bytes, and the length of each text."""
     each = [text.encode() for text in texts]
     lengths = np.fromiter(map(len, each), dtype=np.int64, count=len(each))
     return {f"{name}.text": np.frombuffer(b"".join(each), dtype=np.uint8), f"{name}.lengths": lengths}
