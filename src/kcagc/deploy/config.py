@@ -291,19 +291,23 @@ class Config:
                     raise ParameterError(f"limits.{name}: must be above 0")
             if document.limits.max_message_bytes > MAX_STORED_BYTES:
                 raise ParameterError(f"limits.max_message_bytes: must be at most {MAX_STORED_BYTES:,} bytes")
-            for name, section in (("data", document.data), ("predict", document.predict)):
-                if section is not None and self.role == "party":
-                    self._check_graph(name, section)
-            if document.data is not None:
-                document.data.rules().checked("data.")
-                with _errors_at("output.labels: "):
-                    check_labels_path(document.output.labels)
-            for name, section in (("data", document.data), ("predict", document.predict)):
-                if section is not None:
-                    section.csv().checked(f"{name}.")
-                    section.graph_csv.checked(f"{name}.graph_csv.")
+            self._check_files()
             if not 0 <= (document.me.random_state or 0) < 2**32:
                 raise ParameterError("me.random_state: must be a whole number from 0 to 2^32 - 1")
+
+    def _check_files(self) -> None:
+        """Raise an error if the sections of the files cannot be used."""
+        document = self.document
+        if document.data is not None:
+            document.data.rules().checked("data.")
+            with _errors_at("output.labels: "):
+                check_labels_path(document.output.labels)
+        for name, section in (("data", document.data), ("predict", document.predict)):
+            if section is not None:
+                section.csv().checked(f"{name}.")
+                section.graph_csv.checked(f"{name}.graph_csv.")
+                if self.role == "party":
+                    self._check_graph(name, section)
 
     def _check_graph(self, name: str, section: NewDataSection) -> None:
         """Raise an error if a section has a file of edges, and the session no graph, or the other way round."""
