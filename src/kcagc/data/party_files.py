@@ -153,7 +153,7 @@ def read_party(
     try:
         table = read_features(features, party=party, id_column=id_column, ids=feature_ids, schema=schema, csv=csv)
     except DataError as error:
-        if error.problems and node_list is None and graph is not None:  # the graph is another file: report its problem, too
+        if error.problems and node_list is None and graph is not None:  # report that of the graph, too
             own = partial(table_ids, features, party=party, id_column=id_column, feature_ids=feature_ids, csv=csv)
             read = partial(_read_edges, graph, party, columns=(source, target, weight), ids=graph_ids, csv=graph_csv)
             raise _with_problem_of_graph(error, own, read) from None
