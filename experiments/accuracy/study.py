@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -26,7 +26,6 @@ from kcagc.graph.graph import Graph
 from kcagc.metrics import accuracy, modularity, nmi
 
 ORDERS = (1, 2, 3, 5, 8, 20, 45, 12, 30, 0, 60)  # those of the search first
-SEEDS = 2  # of each fixed order
 SEARCHES = 3  # seeds of the search
 SHOWN_SEEDS = 3  # of the baselines
 BASELINES: dict[str, Any] = {"AGC": AGC, "GCC": GCC, "S2GC": S2GC, "MS2CAG": MS2CAG}
@@ -44,6 +43,7 @@ KINDS = {
 }
 NAMES = tuple(name for names in KINDS.values() for name in names)
 LARGE = "wordnet-nouns"  # one seed, and no collaborations
+MANY = (PUBLIC[0], *tuple(DRAWN)[::3])  # the graphs of collaborations of 16 parties, which take longest
 PARTS = ("order", "search", "run", "baseline", "restarts", "adaptive")
 
 
@@ -68,8 +68,7 @@ def cells(options: Options) -> list[Config]:
     adaptive = [name for name in names if name in CHOSEN or name not in NAMES]  # it takes long
     found += [{"part": "adaptive", "graph": name, "seed": 0} for name in adaptive]
     if not options.quick:
-        found += _runs(small, PARTIES[1])
-        found += [cell for seed in range(1, SEEDS) for cell in _orders(small, orders, "unit", seed)]
+        found += _runs([name for name in names if name in MANY], PARTIES[1])
     return found + [{"part": "adaptive", "graph": name, "seed": 0} for name in names if name in PUBLIC[:2]]
 
 
@@ -95,7 +94,7 @@ def _orders(names: Iterable[str], orders: Iterable[int], scaling: str, seed: int
     ]
 
 
-def _runs(names: tuple[str, ...], count: int) -> list[Config]:
+def _runs(names: Sequence[str], count: int) -> list[Config]:
     """Return the collaborations of so many parties; a graph whose parties are given has one number only."""
     found: list[Config] = []
     for name in sorted(names, key=lambda one: count > PARTIES[0] and one in PUBLIC):  # they are slow: last

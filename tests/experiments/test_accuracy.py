@@ -73,7 +73,7 @@ def test_every_graph_has_every_order_a_search_and_both_defaults():
         runs = [cell for cell in own if cell["part"] == "run"]
         today, before = ([cell for cell in runs if cell["defaults"] == one] for one in (study.TODAY, study.BEFORE))
         assert [one["parties"] for one in today] == [one["parties"] for one in before]
-        assert len(today) == (1 if graphs.splits(name) == (graphs.GIVEN,) else 2)
+        assert len(today) == (2 if name in study.MANY else 1)
 
 
 @pytest.mark.parametrize("name", [*OTHER, *list(DRAWN)[::6]])
