@@ -14,7 +14,7 @@ from typing import Any
 
 from experiments.joint import graphs
 from experiments.joint.planted import DRAWN, OTHER, counts, words
-from experiments.joint.real import REAL, USED_REAL
+from experiments.joint.real import REAL
 from experiments.paper.experiment import PUBLIC, Config, Options, Result
 from kcagc import AGC, KCAGC
 from kcagc.baselines import GCC, MS2CAG, S2GC
@@ -35,11 +35,11 @@ TODAY, BEFORE = "today", "0.5.0"
 _NOT_USED = ("zeros",)  # no method clusters a party of zeros
 CHOSEN = tuple(name for name in graphs.GENERATED if name not in _NOT_USED)
 KINDS = {
-    "public": (*PUBLIC, *USED_REAL),
+    "public": PUBLIC,
     "chosen": CHOSEN,
     "other": tuple(OTHER),
     "drawn": tuple(DRAWN),
-    "real": tuple(name for name in REAL if name not in USED_REAL),
+    "real": tuple(REAL),
 }
 NAMES = tuple(name for names in KINDS.values() for name in names)
 LARGE = "wordnet-nouns"  # one seed, and no collaborations

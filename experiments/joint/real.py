@@ -159,7 +159,7 @@ def _has_packages() -> bool:
     return shown.returncode == 0
 
 
-# The rule for ψ was chosen with the first two in view.
+# The rule for ψ was changed with the first two in view.
 REAL: dict[str, Real] = {
     "wordnet-verbs": Real("verbs of WordNet, 13,528 meanings", wordnet, _has_wordnet),
     "packages": Real("packages of 18 sections of Debian", packages, _has_packages),
@@ -170,4 +170,3 @@ REAL: dict[str, Real] = {
     "wine": Real("wines, neighbours by half of the columns", neighbours(bundled.load_wine), text=False),
     "cancer": Real("tumours, neighbours by half of the columns", neighbours(bundled.load_breast_cancer), text=False),
 }
-USED_REAL = ("wordnet-verbs", "packages")
