@@ -47,6 +47,7 @@ class Stopwatch:
         from kcagc.deploy import run  # noqa: PLC0415 - only in the process of a role
         from kcagc.net.frames import Assembly  # noqa: PLC0415
         from kcagc.protocol import local  # noqa: PLC0415
+        from kcagc.protocol.components import Components  # noqa: PLC0415
         from kcagc.runtime.durable import DurableRole, PeerQueue  # noqa: PLC0415
         from kcagc.runtime.journal import Journal  # noqa: PLC0415
         from kcagc.runtime.session import SessionRun  # noqa: PLC0415
@@ -54,7 +55,7 @@ class Stopwatch:
         run.read_party = self._timed(run.read_party, "read")
         local.compute_rows = self._timed(local.compute_rows, "local")
         local.compute_labels = self._timed(local.compute_labels, "local")
-        local.Components.compute = self._timed(local.Components.compute, "local")  # type: ignore[method-assign]
+        Components.compute = self._timed(Components.compute, "local")  # type: ignore[method-assign]
         Journal.commit = self._committing(Journal.commit)  # type: ignore[method-assign]
         SessionRun.connect = self._connecting(SessionRun.connect)  # type: ignore[method-assign]
         Assembly.add = self._arriving(Assembly.add)  # type: ignore[method-assign]
