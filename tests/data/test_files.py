@@ -13,9 +13,18 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from data.tables import refused
-from kcagc.data import CsvFormat, check_labels_path, files, read_features, write_bytes, write_labels, write_text
-from kcagc.data import table as table_module
-from kcagc.data.table import TABLES, InputFile, Selection
+from kcagc.data import (
+    CsvFormat,
+    check_labels_path,
+    files,
+    read_features,
+    table_files,
+    write_bytes,
+    write_labels,
+    write_text,
+)
+from kcagc.data.files import TABLES, InputFile
+from kcagc.data.table import Selection
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds
 
@@ -75,7 +84,7 @@ def test_a_bad_file_is_refused_and_the_place_named(tmp_path, text, said):
 
 
 def test_a_place_beyond_the_first_block_is_named_as_well(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_BLOCK", 3)
+    monkeypatch.setattr(table_files, "_BLOCK", 3)
     for last, said in (("n,x", "'x' is not a number"), ("n,nan", "the value is missing")):
         (tmp_path / "a.csv").write_text("id,x\n" + "".join(f"{row},1\n" for row in range(7)) + last + "\n")
         refused(tmp_path / "a.csv", f"line 9, column 'x': {said}", read_features, tmp_path / "a.csv", id_column="id")
@@ -111,7 +120,7 @@ def test_the_advice_for_separators_names_each_value_that_the_cell_can_have_and_f
 
 @pytest.mark.parametrize("head", ["", "id,x\na,1\n", 'id,x\na,"'])
 def test_a_line_that_would_fill_the_memory_is_refused(tmp_path, monkeypatch, head):
-    monkeypatch.setattr(table_module, "_LONGEST_LINE", 1000)
+    monkeypatch.setattr(files, "_LONGEST_LINE", 1000)
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress((head + "0," * 100_000).encode()))
     line = head.count("\n") + 1
     said = f"line {line} has more than 1,000 characters"
@@ -143,7 +152,7 @@ def test_a_long_cell_is_cut_in_the_message(tmp_path):
 )
 @pytest.mark.parametrize("block", [1, 2, 1000])
 def test_ids_are_numbers_only_where_each_is_written_as_numbers_are(tmp_path, monkeypatch, cells, ids, block):
-    monkeypatch.setattr(files, "_BLOCK", block)
+    monkeypatch.setattr(table_files, "_BLOCK", block)
     found = read(tmp_path, "x,id\n" + "".join(f"1,{cell}\n" for cell in cells)).ids.values
     assert isinstance(found, list) == isinstance(ids[0], str)
     assert list(found) == ids
@@ -198,12 +207,12 @@ def test_the_quick_reader_gives_up_or_agrees_with_the_careful_one(tmp_path_facto
     path.write_bytes("\n".join(["id,x,y", *map(",".join, rows)]).encode())
     file = InputFile.named(path, "bank", TABLES)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "_BLOCK", block)
+        patch.setattr(table_files, "_BLOCK", block)
         try:
-            quick = files._quick(file, Selection(["id"], ["x", "y"]), as_text=False)
+            quick = table_files._quick(file, Selection(["id"], ["x", "y"]), as_text=False)
         except ValueError:
             return
-    careful = files._careful(file, Selection(["id"], ["x", "y"]), as_text=False)
+    careful = table_files._careful(file, Selection(["id"], ["x", "y"]), as_text=False)
     assert_array_equal(quick.keys["id"], careful.keys["id"])
     assert_array_equal(quick.numbers, careful.numbers)
     assert [quick.origin.place(row) for row in range(quick.n_rows)] == [
@@ -212,7 +221,7 @@ def test_the_quick_reader_gives_up_or_agrees_with_the_careful_one(tmp_path_facto
 
 
 def test_plain_files_are_read_by_the_quick_reader(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_careful", None)
+    monkeypatch.setattr(table_files, "_careful", None)
     assert read(tmp_path, "id,x\na b,1\n#c,2\n").numbers.tolist() == [[1], [2]]
 
 
