@@ -155,7 +155,7 @@ def read_party(
     try:
         table = read_features(features, party=party, id_column=id_column, ids=feature_ids, schema=schema, csv=csv)
     except DataError as error:
-        if error.problems and node_list is None and graph is not None:  # report a problem of the graph, too
+        if error.problems and node_list is None and graph is not None:  # report that of the graph, too
             from kcagc.data.node_lists import table_ids  # noqa: PLC0415 - only for an error
 
             own = partial(table_ids, features, party=party, id_column=id_column, feature_ids=feature_ids, csv=csv)
