@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from kcagc._types import Labels
 from kcagc.cluster.local import Scaling
+from kcagc.data.files import PathLike
 from kcagc.data.interop import library_of
 from kcagc.data.memory import graphs_of, named_tables, prepare_parties, rows_to_predict
 from kcagc.data.party_files import PartyInput
-from kcagc.data.table import PathLike
 from kcagc.data.weighting import Weighting
 from kcagc.disclosure import Ledger
 from kcagc.disclosure.texts import LABELLED_SUMS, REVEALING_LABELS

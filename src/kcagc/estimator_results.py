@@ -16,9 +16,8 @@ from kcagc import metrics
 from kcagc._types import FloatArray, GraphSharing, Labels, check_choice
 from kcagc.cluster.search import PsiSearch
 from kcagc.cluster.sweep import Sweep
-from kcagc.data.files import PRIVATE, write_text
+from kcagc.data.files import PRIVATE, PathLike, write_text
 from kcagc.data.party_files import PartyInput
-from kcagc.data.table import PathLike
 from kcagc.disclosure import Ledger
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph

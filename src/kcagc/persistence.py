@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 
 from kcagc.cluster.search import PsiSearch
-from kcagc.data.files import PRIVATE, read_saved, write_bytes
-from kcagc.data.preprocessing import FittedRules, TableRules
-from kcagc.data.table import PathLike
+from kcagc.data.files import PRIVATE, PathLike, read_saved, write_bytes
+from kcagc.data.fitted_rules import FittedRules
+from kcagc.data.preprocessing import TableRules
 from kcagc.data.transformer import TablePreprocessor
 from kcagc.disclosure import Disclosure, Ledger
 from kcagc.errors import DataError, KcagcError, ParameterError

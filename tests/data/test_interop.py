@@ -16,7 +16,8 @@ from numpy.testing import assert_array_equal
 import kcagc
 from data.tensors import Data, Tensor
 from kcagc.data.interop import frame_ids, graph_of, rows_of, table_of, without_column
-from kcagc.data.table import ColumnType, Origin, Schema
+from kcagc.data.problems import Origin
+from kcagc.data.table import ColumnType, Schema
 from kcagc.errors import DataError
 from kcagc.graph import AttributedGraph, Graph
 

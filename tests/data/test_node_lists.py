@@ -9,7 +9,7 @@ from scipy import sparse
 
 from data.tables import parquet, refused
 from kcagc.data import ColumnRule, TableRules, common_nodes, present_nodes, read_party, write_ids
-from kcagc.data.party_files import read_ids
+from kcagc.data.node_lists import read_ids
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds
 

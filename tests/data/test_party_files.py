@@ -11,7 +11,7 @@ from scipy import io as scipy_io
 from scipy import sparse
 
 from data.tables import parquet, refused
-from kcagc.data import files, read_graph, read_party
+from kcagc.data import read_graph, read_party, table_files
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds
 from kcagc.protocol.agreement import graph_digest, ids_digest
@@ -141,7 +141,7 @@ def test_the_word_na_is_a_node_where_the_features_have_one(tmp_path):
 
 
 def test_other_columns_are_left_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_careful", None)
+    monkeypatch.setattr(table_files, "_careful", None)
     (tmp_path / "edges.csv").write_text("when,b,w,a\ntoday,ann,2,bob\n,cid,0.5,bob\n")
     graph = read_graph(tmp_path / "edges.csv", party="bank", nodes=TEXT, source="a", target="b", weight="w")
     assert_array_equal(graph.adjacency.toarray(), [[0, 2, 0], [2, 0, 0.5], [0, 0.5, 0]])

@@ -21,7 +21,8 @@ from sklearn.preprocessing import (
 
 from kcagc.data import ColumnRule, FittedRules, TableRules
 from kcagc.data.interop import table_of
-from kcagc.data.table import Origin, Schema
+from kcagc.data.problems import Origin
+from kcagc.data.table import Schema
 from kcagc.errors import DataError, ParameterError
 
 MISSING = {

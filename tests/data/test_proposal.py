@@ -13,9 +13,9 @@ from scipy import sparse
 from data import messy
 from kcagc.data import CsvFormat, read_features
 from kcagc.data.detect import detect_format
+from kcagc.data.files import TABLES, InputFile
 from kcagc.data.profile import profile_file, profile_frame
 from kcagc.data.proposal import MANY_COLUMNS, likely_ids, propose_matrix, propose_table
-from kcagc.data.table import TABLES, InputFile
 
 
 def proposed(path, *, csv_format=None, id_column="", absent=0):

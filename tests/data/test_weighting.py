@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 
 from kcagc.data import ColumnRule, FittedRules, TablePreprocessor, TableRules, read_party
 from kcagc.data.interop import table_of
-from kcagc.data.table import Origin
+from kcagc.data.problems import Origin
 from kcagc.data.weighting import apply_weights, fit_weights
 from kcagc.errors import DataError, ParameterError
 

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from kcagc._types import FloatArray, IntArray
 from kcagc.cluster.lloyd import blocks_of, weighted_means
-from kcagc.data.files import read_table
-from kcagc.data.table import PathLike, Schema, Wanted
+from kcagc.data.files import PathLike
+from kcagc.data.table import Schema, Wanted
+from kcagc.data.table_files import read_table
 from kcagc.errors import DataError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds

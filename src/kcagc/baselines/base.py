@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kcagc._types import Features, check_count
 from kcagc.baselines.saving import load_baseline, save_baseline
 from kcagc.data.edge_lists import EdgeList
+from kcagc.data.files import PathLike
 from kcagc.data.interop import frame_ids, from_tensor, graph_of, is_frame, is_geometric, is_networkx, is_pandas
-from kcagc.data.table import PathLike
 from kcagc.data.weighting import Weighting, apply_weights, check_weighting, fit_weights
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from kcagc.cluster.search import PsiSearch
-from kcagc.data.files import PRIVATE, write_bytes
-from kcagc.data.table import PathLike
+from kcagc.data.files import PRIVATE, PathLike, write_bytes
 from kcagc.errors import DataError, ParameterError
 
 FORMAT = "kcagc baseline 1"

@@ -124,9 +124,9 @@ def _propose(task: _Task) -> tuple[TableProposal, str]:
     from dataclasses import replace
 
     from kcagc.data.detect import detect_format
+    from kcagc.data.files import MATRICES, TABLES, InputFile
     from kcagc.data.profile import profile_file
     from kcagc.data.proposal import likely_ids, propose_matrix, propose_table
-    from kcagc.data.table import MATRICES, TABLES, InputFile
     from kcagc.errors import DataError, ParameterError
 
     file = InputFile.named(task.table, task.party, (*TABLES, *MATRICES), task.csv)
@@ -163,8 +163,7 @@ def _propose(task: _Task) -> tuple[TableProposal, str]:
 
 def _absent_nodes(task: _Task) -> int:
     """Count the nodes that take part but have no row in the table; problems of the files are found elsewhere."""
-    from kcagc.data.node_lists import graph_nodes
-    from kcagc.data.party_files import read_ids, table_ids
+    from kcagc.data.node_lists import graph_nodes, read_ids, table_ids
     from kcagc.errors import KcagcError
 
     config = task.config
@@ -197,8 +196,8 @@ def _absent_nodes(task: _Task) -> int:
 
 def _try_rules(task: _Task, found: TableProposal) -> None:
     """Read the table by the proposed rules and fit them; an error is about what no rule settles."""
-    from kcagc.data.party_files import read_features
-    from kcagc.data.table import MATRICES, TABLES, InputFile
+    from kcagc.data.files import MATRICES, TABLES, InputFile
+    from kcagc.data.table_files import read_features
 
     rules = found.rules()
     matrix = InputFile.named(task.table, task.party, (*TABLES, *MATRICES)).kind in MATRICES

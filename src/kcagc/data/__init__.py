@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kcagc.data.csv_format import CsvFormat
     from kcagc.data.files import check_labels_path, write_bytes, write_labels, write_text
+    from kcagc.data.fitted_rules import FittedRules
     from kcagc.data.node_lists import common_nodes, graph_nodes, present_nodes, write_ids
-    from kcagc.data.party_files import PartyInput, read_features, read_graph, read_party
-    from kcagc.data.preprocessing import ColumnRule, FittedRules, TableRules
+    from kcagc.data.party_files import PartyInput, read_graph, read_party
+    from kcagc.data.preprocessing import ColumnRule, TableRules
     from kcagc.data.table import Table
+    from kcagc.data.table_files import read_features
     from kcagc.data.transformer import TablePreprocessor
 
 __all__ = [
@@ -21,10 +23,12 @@ __all__ = [
 _MODULES = {
     "csv_format": ("CsvFormat",),
     "files": ("check_labels_path", "write_bytes", "write_labels", "write_text"),
+    "fitted_rules": ("FittedRules",),
     "node_lists": ("common_nodes", "graph_nodes", "present_nodes", "write_ids"),
-    "party_files": ("PartyInput", "read_features", "read_graph", "read_party"),
-    "preprocessing": ("ColumnRule", "FittedRules", "TableRules"),
+    "party_files": ("PartyInput", "read_graph", "read_party"),
+    "preprocessing": ("ColumnRule", "TableRules"),
     "table": ("Table",),
+    "table_files": ("read_features",),
     "transformer": ("TablePreprocessor",),
 }
 

@@ -13,7 +13,8 @@ from itertools import islice
 import msgspec
 
 from kcagc.data.csv_format import DELIMITERS, FORMATS, CsvFormat, read_number
-from kcagc.data.table import MISSING, InputFile
+from kcagc.data.files import InputFile
+from kcagc.data.table import MISSING
 from kcagc.text import quoted
 
 _SAMPLE = 1 << 18  # characters in which the delimiter is looked for

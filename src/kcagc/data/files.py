@@ -1,312 +1,131 @@
-"""Files: open them with errors that name party and file, read CSV and TSV into tables, write files atomically.
+"""Files: open those of a party with errors that name party and file, and write files atomically.
 
-CSV files have two readers that return the same table to the last bit. The quick reader gives up on everything that it
-does not understand for certain (a quote, an empty line, a cell too many, a word among numbers). The careful reader then
-reads the file again, understands all of CSV, and finds the place of an error.
+`table_files` makes tables of the files that are opened here.
 """
 
 from __future__ import annotations
 
-import csv
+import gzip
 import io
-import math
 import os
 import re
+import stat
 import uuid
-from array import array
+import zlib
 from collections.abc import Iterator
-from itertools import islice
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kcagc._types import FloatArray
-from kcagc.data.csv_format import CsvFormat, separator_advice
-from kcagc.data.problems import MOSTLY_NUMBERS, WORDS, Problems
-from kcagc.data.table import (
-    MISSING,
-    TABLES,
-    ColumnType,
-    IdColumn,
-    InputFile,
-    Keys,
-    Kind,
-    PathLike,
-    Schema,
-    Selection,
-    Table,
-    Texts,
-    Wanted,
-    blank_out,
-    check_header,
-    select_columns,
-)
+from kcagc._types import FloatArray, IntArray
+from kcagc.data.csv_format import CsvFormat
+from kcagc.data.problems import Origin
+from kcagc.data.table import Keys
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds
-from kcagc.text import quoted
+from kcagc.text import listed
 
+PathLike: TypeAlias = str | os.PathLike[str]
+Kind = Literal["csv", "tsv", "txt", "parquet", "npz", "mtx"]
 S = TypeVar("S", bound=msgspec.Struct)
+
+TABLES: tuple[Kind, ...] = ("csv", "tsv", "parquet")
+MATRICES: tuple[Kind, ...] = ("npz", "mtx")
+LISTS: tuple[Kind, ...] = ("csv", "tsv", "parquet", "txt")
 
 PUBLIC = 0o644
 PRIVATE = 0o600
 
 _DIGITS = 4  # of a confidence
-_BLOCK = 20_000  # rows that the quick reader hands to NumPy at once
-_LOGICAL = {"true": 1.0, "false": 0.0}
+_COMPRESSED: tuple[Kind, ...] = ("csv", "tsv", "txt", "mtx")  # these may end in .gz
+_LONGEST_LINE = 1 << 26  # characters: a small compressed file can expand to a line that fills the memory
+_PROBLEMS = {FileNotFoundError: "there is no such file", PermissionError: "there is no permission to read it"}
 
 
-def read_table(
-    path: PathLike,
-    wanted: Wanted,
-    *,
-    party: str,
-    kinds: tuple[Kind, ...] = TABLES,
-    csv: CsvFormat | None = None,
-    checked: bool = True,
-) -> Table:
-    """Read columns of a CSV, TSV or Parquet file, or the lines of a plain text as ids.
+@dataclass(frozen=True)
+class InputFile:
+    """A file that a party reads; its kind is the ending of its name."""
 
-    Without `checked`, problems of cells are left in the table, for a caller that finds more of them.
-    """
-    file = InputFile.named(path, party, kinds, csv)
-    if file.kind == "parquet":
-        from kcagc.data.parquet import read_parquet  # noqa: PLC0415 - an extra, and slow to import
+    path: Path
+    party: str
+    kind: Kind
+    compressed: bool = False
+    csv: CsvFormat = field(default_factory=CsvFormat)
 
-        table = read_parquet(file, wanted)
-    elif file.kind == "txt":
-        return _read_lines(file)
-    else:
-        table = _read_delimited(file, wanted)
-    return table if not checked else table.checked((wanted.schema or Schema()).types(table.columns))
+    @classmethod
+    def named(cls, path: PathLike, party: str, kinds: tuple[Kind, ...], csv: CsvFormat | None = None) -> InputFile:
+        """Return the file of this name, whose kind must be one of `kinds`; `csv` is how a text file is written."""
+        endings = {f".{kind}{gz}": kind for kind in kinds for gz in ("", ".gz") if not gz or kind in _COMPRESSED}
+        for ending, kind in endings.items():
+            if Path(path).name.lower().endswith(ending):
+                return cls(Path(path), party, kind, ending.endswith(".gz"), csv or CsvFormat())
+        raise DataError(f"{path}: its name must end in {listed(list(endings), last='or')}", party=party)
 
+    def origin(self, unit: str = "row", first: IntArray | int = 0, note: str = "") -> Origin:
+        """Return this file as the origin of a table."""
+        return Origin(str(self.path), unit, first, note, party=self.party, in_file=True)
 
-def _read_lines(file: InputFile) -> Table:
-    with file.lines() as stream:
-        lines = [line.rstrip("\r\n") for line in stream]
-    while lines and not lines[-1]:
-        lines.pop()
-    if not lines:
-        raise file.error("the file is empty")
-    table, ids = Table(file.origin("line", 1), [], np.empty((len(lines), 0))), IdColumn(as_text=False)
-    ids.add(lines)
-    ids.store(table, "id")
-    return table
+    @property
+    def delimiter(self) -> str:
+        """The character between two cells."""
+        return self.csv.delimiter or ("\t" if self.kind == "tsv" else ",")
 
+    def error(self, message: str) -> DataError:
+        """Return an error about this file."""
+        return self.origin().fail(message)
 
-def _read_delimited(file: InputFile, wanted: Wanted) -> Table:
-    with file.lines() as lines:
-        header, _ = read_header(file, lines)
-    check_header(header, file.origin())
-    columns = select_columns(header, wanted, file.origin())
-    try:
-        table = _quick(file, columns, as_text=wanted.text_keys)
-    except ValueError:  # this includes the errors of NumPy: only the careful reader knows the place of an error
-        table = _careful(file, columns, as_text=wanted.text_keys)
-    blank_out(table.numbers, table.number_columns, columns.types)
-    return table
-
-
-def read_header(file: InputFile, lines: Iterator[str]) -> tuple[list[str], int]:
-    """Return the names of the columns, and the number of the last line of the header."""
-    reader = csv.reader(lines, delimiter=file.delimiter, strict=True)
-    try:
-        header = next(reader, None)
-    except csv.Error as error:
-        raise file.error(f"line 1: {error}") from error
-    if header is None:
-        raise file.error("the file is empty; its first line must name the columns")
-    if not header:
-        raise file.error("line 1 is empty; it must name the columns")
-    if _is_data(header):
-        raise file.error(f"line 1 holds numbers ({quoted(', '.join(header))}) and must name the columns")
-    return header, reader.line_num
-
-
-def _is_data(header: list[str]) -> bool:
-    """Return whether all names are numbers, other than the consecutive numbers that programs give unnamed columns."""
-    if not all(re.fullmatch(r"\s*[-+]?[0-9.]+(e[-+]?[0-9]+)?\s*", name, flags=re.IGNORECASE) for name in header):
-        return False
-    return not header[0].isdecimal() or header != [str(int(header[0]) + step) for step in range(len(header))]
-
-
-class _UnusualError(ValueError):
-    """The quick reader leaves the file to the careful reader."""
-
-
-def _quick(file: InputFile, columns: Selection, *, as_text: bool) -> Table:
-    if columns.texts or not file.csv.plain:
-        raise _UnusualError
-    keys, numbers = columns.keys, columns.numbers
-    ids = {name: IdColumn(as_text=as_text) for name in keys}
-    blocks = [np.empty((0, len(numbers)))]
-    fields = [("keys", object, (len(keys),)), ("numbers", np.float64, (len(numbers),))]
-    kinds = np.dtype([field for field in fields if field[2] != (0,)])
-    separator = file.delimiter
-    with file.lines() as stream:
-        header, last = read_header(file, stream)
-        if last != 1:
-            raise _UnusualError
-        places = {name: place for place, name in enumerate(header)}
-        wanted = [places[name] for name in (*keys, *numbers)]
-        lines = _plain_lines(stream, separator, len(header))
-        while some := list(islice(lines, _BLOCK)):
-            block = np.loadtxt(some, delimiter=separator, dtype=kinds, usecols=wanted, comments=None, ndmin=1)
-            for place, name in enumerate(keys):
-                ids[name].add(block["keys"][:, place].tolist())
-            blocks.append(np.ascontiguousarray(block["numbers"]) if numbers else np.empty((len(block), 0)))
-    table = Table(file.origin("line", 2), numbers, np.concatenate(blocks))
-    for name, column in ids.items():
-        column.store(table, name)
-    return table
-
-
-def _plain_lines(lines: Iterator[str], separator: str, width: int) -> Iterator[str]:
-    """Pass on lines in which every separator separates two cells; empty lines may only end the file."""
-    for line in lines:
-        if not line.strip("\r\n"):
-            if any(rest.strip("\r\n") for rest in lines):
-                raise _UnusualError
-            return
-        if '"' in line or line.count(separator) != width - 1:
-            raise _UnusualError
-        yield line
-
-
-def _careful(file: InputFile, columns: Selection, *, as_text: bool) -> Table:
-    problems = Problems()
-    with file.lines() as stream:
-        header, last = read_header(file, stream)
-        places = {name: place for place, name in enumerate(header)}
-        kept: dict[str, list[str]] = {name: [] for name in (*columns.keys, *columns.texts)}
-        cells_of = [(kept[name], places[name]) for name in kept]
-        numbers = [NumberColumn(file, name, places[name], columns.type(name), problems) for name in columns.numbers]
-        lines = array("q")
-        for line, cells in delimited_records(file, stream, last, problems):
-            if len(cells) != len(header):
-                first = f"there are {len(cells)} cells, but the header has {len(header)}"
-                advice = "" if len(cells) < len(header) else "put quotes around a cell that contains the delimiter"
-                problems.add("row length", "rows", None, f"line {line}", first, advice=advice)
-                continue
-            for found, place in cells_of:
-                found.append(cells[place])
-            for column in numbers:
-                column.add(cells[column.place])
-            lines.append(line)
-    values = np.empty((len(lines), len(numbers)))
-    for place, column in enumerate(numbers):
-        values[:, place] = column.finished()
-    # Only an empty cell is a missing text, unless a rule lists others: "NA" may be Namibia.
-    texts: dict[str, Texts] = {}
-    for name in columns.texts:
-        blank = columns.type(name).blank_texts
-        texts[name] = [
-            None if not cell or cell.isspace() or (blank and cell.strip() in blank) else cell for cell in kept[name]
-        ]
-    origin = file.origin("line", np.asarray(lines, dtype=np.int64))
-    table = Table(origin, columns.numbers, values, texts, problems=problems)
-    for name in columns.keys:
-        ids = IdColumn(as_text=as_text)
-        ids.add(kept[name])
-        ids.store(table, name)
-    return table
-
-
-def delimited_records(
-    file: InputFile, lines: Iterator[str], last: int, problems: Problems
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield each record and the line in which it begins; a quoted cell may contain line ends."""
-    reader = csv.reader(lines, delimiter=file.delimiter, strict=True)
-    empty = None
-    while True:
-        line = last + reader.line_num + 1
+    @contextmanager
+    def opened(self) -> Iterator[IO[bytes]]:
+        """Open the file and decompress it; errors of the disk and of the compression inside the block name the file."""
         try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            raise file.error(f"line {line}: {error}; is a quote not closed?") from error
-        if cells is None:
-            return
-        if not cells:
-            empty = empty or line
-            continue
-        if empty:  # to skip the empty line would move the rows below it, and their order may be their only name
-            first = f"line {empty} is empty, but line {line} is not"
-            problems.add("empty line", "empty lines", None, "", first, advice="remove the empty line")
-            empty = None
-        yield line, cells
+            mode = self.path.stat().st_mode
+            if stat.S_ISDIR(mode):
+                raise self.error("this is a folder, not a file")
+            if not stat.S_ISREG(mode):  # a pipe can be read only once, and the careful reader is a second pass
+                raise self.error("this is not a regular file")
+            with gzip.open(self.path) if self.compressed else self.path.open("rb") as stream:
+                yield stream  # type: ignore[misc]  # a GzipFile has all of IO[bytes] but the name
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise self.error(f"damaged, or cut off ({error})") from error
+        except OSError as error:
+            raise self.error(_PROBLEMS.get(type(error), f"cannot be read ({error.strerror or error})")) from error
 
+    @contextmanager
+    def lines(self) -> Iterator[Iterator[str]]:
+        """Open the file as text, with or without a byte order mark; an error names a line that has another encoding."""
+        encoding = self.csv.encoding
+        try:
+            with self.opened() as stream, io.TextIOWrapper(stream, encoding=self.csv.codec, newline="") as text:
+                yield self._bounded(text)
+        except UnicodeError as error:
+            reason = error.reason if isinstance(error, UnicodeDecodeError) else str(error)
+            name = "UTF-8" if encoding == "utf-8" else encoding
+            advice = "save it as UTF-8, or set encoding (`kcagc columns` proposes it)"
+            raise self.error(f"{self._undecodable()}not {name} ({reason}); {advice}") from error
 
-class NumberColumn:
-    """The numbers of a column that arrive cell by cell; a missing cell becomes NaN.
+    def _bounded(self, text: IO[str]) -> Iterator[str]:
+        for number, line in enumerate(iter(partial(text.readline, _LONGEST_LINE), ""), start=1):
+            if len(line) == _LONGEST_LINE:
+                raise self.error(f"line {number} has more than {_LONGEST_LINE:,} characters")
+            yield line
 
-    A column holds either numbers, or true and false; its first value decides. A cell that is neither is a problem, and
-    becomes 0 so that no later check finds it again.
-    """
-
-    def __init__(self, file: InputFile, name: str, place: int, kind: ColumnType, problems: Problems) -> None:
-        self.place = place
-        self._values = array("d")
-        self._name, self._kind, self._problems = name, kind, problems
-        self._read = file.csv.number_reader()
-        self._logical: bool | None = None
-        self._numbers = 0
-
-    def add(self, cell: str) -> None:
-        """Append a cell."""
-        text = cell.strip()
-        value = self._read(text)
-        if value is None:
-            self._values.append(self._other(text))
-            return
-        self._numbers += 1
-        if self._logical is not False:
-            value = self._unmixed(text, value, logical=False)
-        self._values.append(value)
-
-    def finished(self) -> array[float]:
-        """Return the numbers; correct the advice about words, which depends on their share."""
-        found = self._problems.known("word", self._name)
-        if found is not None and found.count < self._numbers:
-            found.advice = MOSTLY_NUMBERS
-        return self._values
-
-    def _other(self, text: str) -> float:
-        if text.lower() in MISSING or text in self._kind.blank_texts:
-            return math.nan
-        value = _LOGICAL.get(text.lower())
-        if value is not None:
-            return self._unmixed(text, value, logical=True)
-        if self._kind.unreadable:
-            return math.nan
-        advice = separator_advice(text)
-        row, first = len(self._values), f"{quoted(text)} is not a number"
-        if advice:
-            title = "numbers with other separators"
-            self._problems.add("separator", title, self._name, row, first, advice=advice, value=text)
-        else:
-            advice = WORDS if self.place else f"if this column names the nodes, set id_column to it; or {WORDS}"
-            self._problems.add("word", "cells that are not numbers", self._name, row, first, advice=advice, value=text)
-        return 0.0
-
-    def _unmixed(self, text: str, value: float, *, logical: bool) -> float:
-        if self._logical is None:
-            self._logical = logical
-        if self._logical == logical:
-            return value
-        if self._kind.unreadable and logical:
-            return math.nan
-        first = f"{quoted(text)} in a column that begins with {'numbers' if logical else 'true or false'}"
-        advice = "write 1 and 0 for true and false"
-        title = "numbers beside true and false"
-        self._problems.add("mixed", title, self._name, len(self._values), first, advice=advice, value=text)
-        return 0.0
-
-
-def csv_cell(text: str) -> str:
-    """Return a text as a cell of a CSV file, in quotes if needed (also for a carriage return, unlike `csv` of 3.11)."""
-    return '"' + text.replace('"', '""') + '"' if re.search(r'[,"\r\n]', text) else text
+    def _undecodable(self) -> str:
+        """Find the line: the decoder works on blocks, and its error knows only the place in the block."""
+        if "16" in self.csv.encoding or "32" in self.csv.encoding:  # a line end is more than one byte
+            return ""
+        with self.opened() as stream:
+            for number, line in enumerate(stream, start=1):
+                try:
+                    line.decode(self.csv.encoding)
+                except UnicodeError:
+                    return f"line {number}: "
+        return ""
 
 
 def write_bytes(path: PathLike, data: bytes, *, mode: int = PUBLIC) -> None:
@@ -487,3 +306,8 @@ def csv_text(columns: dict[str, Keys | FloatArray]) -> str:
         for values in columns.values()
     ]
     return "".join(f"{','.join(row)}\n" for row in (columns, *zip(*cells, strict=True)))
+
+
+def csv_cell(text: str) -> str:
+    """Return a text as a cell of a CSV file, in quotes if needed (also for a carriage return, unlike `csv` of 3.11)."""
+    return '"' + text.replace('"', '""') + '"' if re.search(r'[,"\r\n]', text) else text

@@ -19,18 +19,8 @@ from scipy import sparse
 from kcagc._types import FloatArray, IntArray
 from kcagc.data.csv_format import read_number, separator_advice
 from kcagc.data.edge_lists import EdgeList
-from kcagc.data.problems import MOSTLY_NUMBERS, WORDS, Problems
-from kcagc.data.table import (
-    ColumnType,
-    Origin,
-    Schema,
-    Table,
-    Texts,
-    Wanted,
-    blank_out,
-    select_columns,
-    take_rows,
-)
+from kcagc.data.problems import MOSTLY_NUMBERS, WORDS, Origin, Problems
+from kcagc.data.table import ColumnType, Schema, Table, Texts, Wanted, blank_out, select_columns, take_rows
 from kcagc.errors import DataError
 from kcagc.graph.graph import AttributedGraph, Graph, as_graph
 from kcagc.graph.ids import NodeIds

@@ -10,9 +10,11 @@ import numpy as np
 from scipy import io as scipy_io
 from scipy import sparse
 
+from kcagc.data.files import InputFile, PathLike
 from kcagc.data.interop import table_of
-from kcagc.data.party_files import ExpectedNodes, read_ids
-from kcagc.data.table import InputFile, PathLike, Schema, Table
+from kcagc.data.node_lists import read_ids
+from kcagc.data.party_files import ExpectedNodes
+from kcagc.data.table import Schema, Table
 from kcagc.errors import DataError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds, canonical_csr, numbers

@@ -17,9 +17,10 @@ from scipy import sparse
 from kcagc._types import Features, FloatArray, GraphSharing, IntArray
 from kcagc.data import interop
 from kcagc.data.edge_lists import EdgeList
+from kcagc.data.fitted_rules import FittedRules
 from kcagc.data.party_files import PartyInput
-from kcagc.data.preprocessing import FittedRules
-from kcagc.data.table import Origin, Schema
+from kcagc.data.problems import Origin
+from kcagc.data.table import Schema
 from kcagc.data.weighting import Weighting, apply_weights, check_weighting, fit_weights
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import AttributedGraph, Graph, check_features
@@ -116,7 +117,11 @@ def prepare_parties(
     and the weights of an earlier fit, which take the place of both.
     """
     check_weighting(weighting)
-    made = _transformers_for(transformers, list(tables), weighting) if fitted is None else fitted
+    made = fitted
+    if made is None:
+        from kcagc.data.transformer import transformers_for  # noqa: PLC0415 - it imports scikit-learn
+
+        made = transformers_for(transformers, list(tables), weighting)
     read = [_MemoryTable.of(name, table, id_column) for name, table in tables.items()]
     known = next((one for one in graphs if isinstance(one, Graph)), None)
     whose = "the graph's" if known is not None else f"{read[0].name}'s"
@@ -368,31 +373,6 @@ def _rows(table: _MemoryTable, known: NodeIds, *, complete: bool, whose: str) ->
             "nodes they are; give ids (id_column=..., or an index)"
         )
     return np.arange(table.n_rows)  # too few or too many rows are an error when the features are checked
-
-
-def _transformers_for(asked: Any, names: Sequence[str], weighting: Weighting) -> dict[str, tuple[Any, None]]:
-    """Return for each party a transformer of its own that is not fitted, or None; there are no weights yet."""
-    from sklearn.base import clone  # noqa: PLC0415 - a prediction of a role needs no scikit-learn
-
-    from kcagc.data.transformer import TablePreprocessor  # noqa: PLC0415 - it imports scikit-learn
-
-    def own(given: Any) -> Any:
-        if isinstance(given, TablePreprocessor) and weighting != "auto":
-            return given.weighted(weighting)
-        return None if given is None else clone(given)
-
-    if isinstance(asked, Mapping):
-        unknown = [name for name in asked if name not in names]
-        if unknown:
-            raise ParameterError(f"transformers: there is no party {unknown[0]!r}; the parties are {listed(names)}")
-        asked = [asked.get(name) for name in names]
-    each = list(asked) if isinstance(asked, list | tuple) else [asked] * len(names)
-    if len(each) != len(names):
-        raise ParameterError(f"transformers: {len(each)} for {len(names)} parties; give one, or None, for each")
-    for name, one in zip(names, each, strict=True):
-        if one is not None and not (hasattr(one, "fit") and hasattr(one, "transform")):
-            raise ParameterError(f"transformers: {name}: must have fit and transform, as in scikit-learn, not {one!r}")
-    return {name: (own(one), None) for name, one in zip(names, each, strict=True)}
 
 
 def _to_numbers(table: _MemoryTable, transformer: Any, *, fit: bool) -> tuple[Features, list[str]]:

@@ -1,4 +1,4 @@
-"""Node lists that organisations agree on: the nodes that one table has, and the nodes that all tables have."""
+"""Node lists that organisations agree on: the nodes that a table, a graph or all tables have, and a list in a file."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from kcagc._types import IntArray
 from kcagc.data.csv_format import CsvFormat
-from kcagc.data.files import PRIVATE, csv_text, read_table, write_text
-from kcagc.data.party_files import ExpectedNodes, edge_ends, read_ids, table_ids
-from kcagc.data.table import MATRICES, TABLES, InputFile, PathLike, Wanted
+from kcagc.data.files import LISTS, MATRICES, PRIVATE, TABLES, InputFile, PathLike, csv_text, write_text
+from kcagc.data.party_files import ExpectedNodes, edge_ends, kind_and_example
+from kcagc.data.table import Wanted
+from kcagc.data.table_files import read_table
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds
 
@@ -180,3 +182,39 @@ def write_ids(path: PathLike, ids: NodeIds) -> None:
     >>> write_ids("nodes.csv", NodeIds.of(["ann", "bob"], where="nodes"))
     """
     write_text(path, csv_text({"id": ids.values}), mode=PRIVATE)
+
+
+def table_ids(
+    features: PathLike,
+    *,
+    party: str,
+    id_column: str | None,
+    feature_ids: PathLike | None = None,
+    csv: CsvFormat | None = None,
+) -> NodeIds:
+    """Return the ids of the rows of a table or a matrix, without reading another column."""
+    file = InputFile.named(features, party, (*TABLES, *MATRICES))
+    if file.kind in MATRICES and feature_ids is not None:
+        ids = read_ids(feature_ids, party=party)
+    elif file.kind not in MATRICES and id_column is not None:
+        ids = read_table(features, Wanted((id_column,), None), party=party, csv=csv).node_ids(id_column)
+    else:
+        raise ParameterError(f"{party}: {features}: has no ids; name their column (id_column) or file (feature_ids)")
+    return ids
+
+
+def read_ids(path: PathLike, *, party: str) -> NodeIds:
+    """Read a list of ids: a table of one column with a header, or plain text with an id on each line."""
+    table = read_table(path, Wanted(keys=None), party=party, kinds=LISTS)
+    return table.node_ids(*table.keys)
+
+
+def listed_rows(ids: NodeIds, nodes: ExpectedNodes, file: InputFile) -> IntArray:
+    """Return the row of each node of a node list, or -1; in a text file, an id is of the kind that the list has."""
+    listed, own = nodes.ids, ids
+    if own.are_text != listed.are_text and file.kind != "parquet":
+        listed, own = (NodeIds(list(map(str, one.tolist())), where="ids") for one in (listed, own))
+    rows = listed.alignment(own, where=f"{file.party}: {file.path}", whose=nodes.whose, missing=True, extra=True)
+    if (rows < 0).all():
+        raise file.error(f"none of its ids is in the node list (they are {kind_and_example(ids)}; {nodes.described})")
+    return rows

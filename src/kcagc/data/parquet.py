@@ -7,18 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from kcagc.data.files import InputFile, PathLike
 from kcagc.data.problems import PROPOSE, Problems
-from kcagc.data.table import (
-    InputFile,
-    Keys,
-    PathLike,
-    Table,
-    Texts,
-    Wanted,
-    blank_out,
-    check_header,
-    select_columns,
-)
+from kcagc.data.table import Keys, Table, Texts, Wanted, blank_out, check_header, select_columns
 from kcagc.errors import ParameterError
 
 _LARGEST = np.iinfo(np.int64).max

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,9 +11,11 @@ import numpy as np
 
 from kcagc._types import Features, Flags, FloatArray, IntArray, check_count
 from kcagc.data.csv_format import CsvFormat
-from kcagc.data.files import read_table
-from kcagc.data.preprocessing import FittedRules, TableRules
-from kcagc.data.table import LISTS, MATRICES, TABLES, InputFile, PathLike, Schema, Table, Wanted, whole_numbers
+from kcagc.data.files import LISTS, MATRICES, TABLES, InputFile, PathLike
+from kcagc.data.fitted_rules import FittedRules
+from kcagc.data.preprocessing import TableRules
+from kcagc.data.table import Schema, Table, Wanted
+from kcagc.data.table_files import read_features, read_table, whole_numbers
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds, first_rows
@@ -154,12 +156,16 @@ def read_party(
         table = read_features(features, party=party, id_column=id_column, ids=feature_ids, schema=schema, csv=csv)
     except DataError as error:
         if error.problems and node_list is None and graph is not None:  # report that of the graph, too
+            from kcagc.data.node_lists import table_ids  # noqa: PLC0415 - only for an error
+
             own = partial(table_ids, features, party=party, id_column=id_column, feature_ids=feature_ids, csv=csv)
             read = partial(_read_edges, graph, party, columns=(source, target, weight), ids=graph_ids, csv=graph_csv)
             raise _with_problem_of_graph(error, own, read) from None
         raise
     n_read, listed = table.n_rows, None
     if node_list is not None:
+        from kcagc.data.node_lists import listed_rows, read_ids  # noqa: PLC0415 - many runs have no node list
+
         if table.ids is None:
             raise ParameterError(
                 f"node_list: {features} has no ids to look up in {node_list}; name the column that holds them "
@@ -168,7 +174,7 @@ def read_party(
         listed = read_ids(node_list, party=party)
         nodes = ExpectedNodes.listed(listed.take(listed.sorted_rows()))
         file = InputFile.named(feature_ids or features, party, (*LISTS, *MATRICES))
-        table = table.selected(_listed_rows(table.ids, nodes, file), nodes.ids)
+        table = table.selected(listed_rows(table.ids, nodes, file), nodes.ids)
     else:
         if table.ids is not None:
             order = table.ids.sorted_rows()
@@ -207,93 +213,6 @@ def _with_problem_of_graph(error: DataError, own: Callable[[], NodeIds], read: C
     return error
 
 
-def read_features(
-    path: PathLike,
-    *,
-    party: str,
-    id_column: str | None = None,
-    ids: PathLike | None = None,
-    schema: Schema | None = None,
-    csv: CsvFormat | None = None,
-) -> Table:
-    """Read the table of a party, with its rows in the order of the file.
-
-    Parameters
-    ----------
-    path : str or path
-        A table (`.csv`, `.tsv`, `.parquet`) or a matrix (`.npz`, `.mtx`); text files may be compressed (`.gz`).
-    party : str
-        Name of the party, for errors.
-    id_column : str or None, default None
-        The column of a table that names the nodes; every other column is a feature. None: rows are called 0, 1, ...
-    ids : str, path or None, default None
-        The file of one column with the ids of the rows of a matrix. None: rows are called 0, 1, ...
-    schema : Schema or None, default None
-        How to read each column; None reads all columns as finite numbers.
-    csv : CsvFormat or None, default None
-        How a text file is written.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    DataError
-        The file cannot be used; the error names party, file, line or row, and column.
-    ParameterError
-        `id_column` was given for a matrix, or `ids` for a table.
-
-    Examples
-    --------
-    >>> from kcagc.data import read_features, write_text
-    >>> write_text("bank.csv", "id,age\\nbob,27\\nann,41\\n")
-    >>> read_features("bank.csv", party="bank", id_column="id").numbers.tolist()
-    [[27.0], [41.0]]
-    """
-    how = Schema() if schema is None else schema
-    file = InputFile.named(path, party, (*TABLES, *MATRICES))
-    if file.kind in MATRICES:
-        from kcagc.data.matrices import matrix_table, row_ids  # noqa: PLC0415 - few parties have matrices
-
-        if id_column is not None:
-            raise ParameterError(f"id_column: {path} is a matrix without named columns; give ids, a file with the ids")
-        table = matrix_table(file, how)
-        return table if ids is None else replace(table, ids=row_ids(ids, file, table.n_rows))
-    if ids is not None:
-        raise ParameterError(f"ids: {path} is a table; give id_column, the column that holds its ids")
-    wanted = Wanted(() if id_column is None else (id_column,), how)
-    table = read_table(path, wanted, party=party, csv=csv, checked=False)
-    names = None if id_column is None else table.distinct_ids(id_column)
-    table = table.checked(how.types(table.columns))
-    return table if names is None else replace(table, ids=names)
-
-
-def table_ids(
-    features: PathLike,
-    *,
-    party: str,
-    id_column: str | None,
-    feature_ids: PathLike | None = None,
-    csv: CsvFormat | None = None,
-) -> NodeIds:
-    """Return the ids of the rows of a table or a matrix, without reading another column."""
-    file = InputFile.named(features, party, (*TABLES, *MATRICES))
-    if file.kind in MATRICES and feature_ids is not None:
-        ids = read_ids(feature_ids, party=party)
-    elif file.kind not in MATRICES and id_column is not None:
-        ids = read_table(features, Wanted((id_column,), None), party=party, csv=csv).node_ids(id_column)
-    else:
-        raise ParameterError(f"{party}: {features}: has no ids; name their column (id_column) or file (feature_ids)")
-    return ids
-
-
-def read_ids(path: PathLike, *, party: str) -> NodeIds:
-    """Read a list of ids: a table of one column with a header, or plain text with an id on each line."""
-    table = read_table(path, Wanted(keys=None), party=party, kinds=LISTS)
-    return table.node_ids(*table.keys)
-
-
 @dataclass(frozen=True, eq=False)
 class ExpectedNodes:
     """The nodes that a graph file may name. Another node is an error; with `only`, it is left out with its edges."""
@@ -325,17 +244,6 @@ class ExpectedNodes:
 def kind_and_example(ids: NodeIds) -> str:
     """Describe ids with an example, so that a reader sees two spellings side by side."""
     return f"{ids.kind} (such as {quoted(ids.values[0])})"
-
-
-def _listed_rows(ids: NodeIds, nodes: ExpectedNodes, file: InputFile) -> IntArray:
-    """Return the row of each node of a node list, or -1; in a text file, an id is of the kind that the list has."""
-    listed, own = nodes.ids, ids
-    if own.are_text != listed.are_text and file.kind != "parquet":
-        listed, own = (NodeIds(list(map(str, one.tolist())), where="ids") for one in (listed, own))
-    rows = listed.alignment(own, where=f"{file.party}: {file.path}", whose=nodes.whose, missing=True, extra=True)
-    if (rows < 0).all():
-        raise file.error(f"none of its ids is in the node list (they are {kind_and_example(ids)}; {nodes.described})")
-    return rows
 
 
 def read_graph(

@@ -1,4 +1,4 @@
-"""All problems of a table, collected before one error is raised: what is wrong, how often, where first, what to do.
+"""All problems of a table, collected before one error: what is wrong, how often, in which places, what to do.
 
 A reader records each wrong cell and reads on. The error has the message of a single problem if there is one kind in one
 column, and otherwise a line for each column under a heading for each kind.
@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kcagc._types import IntArray
 from kcagc.errors import DataError
+from kcagc.graph.ids import NodeIds
 from kcagc.text import count, listed, quoted
 
 _EXAMPLES = 3  # places that an error names for each column
@@ -151,3 +153,37 @@ def _example(place: str, value: str | None) -> str:
         return place
     cut = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}..."
     return f"{place} {quoted(cut)}" if place else quoted(cut)
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where a table came from: `where` names the file or the argument, `first` is the number of its first row.
+
+    `first` may also be an array with the number of every row. `unit` is "line" for text files, "node" for rows that
+    have been sorted by their ids, and "row" otherwise. `in_file`: the table was read from a file, for which there are
+    settings.
+    """
+
+    where: str
+    unit: str = "row"
+    first: IntArray | int = 0
+    note: str = ""
+    ids: NodeIds | None = None
+    party: str = ""
+    in_file: bool = False
+
+    def fail(self, message: str) -> DataError:
+        """Return an error about the whole table."""
+        return DataError(f"{self.where}: {message}", party=self.party)
+
+    def place(self, row: int) -> str:
+        """Return the place of a row in words."""
+        if self.unit == "node" and self.ids is not None:  # rows in memory are sorted, so their numbers mean nothing
+            return f"node {quoted(self.ids.values[row])}"
+        number = self.first + row if isinstance(self.first, int) else self.first[row]
+        called = "" if self.ids is None else f" (id {quoted(self.ids.values[row])})"
+        return f"{self.unit} {number}{self.note}{called}"
+
+    def error(self, row: int, column: str, message: str) -> DataError:
+        """Return an error about one cell."""
+        return self.fail(f"{self.place(row)}, column {column!r}: {message}")

@@ -19,9 +19,10 @@ import numpy as np
 
 from kcagc._types import FloatArray
 from kcagc.data.csv_format import ReadNumber
-from kcagc.data.files import delimited_records, read_header
+from kcagc.data.files import InputFile
 from kcagc.data.problems import Problems
-from kcagc.data.table import MISSING, InputFile, check_header
+from kcagc.data.table import MISSING, check_header
+from kcagc.data.table_files import delimited_records, read_header
 
 BINS = 12
 _BLOCK = 20_000  # rows that are looked at together

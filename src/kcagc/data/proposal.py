@@ -15,7 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from kcagc._types import Features
-from kcagc.data.preprocessing import MOST_LEVELS, ColumnRule, TableRules
+from kcagc.data.fitted_rules import MOST_LEVELS
+from kcagc.data.preprocessing import ColumnRule, TableRules
 from kcagc.data.profile import BINS, ColumnProfile, skewness
 from kcagc.data.table import MISSING
 from kcagc.text import count, percent

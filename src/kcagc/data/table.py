@@ -1,48 +1,31 @@
-"""The typed table that files and in-memory data become, the file it is read from, and the place of every cell."""
+"""The typed table that files and in-memory data become: which columns are read, how, and what their cells may be."""
 
 from __future__ import annotations
 
 import difflib
-import gzip
-import io
 import math
-import os
 import re
-import stat
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from pathlib import Path
-from typing import IO, Literal, TypeAlias
+from functools import cached_property
+from typing import Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from kcagc._types import Features, FloatArray, IntArray
-from kcagc.data.csv_format import CsvFormat, read_number
-from kcagc.data.problems import MOSTLY_NUMBERS, PROPOSE, Problems
+from kcagc.data.csv_format import read_number
+from kcagc.data.problems import MOSTLY_NUMBERS, PROPOSE, Origin, Problems
 from kcagc.errors import DataError
 from kcagc.graph.ids import NodeIds, first_rows
-from kcagc.text import listed, quoted
+from kcagc.text import quoted
 
 Keys: TypeAlias = IntArray | list[str]
 Texts: TypeAlias = list[str | None]
 
-PathLike: TypeAlias = str | os.PathLike[str]
-Kind = Literal["csv", "tsv", "txt", "parquet", "npz", "mtx"]
-
-TABLES: tuple[Kind, ...] = ("csv", "tsv", "parquet")
-MATRICES: tuple[Kind, ...] = ("npz", "mtx")
-LISTS: tuple[Kind, ...] = ("csv", "tsv", "parquet", "txt")
-
 MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}  # how people write a missing cell
 FILL_NUMBERS = 'fill it in, or set missing = "median", "mean", "zero" or "indicator" for the column'
 FILL_TEXTS = 'fill it in, or set missing = "indicator" (a level of its own) or "zero" (no level) for the column'
-_COMPRESSED: tuple[Kind, ...] = ("csv", "tsv", "txt", "mtx")  # these may end in .gz
-_LONGEST_LINE = 1 << 26  # characters: a small compressed file can expand to a line that fills the memory
-_PROBLEMS = {FileNotFoundError: "there is no such file", PermissionError: "there is no permission to read it"}
 _LISTED = 20  # columns that an error lists
 
 
@@ -129,120 +112,6 @@ class Selection:
     def type(self, column: str) -> ColumnType:
         """Return how a column is read."""
         return self.types.get(column, _STRICT)
-
-
-@dataclass(frozen=True, eq=False)
-class Origin:
-    """Where a table came from: `where` names the file or the argument, `first` is the number of its first row.
-
-    `first` may also be an array with the number of every row. `unit` is "line" for text files, "node" for rows that
-    have been sorted by their ids, and "row" otherwise. `in_file`: the table was read from a file, for which there are
-    settings.
-    """
-
-    where: str
-    unit: str = "row"
-    first: IntArray | int = 0
-    note: str = ""
-    ids: NodeIds | None = None
-    party: str = ""
-    in_file: bool = False
-
-    def fail(self, message: str) -> DataError:
-        """Return an error about the whole table."""
-        return DataError(f"{self.where}: {message}", party=self.party)
-
-    def place(self, row: int) -> str:
-        """Return the place of a row in words."""
-        if self.unit == "node" and self.ids is not None:  # rows in memory are sorted, so their numbers mean nothing
-            return f"node {quoted(self.ids.values[row])}"
-        number = self.first + row if isinstance(self.first, int) else self.first[row]
-        called = "" if self.ids is None else f" (id {quoted(self.ids.values[row])})"
-        return f"{self.unit} {number}{self.note}{called}"
-
-    def error(self, row: int, column: str, message: str) -> DataError:
-        """Return an error about one cell."""
-        return self.fail(f"{self.place(row)}, column {column!r}: {message}")
-
-
-@dataclass(frozen=True)
-class InputFile:
-    """A file that a party reads; its kind is the ending of its name."""
-
-    path: Path
-    party: str
-    kind: Kind
-    compressed: bool = False
-    csv: CsvFormat = field(default_factory=CsvFormat)
-
-    @classmethod
-    def named(cls, path: PathLike, party: str, kinds: tuple[Kind, ...], csv: CsvFormat | None = None) -> InputFile:
-        """Return the file of this name, whose kind must be one of `kinds`; `csv` is how a text file is written."""
-        endings = {f".{kind}{gz}": kind for kind in kinds for gz in ("", ".gz") if not gz or kind in _COMPRESSED}
-        for ending, kind in endings.items():
-            if Path(path).name.lower().endswith(ending):
-                return cls(Path(path), party, kind, ending.endswith(".gz"), csv or CsvFormat())
-        raise DataError(f"{path}: its name must end in {listed(list(endings), last='or')}", party=party)
-
-    def origin(self, unit: str = "row", first: IntArray | int = 0, note: str = "") -> Origin:
-        """Return this file as the origin of a table."""
-        return Origin(str(self.path), unit, first, note, party=self.party, in_file=True)
-
-    @property
-    def delimiter(self) -> str:
-        """The character between two cells."""
-        return self.csv.delimiter or ("\t" if self.kind == "tsv" else ",")
-
-    def error(self, message: str) -> DataError:
-        """Return an error about this file."""
-        return self.origin().fail(message)
-
-    @contextmanager
-    def opened(self) -> Iterator[IO[bytes]]:
-        """Open the file and decompress it; errors of the disk and of the compression inside the block name the file."""
-        try:
-            mode = self.path.stat().st_mode
-            if stat.S_ISDIR(mode):
-                raise self.error("this is a folder, not a file")
-            if not stat.S_ISREG(mode):  # a pipe can be read only once, and the careful reader is a second pass
-                raise self.error("this is not a regular file")
-            with gzip.open(self.path) if self.compressed else self.path.open("rb") as stream:
-                yield stream  # type: ignore[misc]  # a GzipFile has all of IO[bytes] but the name
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise self.error(f"damaged, or cut off ({error})") from error
-        except OSError as error:
-            raise self.error(_PROBLEMS.get(type(error), f"cannot be read ({error.strerror or error})")) from error
-
-    @contextmanager
-    def lines(self) -> Iterator[Iterator[str]]:
-        """Open the file as text, with or without a byte order mark; an error names a line that has another encoding."""
-        encoding = self.csv.encoding
-        try:
-            with self.opened() as stream, io.TextIOWrapper(stream, encoding=self.csv.codec, newline="") as text:
-                yield self._bounded(text)
-        except UnicodeError as error:
-            reason = error.reason if isinstance(error, UnicodeDecodeError) else str(error)
-            name = "UTF-8" if encoding == "utf-8" else encoding
-            advice = "save it as UTF-8, or set encoding (`kcagc columns` proposes it)"
-            raise self.error(f"{self._undecodable()}not {name} ({reason}); {advice}") from error
-
-    def _bounded(self, text: IO[str]) -> Iterator[str]:
-        for number, line in enumerate(iter(partial(text.readline, _LONGEST_LINE), ""), start=1):
-            if len(line) == _LONGEST_LINE:
-                raise self.error(f"line {number} has more than {_LONGEST_LINE:,} characters")
-            yield line
-
-    def _undecodable(self) -> str:
-        """Find the line: the decoder works on blocks, and its error knows only the place in the block."""
-        if "16" in self.csv.encoding or "32" in self.csv.encoding:  # a line end is more than one byte
-            return ""
-        with self.opened() as stream:
-            for number, line in enumerate(stream, start=1):
-                try:
-                    line.decode(self.csv.encoding)
-                except UnicodeError:
-                    return f"line {number}: "
-        return ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -445,56 +314,6 @@ def blank_out(numbers: Features, names: list[str], types: Mapping[str, ColumnTyp
         else:
             numbers[np.isin(numbers[:, place], values), place] = np.nan
     return numbers
-
-
-class IdColumn:
-    """Ids that arrive in pieces: numbers while all are written as whole numbers are printed, otherwise strings.
-
-    "7" is a number. "007", "+7" and "7.0" are strings, because as numbers they would equal "7". One string makes the
-    whole column strings.
-    """
-
-    def __init__(self, *, as_text: bool) -> None:
-        self._as_text = as_text
-        self._numbers = [np.empty(0, dtype=np.int64)]
-        self._texts: list[str] | None = [] if as_text else None  # None: numbers so far
-
-    def add(self, cells: list[str]) -> None:
-        """Append cells."""
-        if self._texts is None:
-            numbers = whole_numbers(cells)
-            if numbers is not None:
-                self._numbers.append(numbers)
-                return
-            self._texts = [str(value) for piece in self._numbers for value in piece.tolist()]
-        self._texts += cells
-
-    def store(self, table: Table, name: str) -> None:
-        """Store the ids as a column of a table.
-
-        An empty id is an error, and so is "NA" if all other ids are numbers; elsewhere it is a name.
-        """
-        texts = self._texts or []
-        table.keys[name] = np.concatenate(self._numbers) if self._texts is None else texts
-        advice = "give the row an id, or remove it"
-        for row, text in enumerate(texts):
-            if not text or text.isspace():
-                table.problems.add("id", "missing ids", name, row, "the id is missing", advice=advice)
-        others = texts if self._as_text else [text for text in texts if text.lower() not in MISSING]
-        if 0 < len(others) < len(texts) and whole_numbers(others) is not None:
-            for row, text in enumerate(texts):
-                if text.lower() in MISSING and text and not text.isspace():
-                    first = f"the id is missing ({quoted(text)}, and all other ids are numbers)"
-                    table.problems.add("id", "missing ids", name, row, first, advice=advice, value=text)
-
-
-def whole_numbers(cells: list[str]) -> IntArray | None:
-    """Return the numbers if each cell is a whole number, written as Python prints it; otherwise None."""
-    try:
-        numbers = list(map(int, cells))
-        return np.array(numbers, dtype=np.int64) if list(map(str, numbers)) == cells else None
-    except (ValueError, OverflowError):
-        return None
 
 
 def take_rows(values: Features, rows: IntArray) -> Features:

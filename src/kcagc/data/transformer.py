@@ -1,23 +1,26 @@
-"""`TablePreprocessor`: the rules for columns as a transformer of scikit-learn."""
+"""Transformers of scikit-learn: `TablePreprocessor`, which has the rules for columns, and one for each party."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kcagc._types import Features
+from kcagc.data.fitted_rules import FittedRules
 from kcagc.data.interop import is_frame, table_of
-from kcagc.data.preprocessing import ColumnRule, FittedRules, TableRules
-from kcagc.data.table import Origin, Schema, Table
+from kcagc.data.preprocessing import ColumnRule, TableRules
+from kcagc.data.problems import Origin
+from kcagc.data.table import Schema, Table
 from kcagc.data.weighting import Weighting
 from kcagc.errors import ParameterError
 from kcagc.graph.ids import NodeIds
+from kcagc.text import listed
 
 Rule = ColumnRule | Mapping[str, Any]
 
@@ -197,3 +200,25 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = isinstance(self.default, Mapping) and self.default.get("missing") != "error"
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def transformers_for(asked: Any, names: Sequence[str], weighting: Weighting) -> dict[str, tuple[Any, None]]:
+    """Return for each party a transformer of its own that is not fitted, or None; there are no weights yet."""
+
+    def own(given: Any) -> Any:
+        if isinstance(given, TablePreprocessor) and weighting != "auto":
+            return given.weighted(weighting)
+        return None if given is None else clone(given)
+
+    if isinstance(asked, Mapping):
+        unknown = [name for name in asked if name not in names]
+        if unknown:
+            raise ParameterError(f"transformers: there is no party {unknown[0]!r}; the parties are {listed(names)}")
+        asked = [asked.get(name) for name in names]
+    each = list(asked) if isinstance(asked, list | tuple) else [asked] * len(names)
+    if len(each) != len(names):
+        raise ParameterError(f"transformers: {len(each)} for {len(names)} parties; give one, or None, for each")
+    for name, one in zip(names, each, strict=True):
+        if one is not None and not (hasattr(one, "fit") and hasattr(one, "transform")):
+            raise ParameterError(f"transformers: {name}: must have fit and transform, as in scikit-learn, not {one!r}")
+    return {name: (own(one), None) for name, one in zip(names, each, strict=True)}

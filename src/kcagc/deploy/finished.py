@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from kcagc.data.files import PRIVATE, write_text
-from kcagc.data.preprocessing import FittedRules
+from kcagc.data.fitted_rules import FittedRules
 from kcagc.deploy.config import Config
 from kcagc.deploy.run import Kind, RoleRun, erase_journal, journal_path, result_files, stored_summary
 from kcagc.errors import KcagcError, SessionError

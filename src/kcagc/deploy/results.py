@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from kcagc.data.files import PRIVATE, read_saved, write_bytes, write_labels, write_text
-from kcagc.data.preprocessing import FittedRules
+from kcagc.data.fitted_rules import FittedRules
 from kcagc.disclosure import Disclosure, Ledger
 from kcagc.errors import ParameterError
 from kcagc.graph.graph import Graph

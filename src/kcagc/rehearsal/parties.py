@@ -10,11 +10,12 @@ from typing import Any
 
 import msgspec
 
-from kcagc.data.files import read_table
+from kcagc.data.files import MATRICES, TABLES, InputFile
 from kcagc.data.parquet import pyarrow_for
-from kcagc.data.party_files import PartyInput, read_features, read_party
+from kcagc.data.party_files import PartyInput, read_party
 from kcagc.data.preprocessing import ColumnRule, TableRules
-from kcagc.data.table import MATRICES, TABLES, InputFile, Wanted
+from kcagc.data.table import Wanted
+from kcagc.data.table_files import read_features, read_table
 from kcagc.deploy.config import Config
 from kcagc.deploy.run import RoleRun
 from kcagc.disclosure import Policy

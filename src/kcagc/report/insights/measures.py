@@ -10,7 +10,7 @@ from scipy import sparse
 
 from kcagc._types import Features, Flags, FloatArray, IntArray
 from kcagc.cluster.lloyd import blocks_of
-from kcagc.data.preprocessing import FittedRules
+from kcagc.data.fitted_rules import FittedRules
 from kcagc.errors import DataError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import membership

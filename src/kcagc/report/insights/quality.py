@@ -12,8 +12,9 @@ from sklearn.metrics import silhouette_score
 
 from kcagc import metrics
 from kcagc._types import FloatArray, IntArray
-from kcagc.data.files import PRIVATE, read_table, write_text
+from kcagc.data.files import PRIVATE, write_text
 from kcagc.data.table import Keys, Schema, Wanted
+from kcagc.data.table_files import read_table
 from kcagc.errors import DataError, ParameterError
 from kcagc.report.folder import QUALITY, SUMMARY, RunFolder
 
