@@ -4,11 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 from click.testing import CliRunner
 
 from kcagc.cli.main import cli
+from kcagc.cli.simulate import simulate
+from kcagc.data.preprocessing import Missing, Scale
 from kcagc.disclosure.texts import TEXTS
 from kcagc.errors import ParameterError
 
@@ -122,3 +125,9 @@ def test_wrong_options_end_with_exit_code_two(arguments, words):
     done = CliRunner().invoke(cli, ["simulate", *arguments])
     assert getattr(done.exception, "exit_code", done.exit_code) == 2
     assert words in (str(done.exception) if isinstance(done.exception, ParameterError) else done.output)
+
+
+def test_the_rules_for_tables_are_those_of_a_configuration():
+    choices = {option.name: getattr(option.type, "choices", ()) for option in simulate.params}
+    assert tuple(choices["scale"]) == get_args(Scale)
+    assert tuple(choices["missing"]) == get_args(Missing)

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from kcagc.report.insights.worth import OwnView, Worth
-from kcagc.report.worth import worth_sentences
+from kcagc.report.names import ClusterNames
+from kcagc.report.worth import worth_sentences, worth_table
 from report.reading import read
 
 
@@ -70,3 +71,10 @@ def test_unsure_clusters_are_named_with_their_share():
 def test_without_a_graph_nothing_is_said_about_it():
     said = " ".join(worth_sentences(worth(view(0), modularity_together=None, modularity_alone=None), "bank"))
     assert "modularity" not in said
+
+
+def test_the_table_shows_the_names_of_clusters():
+    names = ClusterNames().renamed(1, "Night <shift>", n_clusters=2)
+    drawn = str(worth_table(worth(view(0), view(1)), "bank", names))
+    assert " · Night &lt;shift&gt;" in drawn
+    assert drawn.count(" · ") == 1

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kcagc.datasets.dataset import Dataset
 
 _MISSING = ("error", "mean", "median", "zero", "indicator")
-_SCALE = ("none", "standard", "minmax", "log1p")
+_SCALE = ("none", "standard", "minmax", "log1p", "log-standard")
 _OF_TABLES = (
     "graph", "id_column", "source", "target", "weight", "node_list", "missing", "scale", "categorical", "drop"
 )  # fmt: skip

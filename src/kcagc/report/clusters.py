@@ -16,7 +16,19 @@ from kcagc.report.drawing import (
     signed_bar,
 )
 from kcagc.report.folder import RunFolder
-from kcagc.report.markup import Html, Part, breakable, figure, panel, section, table, tag, text_of
+from kcagc.report.markup import (
+    Html,
+    Part,
+    breakable,
+    column_name,
+    figure,
+    panel,
+    section,
+    table,
+    tag,
+    text_of,
+    unbroken,
+)
 from kcagc.text import amount, count, decimal, listed, number, percent
 
 _SMALL, _LARGE = 0.2, 0.8  # effects that are usually called small and large
@@ -115,7 +127,7 @@ def _cluster(described: dict[str, Any], largest: float, run: RunFolder) -> Html:
     rows = [
         tag(
             "li",
-            tag("span", breakable(one["feature"]), class_="feature"),
+            tag("span", column_name(one["feature"], "span")),
             tag("span", decimal(one["effect"], signed=True), class_="effect", title="effect"),
             signed_bar(one["effect"], largest, cluster_class(cluster)),
             class_="weak" if abs(one["effect"]) < _SMALL else None,
@@ -124,7 +136,7 @@ def _cluster(described: dict[str, Any], largest: float, run: RunFolder) -> Html:
     ]
     facts = f"{count(described['size'], 'node')} · {percent(described['share'])}"
     if described.get("confidence") is not None:
-        facts += f" · mean confidence {decimal(described['confidence']['mean'])}"
+        facts += f" · confidence {decimal(described['confidence']['mean'])}"
     table_of_features = tag("details", tag("summary", "Show means and more columns"), _feature_table(cluster, features))
     return tag(
         "article",
@@ -148,7 +160,7 @@ def feature_sentences(described: dict[str, Any], party: str) -> list[Html]:
         return [text_of(f"No column of {party} has more than a small effect in this cluster.")]
     found = []
     for one in clear:
-        name, large = tag("strong", breakable(one["feature"])), abs(one["effect"]) >= _LARGE
+        name, large = column_name(one["feature"], "strong"), abs(one["effect"]) >= _LARGE
         if "lift" in one:
             here, there = percent(one["present"], 0), percent(one["present_outside"], 0)
             found.append(text_of([f"{here} of its nodes have ", name, f"; of all other nodes, {there} do."]))
@@ -171,9 +183,13 @@ def _members(described: dict[str, Any], *, linked: bool) -> Html | None:
         return None
     parts: list[Part] = [tag("dt", "Typical"), tag("dd", _joined([member(node) for node in typical]))]
     if border:
-        near = [[member(one["id"]), f" (near cluster {one['other']})"] for one in border]
+        near = [[member(one["id"]), " ", _near(one["other"])] for one in border]
         parts += [tag("dt", "Borderline"), tag("dd", _joined(near))]
     return tag("dl", parts, class_="members")
+
+
+def _near(cluster: int) -> Html:
+    return tag("span", unbroken(f"(near cluster {cluster})"), class_="hint")
 
 
 def _joined(parts: Sequence[Part]) -> list[Part]:
@@ -192,7 +208,7 @@ def _edges(described: dict[str, Any]) -> Html | None:
     if described.get("linked"):
         most = [f"cluster {one['cluster']} ({percent(one['share'], 0)})" for one in described["linked"]]
         text += f" Most linked to {listed(most)}, as a share of its edges."
-    return tag("p", text, class_="sentence hint")
+    return tag("p", unbroken(text), class_="sentence hint")
 
 
 def _feature_table(cluster: int, features: list[dict[str, Any]]) -> Html:

@@ -43,6 +43,19 @@ def breakable(name: str) -> Html:
     return Html("<wbr>".join(text_of(part) for part in places.split(text)))
 
 
+def column_name(name: str, emphasis: str) -> Html:
+    """Return the name of a column in an element `emphasis`, without a unit at its end, as in "rent (EUR/month)"."""
+    found = re.fullmatch(r"(.*\S) (\([^()]{1,24}\))", printable(name))
+    if not found:
+        return tag(emphasis, breakable(name), class_="feature")
+    return text_of([tag(emphasis, breakable(found[1]), class_="feature"), " ", tag("span", found[2], class_="unit")])
+
+
+def unbroken(text: str) -> Html:
+    """Return text in which no line ends between a number and its percent sign, or a cluster and its number."""
+    return Html(re.sub(r"(?<=\d) (?=%)|(?<=\bcluster) (?=\d)", "&nbsp;", text_of(text)))
+
+
 def tag(name: str, /, *parts: Part, **attributes: str | float | bool | None) -> Html:
     """Return an element; `class_` means class, `aria_label` means aria-label; None and False omit an attribute."""
     written = []

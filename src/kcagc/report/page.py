@@ -167,7 +167,7 @@ def overview_section(run: RunFolder) -> Html:
         figures.append(("Modularity", decimal(own["modularity"]), "edges inside clusters: 0 is chance, 1 the maximum"))
     spread = run.clusters.get("confidence")
     if spread is not None:
-        figures.append(("Median confidence", decimal(spread["median"]), f"with the columns of {run.name} alone"))
+        figures.append(("Confidence", decimal(spread["median"]), f"median, with the columns of {run.name} alone"))
     if "rounds" in summary:
         figures.append(("Rounds", count(summary["rounds"]), "secure sums: the aggregator adds hidden numbers"))
     if "bytes_sent" in summary:

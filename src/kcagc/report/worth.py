@@ -6,6 +6,7 @@ from kcagc.report.drawing import cluster_name
 from kcagc.report.folder import RunFolder
 from kcagc.report.insights.worth import FOUND, OwnView, Worth
 from kcagc.report.markup import Html, Part, section, table, tag, tiles
+from kcagc.report.names import ClusterNames
 from kcagc.text import count, listed, percent
 
 _NAMED = 4  # clusters that a sentence names
@@ -29,7 +30,8 @@ def worth_section(run: RunFolder) -> Html | None:
         "classes, nothing can say which clusters are right. These figures say what the columns of the others changed."
     )
     said = tag("ul", [tag("li", one) for one in worth_sentences(worth, run.name)], class_="said")
-    return section("worth", "Was it worth it?", intro, tiles(_figures(worth)), said, worth_table(worth, run.name))
+    drawn = worth_table(worth, run.name, run.names)
+    return section("worth", "Was it worth it?", intro, tiles(_figures(worth)), said, drawn)
 
 
 def worth_sentences(worth: Worth, name: str) -> list[str]:
@@ -124,8 +126,9 @@ def _figures(worth: Worth) -> list[tuple[str, str, str]]:
     return figures
 
 
-def worth_table(worth: Worth, name: str) -> Html:
+def worth_table(worth: Worth, name: str, names: ClusterNames | None = None) -> Html:
     """Return each joint cluster as the party's own columns show it."""
+    named = names or ClusterNames()
     with_sure = worth.sure is not None
     header: list[Part] = ["Cluster", "Nodes", f"In the columns of {name} alone", "Largest overlap", "Found alone"]
     header += ["Restarts that agree"] if with_sure else []
@@ -136,9 +139,10 @@ def worth_table(worth: Worth, name: str) -> Html:
             words += f" with {listed([str(one) for one in view.together_with])}"
         sure = [percent(view.sure, 0)] if with_sure else []
         found = f"{view.found_in} of {worth.clusterings}"
-        rows.append([cluster_name(view.cluster), count(view.size), words, percent(view.overlap, 0), found, *sure])
+        cluster = cluster_name(view.cluster, named.of(view.cluster))
+        rows.append([cluster, count(view.size), words, percent(view.overlap, 0), found, *sure])
     numeric = (1, 3, 4, 5) if with_sure else (1, 3, 4)
-    drawn = table("Each joint cluster in the party's own columns", header, rows, numeric=numeric)
+    drawn = table("Joint clusters in own columns", header, rows, numeric=numeric)
     hint = (
         "The overlap of two clusters is the number of nodes in both, divided by the number of nodes in either. A joint "
         f"cluster is found alone if an own cluster overlaps with it by more than {percent(FOUND, 0)}. It is merged if "
