@@ -111,8 +111,6 @@ def test_rules_are_replaced_only_when_asked(config):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--write"], "TABLE: give a table"),
-        (["x.csv", "--write"], "--write: name the configuration"),
         (["x.csv", "--replace"], "--replace: is for --write"),
         (["x.csv", "--decimal", ";"], "--decimal: must be"),
         (["x.csv"], "there is no such file"),
@@ -122,6 +120,14 @@ def test_rules_are_replaced_only_when_asked(config):
 def test_wrong_calls_name_what_is_wrong(tmp_path, monkeypatch, arguments, said):
     monkeypatch.chdir(tmp_path)
     assert said in str(run("columns", *arguments).exception)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--write",), ("x.csv", "--write")])
+def test_without_a_configuration_the_error_names_the_folder_and_init(tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    said = run("columns", *arguments).output
+    assert f"there is no kcagc.toml in {tmp_path}" in said.replace("\n", "")
+    assert "kcagc init" in said
 
 
 def test_the_error_about_nodes_without_a_row_leads_to_a_run_with_all_nodes(config):

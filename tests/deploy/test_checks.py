@@ -85,7 +85,8 @@ def test_new_folders_with_data_pass_all_checks(folders):
     found = check(folders["alice"], "--offline")
     assert list(found) == ["identity", "certificate", "method", "policy", "journal", "data", "sessions"]
     assert all(row["ok"] and not row["warnings"] for row in found.values())
-    assert found["method"]["message"] == "joint, because it comes closest to the clusters of pooled columns"
+    why = "because it comes closest to the clusters of pooled columns; psi is 1, because it is set"
+    assert found["method"]["message"] == f"joint, {why}"
     assert found["journal"]["message"] == "no run so far"
     assert found["data"]["message"] == "24 nodes whose ids are strings, 3 columns, " + (
         f"{task(folders['alice']).data.graph.n_edges} edges"

