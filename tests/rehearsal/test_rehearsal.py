@@ -192,7 +192,7 @@ def test_a_range_in_the_files_is_tried_one_by_one(tmp_path):
 def test_if_all_settings_are_refused_the_table_says_so_and_the_exit_code_is_theirs(files):
     done = simulate(*files, "--n-clusters", "500,600", "--psi", 1)
     assert done.exit_code == DataError.exit_code
-    assert done.stdout.count("500 clusters, but the graph has only 90 nodes") == 1
+    assert done.stdout.count("500 clusters, but there are only 90 nodes") == 1
     assert "No setting ran" in done.stdout
 
 
