@@ -54,7 +54,7 @@ def test_a_unit_runs_its_command_on_the_folder_of_its_instance(path):
 def test_a_unit_restarts_only_after_errors_that_need_no_person(path):
     service = read(path)["Service"]
     never = {int(code) for code in service["RestartPreventExitStatus"].split()}
-    every = {one.exit_code for one in vars(errors).values() if isinstance(one, type)}
+    every = {one.exit_code for one in vars(errors).values() if hasattr(one, "exit_code")}
     again = {errors.KcagcError, errors.AbortedError, errors.PeerTimeoutError}
     downloads = {errors.DownloadError.exit_code}  # no role downloads
     assert service["Restart"] == "on-failure"

@@ -1,6 +1,6 @@
 """Sums and answers that lie: parties that were told different things never end with different labels."""
 
-from itertools import pairwise
+from itertools import combinations
 
 import msgspec
 import pytest
@@ -290,7 +290,7 @@ def test_a_vector_from_another_round_or_session_does_not_open():
     """Its masks are of another label; with the number rewritten it fits in form, and its masks do not cancel."""
     scenario = Scenario(parameters(n_local_clusters=6, n_clusters=4))
     honest = [one for sender, _, one in scenario.run().messages(Masked) if sender == "party-2" and one.step == "lloyd"]
-    first, second = next((one, two) for one, two in pairwise(honest) if len(one.words) == len(two.words))
+    first, second = next((one, two) for one, two in combinations(honest, 2) if len(one.words) == len(two.words))
     forged = but(number=second.number)(first)
     outcome = scenario.run(Changing(Masked, lambda _: forged, sender="party-2", where=lambda one: one == second))
     assert type(outcome.raised) is PeerError
