@@ -18,7 +18,7 @@ from typing import Any
 from kcagc.data.files import write_text
 from kcagc.data.preprocessing import ColumnRule
 from kcagc.errors import ParameterError
-from kcagc.text import listed
+from kcagc.text import listed, printable
 
 BEGIN = "# Rules proposed by `kcagc columns`"
 END = "# End of the proposed rules."
@@ -60,7 +60,7 @@ def rules_block(
 
 
 def _comment(text: str) -> list[str]:
-    clean = "".join(letter if letter.isprintable() else "?" for letter in text)
+    clean = printable(text)
     return textwrap.wrap(clean, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
 
 
