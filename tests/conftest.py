@@ -19,6 +19,11 @@ DATA = "KCAGC_DATA"
 REQUIRE = "KCAGC_REQUIRE_DATA"  # set where a missing graph must fail the run instead of skipping tests
 TESTS = Path(__file__).parent
 
+# What a user's terminal may have set, and what pages and tests show: lines of 120 letters without colours.
+os.environ["COLUMNS"] = "120"
+for name in ("LINES", "FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE"):
+    os.environ.pop(name, None)
+
 # Tests with real processes, real time, or long computations. `make test-fast` leaves them out, with those on the public
 # graphs; a parallel run starts with them, in this order, so that no long test is left for the end.
 SLOW = (

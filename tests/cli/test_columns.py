@@ -166,3 +166,19 @@ def test_check_lists_all_problems_and_prints_them_on_lines_of_their_own(config):
     }  # fmt: skip
     text = run("check", "--offline", "--config", config).stdout
     assert "\n            column 'plan': 300 cells (line 2 " in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_narrow_terminal_gets_fewer_facts_and_whole_names(tmp_path, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    table = messy.shop(tmp_path / "a.csv")
+    done = run("columns", table)
+    assert done.exit_code == 0
+    facts = done.stdout.split("Proposed rules")[0].splitlines()[1:]
+    assert max(map(len, facts)) <= width or width == 40
+    shown = [line for line in facts if line.startswith("column ") and line.split()[:2] == ["column", "type"]]
+    assert len(shown) == 1
+    names = table.read_text().splitlines()[0].split(",")[1:]
+    firsts = [line.split(" ")[0].strip() for line in facts]
+    assert all(name in firsts for name in names if " " not in name), firsts
+    assert ("histogram" in shown[0]) == (width > 40)

@@ -12,13 +12,19 @@ import click
 
 from kcagc.cli import terminal
 from kcagc.cli.roles import CONFIG_NAME, FILE, load_config, own_config
+from kcagc.text import printable
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from kcagc.data.csv_format import CsvFormat
     from kcagc.data.proposal import Proposal, TableProposal
     from kcagc.deploy.config import Config
 
 _FACTS = ("column", "type", "gaps", "levels", "smallest", "median", "largest", "skew", "histogram")
+_LEFT_OUT_FIRST = ("skew", "levels", "smallest", "largest", "median", "histogram")  # on a narrow terminal
+_GAP = 2  # spaces between two columns
+_NAME = 20  # letters of a column's name that stay on one line on a narrow terminal
 _BARS = "▁▂▃▄▅▆▇█"
 _SHOWN = 60  # columns that are shown; JSON has all
 _CONFIG_HELP = f"The party's TOML file; it names the table  [default with --write or without TABLE: ./{CONFIG_NAME}]."
@@ -255,7 +261,6 @@ def _show(task: _Task, found: TableProposal) -> None:
     from rich.table import Table
 
     from kcagc.deploy.edit import toml_value
-    from kcagc.text import printable
 
     console = terminal.out()
     rows = f"{found.columns[0].profile.n_rows:,} rows, {len(found.columns):,} columns" if found.columns else "a matrix"
@@ -265,16 +270,12 @@ def _show(task: _Task, found: TableProposal) -> None:
     if written:
         console.print(f"How the file is written: {escape(written)}")
     if found.columns:
-        facts = Table(box=None, pad_edge=False)
-        for heading in _FACTS:
-            how: Literal["left", "right"] = "left" if heading in ("column", "type", "histogram") else "right"
-            facts.add_column(heading, justify=how, overflow="fold", no_wrap=heading != "column")
-        for one in found.columns[:_SHOWN]:
-            facts.add_row(*(escape(printable(cell)) for cell in _facts(one)))
-        console.print(facts)
+        console.print(_facts_table([_facts(one) for one in found.columns[:_SHOWN]], console.width))
         console.print("\n[bold]Proposed rules[/]")
         rules = Table(box=None, pad_edge=False, show_header=True)
-        for heading in ("column", "rule", "reason"):
+        widest = max(len(one.profile.name) for one in found.columns[:_SHOWN])
+        rules.add_column("column", overflow="fold", min_width=min(widest, _NAME))
+        for heading in ("rule", "reason"):
             rules.add_column(heading, overflow="fold")
         for one in found.columns[:_SHOWN]:
             rules.add_row(escape(printable(one.profile.name)), escape(printable(_rule(one.rule))), escape(one.reason))
@@ -285,6 +286,32 @@ def _show(task: _Task, found: TableProposal) -> None:
         console.print(f"default: {escape(_rule(found.default))}  ({escape(found.reason)})")
     for note in task.notes:
         console.print(f"[yellow]note[/]  {escape(note)}", soft_wrap=True)
+
+
+def _facts_table(rows: list[tuple[str, ...]], width: int) -> Table:
+    """Return the table of facts; on a narrow terminal, some facts are left out before names are cut into pieces."""
+    from rich.cells import cell_len
+    from rich.markup import escape
+    from rich.table import Table
+
+    cells = [tuple(printable(cell) for cell in row) for row in rows]
+    widths = {column[0]: max(map(cell_len, column)) for column in zip(_FACTS, *cells, strict=True)}
+    widths[_FACTS[0]] = min(widths[_FACTS[0]], _NAME)
+    shown = list(_FACTS)
+    for unneeded in _LEFT_OUT_FIRST:
+        if sum(widths[heading] + _GAP for heading in shown) - _GAP <= width:
+            break
+        shown.remove(unneeded)
+    table = Table(box=None, pad_edge=False)
+    for heading in shown:
+        how: Literal["left", "right"] = "left" if heading in ("column", "type", "histogram") else "right"
+        first = heading == _FACTS[0]
+        table.add_column(
+            heading, justify=how, overflow="fold", no_wrap=not first, min_width=widths[heading] if first else None
+        )
+    for row in cells:
+        table.add_row(*(escape(row[_FACTS.index(heading)]) for heading in shown))
+    return table
 
 
 def _rule(rule: Any) -> str:
