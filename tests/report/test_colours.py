@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kcagc.report import page
+from kcagc.report import document
 from kcagc.report.drawing import COLOURS
 
-STYLE = page.STYLE.read_text()
+STYLE = document.STYLE.read_text()
 # How three kinds of colour-blind people see, as matrices on linear light (Machado, Oliveira and Fernandes, 2009).
 SEEN_BY = {
     "everybody": np.eye(3),
@@ -91,7 +91,7 @@ def test_clusters_can_be_told_apart_by_all_eyes(theme, eyes):
 
 
 def test_the_style_fetches_nothing_and_is_part_of_the_package():
-    assert Path(page.__file__).parent == page.STYLE.parent
+    assert Path(document.__file__).parent == document.STYLE.parent
     assert not re.search(r"url\(|@import|https?:", STYLE)
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from kcagc.cluster.search import PsiSearch
 from kcagc.cluster.sweep import Sweep
+from kcagc.report.document import STYLE
 from kcagc.report.drawing import ElementIds
-from kcagc.report.page import STYLE
 from kcagc.report.search import psi_section, sweep_section
 from report.reading import read
 

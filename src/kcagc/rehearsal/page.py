@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -13,9 +11,9 @@ import numpy as np
 from kcagc.data.files import PRIVATE, write_text
 from kcagc.rehearsal.advice import Advice
 from kcagc.rehearsal.runs import Outcome, Rehearsal
+from kcagc.report.document import document
 from kcagc.report.drawing import ChartArea, ElementIds, cluster_class, legend_key, picture
 from kcagc.report.markup import Html, Part, figure, section, table, tag, tiles
-from kcagc.report.page import STYLE
 from kcagc.report.worth import worth_sentences
 from kcagc.text import count, listed, number, percent, seconds, size
 
@@ -61,33 +59,7 @@ def page_of(rehearsal: Rehearsal, advice: Advice) -> str:
         "Disclosures": ("disclosures", _disclosures(ran) if ran else None),
         "To copy": ("copy", _to_copy(advice) if advice.block else None),
     }
-    present = {title: (id_, content) for title, (id_, content) in sections.items() if content is not None}
-    links = [tag("li", tag("a", title, href=f"#{id_}")) for title, (id_, _) in present.items()]
-    body = tag(
-        "body",
-        tag("a", "Skip to the content", href="#content", class_="skip"),
-        tag("div", _header(rehearsal), tag("nav", tag("ul", links), aria_label="On this page"), class_="page"),
-        tag("main", [content for _, content in present.values()], id="content", class_="page", tabindex="-1"),
-        tag("footer", tag("p", _footer()), class_="page"),
-    )
-    return f"<!doctype html>\n{tag('html', _head(), body, lang='en')}\n"
-
-
-def _head() -> Html:
-    style = STYLE.read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
-    return tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("title", "Rehearsal · kcagc"),
-        tag("link", rel="icon", href="data:,"),
-        tag("style", Html(style)),
-    )
+    return document("Rehearsal", _header(rehearsal), sections, _footer())
 
 
 def _header(rehearsal: Rehearsal) -> Html:

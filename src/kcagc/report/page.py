@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 from kcagc.data.files import PRIVATE, write_text
 from kcagc.report.clusters import clusters_section, sizes_section
 from kcagc.report.disclosures import disclosures_section
+from kcagc.report.document import document
 from kcagc.report.drawing import ElementIds
 from kcagc.report.folder import REPORT, RunFolder
 from kcagc.report.markup import Html, section, tag, tiles
@@ -22,7 +21,6 @@ from kcagc.report.search import psi_section, sweep_figures, sweep_section
 from kcagc.report.worth import worth_section
 from kcagc.text import count, decimal, listed, percent, seconds, size
 
-STYLE, SCRIPT = (Path(__file__).with_name(name) for name in ("style.css", "script.js"))
 LARGEST = 3_000_000  # bytes of a page
 _FRAME = 100_000  # bytes of its header, its style and its script
 
@@ -66,42 +64,8 @@ def build_report(run: RunFolder) -> str:
     used = sum(len(content.encode()) for _, content in sections.values() if content is not None)
     finder = nodes_section(run, LARGEST - used - _FRAME)
     sections["Find a node"] = ("nodes", None if finder is None else finder.section)
-    present = {title: (id_, content) for title, (id_, content) in sections.items() if content is not None}
-    links = [tag("li", tag("a", title, href=f"#{id_}")) for title, (id_, _) in present.items()]
-    body = tag(
-        "body",
-        tag("a", "Skip to the content", href="#content", class_="skip"),
-        tag("div", header(run), tag("nav", tag("ul", links), aria_label="On this page"), class_="page"),
-        tag("main", [content for _, content in present.values()], id="content", class_="page", tabindex="-1"),
-        tag("footer", tag("p", _footer(run)), class_="page"),
-        # A block of data is no script: the browser does not run it. Every "<" in it is escaped.
-        None if finder is None else tag("script", finder.data, type="application/json", id="node-data"),
-        None if finder is None else tag("script", Html(SCRIPT.read_text(encoding="utf-8"))),
-    )
-    return f"<!doctype html>\n{tag('html', _head(run, scripted=finder is not None), body, lang='en')}\n"
-
-
-def _head(run: RunFolder, *, scripted: bool) -> Html:
-    style = STYLE.read_text(encoding="utf-8")
-    # The browser loads nothing and runs at most the script of kcagc, whatever a name on the page contains.
-    policy = f"default-src 'none'; style-src '{_hash(style)}'; img-src data:; base-uri 'none'; form-action 'none'"
-    if scripted:
-        policy += f"; script-src '{_hash(SCRIPT.read_text(encoding='utf-8'))}'"
-    return tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("title", f"{title_of(run)} · {run.name} · kcagc"),
-        tag("link", rel="icon", href="data:,"),
-        tag("style", Html(style)),
-    )
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+    title = f"{title_of(run)} · {run.name}"
+    return document(title, header(run), sections, _footer(run), None if finder is None else finder.data)
 
 
 def title_of(run: RunFolder) -> str:
