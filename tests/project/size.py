@@ -13,8 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
-MAX_CODE_LINES = 22_700
-MAX_FILES = 170
+MAX_CODE_LINES = 29_000
+MAX_FILES = 215
 MAX_LINES_OF_A_FILE = 450
 
 _LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}

@@ -21,9 +21,10 @@ from kcagc.cluster.lloyd import assign, fill_empty, weighted_means
 from kcagc.cluster.local import fit_projection
 from kcagc.data.weighting import Weighting
 from kcagc.graph.adaptive import search_order
-from kcagc.graph.filters import BlockFilter, filter_columns, normalised_adjacency
+from kcagc.graph.filters import BlockFilter, filter_columns
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import membership
+from kcagc.graph.laplacian import normalised_adjacency
 
 
 @dataclass(frozen=True, eq=False)

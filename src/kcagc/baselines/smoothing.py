@@ -20,8 +20,9 @@ from kcagc.baselines.base import PooledEstimator, Progress
 from kcagc.cluster.kmeans import fit_kmeans
 from kcagc.cluster.local import fit_projection
 from kcagc.data.weighting import Weighting
-from kcagc.graph.filters import filter_columns, normalised_adjacency
+from kcagc.graph.filters import filter_columns
 from kcagc.graph.graph import Graph
+from kcagc.graph.laplacian import normalised_adjacency
 
 _ROUNDING = 1e-12  # differences of unit rows below this are rounding errors
 

@@ -124,7 +124,7 @@ def fit_projection(filtered: AnyFloatArray | FilteredOperator, n_components: int
     with one_blas_thread() if small else nullcontext():
         if isinstance(filtered, FilteredOperator):
             wanted = _by_operator(filtered, n_components)
-            return _fit_table(filtered.to_dense(), n_components) if wanted is None else _truncated(*wanted, filtered)
+            return _fit_table(filtered.to_dense(), n_components) if wanted is None else truncated(*wanted, filtered)
         return _fit_table(filtered, n_components)
 
 
@@ -132,23 +132,41 @@ def _fit_table(filtered: AnyFloatArray, n_components: int) -> Projection:
     largest = max(float(filtered.max()), -float(filtered.min()))
     if largest == 0:
         return Projection(np.eye(filtered.shape[1], 1), np.zeros(1), 0.0)
-    if not 1 / _SAFE < largest < _SAFE:
+    if not in_range(largest):
         scaled = _fit_table(filtered / largest, n_components)
         return Projection(scaled.basis, scaled.singular_values * largest, scaled.noise_floor * largest)
     wanted = min(n_components, *filtered.shape)
-    side = min(filtered.shape)
-    if side > _GRAM_LARGEST or (side > _GRAM_ALWAYS and wanted <= side // 50):
+    if not uses_gram(filtered.shape, wanted):
         basis, values = _by_lanczos(filtered, wanted)
     else:
         basis, values = _by_gram(filtered, wanted)
-        if values[-1] < _GRAM_FLOOR * values[0]:
+        if not trusted(values):
             basis, values = _by_qr(filtered, wanted)
-    return _truncated(basis, values, filtered)
+    return truncated(basis, values, filtered)
 
 
-def _truncated(basis: FloatArray, values: FloatArray, filtered: AnyFloatArray | FilteredOperator) -> Projection:
-    """Return the projection on as many vectors as the rank allows, with fixed signs."""
-    # Rounding errors of the features, which are large in float32, look like additional rank.
+def uses_gram(shape: tuple[int, int], wanted: int) -> bool:
+    """Return whether the smaller Gram matrix of a table is the way to so many singular vectors."""
+    side = min(shape)
+    return side <= _GRAM_ALWAYS or (side <= _GRAM_LARGEST and wanted > side // 50)
+
+
+def in_range(largest: float) -> bool:
+    """Return whether squares of numbers of this magnitude stay in the range of float64."""
+    return 1 / _SAFE < largest < _SAFE
+
+
+def trusted(values: FloatArray) -> bool:
+    """Return whether singular values that a Gram matrix gave are large enough to be exact."""
+    return bool(values[-1] >= _GRAM_FLOOR * values[0])
+
+
+def truncated(basis: FloatArray, values: FloatArray, filtered: Any) -> Projection:
+    """Return the projection on as many vectors as the rank allows, with fixed signs.
+
+    `filtered` is anything with a shape and a dtype. Rounding errors of the features, which are large in float32, look
+    like additional rank.
+    """
     rounding = 64 * float(np.finfo(filtered.dtype).eps)
     rank = int(np.count_nonzero(values > values[0] * max(max(filtered.shape) * np.finfo(np.float64).eps, rounding)))
     basis, values = _sign_fixed(basis[:, :rank]), values[:rank]
@@ -198,7 +216,7 @@ def _by_operator(filtered: FilteredOperator, q: int) -> tuple[FloatArray, FloatA
     """Compute eigenvectors of X̄ᵀX̄ without X̄; return None if that loses digits or does not converge."""
     m = filtered.shape[1]
     largest = float(np.abs(filtered.features.data).max(initial=0.0))
-    if not 1 / _SAFE < largest < _SAFE:
+    if not in_range(largest):
         return None
     start = np.random.default_rng(0).standard_normal(m)
     operator = LinearOperator((m, m), matvec=filtered.normal, dtype=np.float64)
@@ -208,7 +226,7 @@ def _by_operator(filtered: FilteredOperator, q: int) -> tuple[FloatArray, FloatA
         return None
     order = np.argsort(squares)[::-1]
     values = np.sqrt(np.maximum(squares[order], 0.0))
-    return None if values[-1] < _GRAM_FLOOR * values[0] else (basis[:, order], values)
+    return (basis[:, order], values) if trusted(values) else None
 
 
 def _times(filtered: AnyFloatArray | FilteredOperator, basis: FloatArray) -> FloatArray:

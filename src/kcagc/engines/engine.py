@@ -41,6 +41,9 @@ class Engine(Protocol):
     def means(self, rows: FloatArray, labels: IntArray, count: int) -> FloatArray:
         """Return the mean row of each of `count` labels; zero for a label without rows."""
 
+    def take(self, smoothed: Smoothed, nodes: IntArray) -> AnyFloatArray | None:
+        """Return the smoothed rows of some nodes; None if the smoothed features are not a table."""
+
 
 class LocalEngine:
     """Do everything in this process, with NumPy and SciPy."""
@@ -70,6 +73,10 @@ class LocalEngine:
     def means(self, rows: FloatArray, labels: IntArray, count: int) -> FloatArray:
         """Return the mean row of each of `count` labels; zero for a label without rows."""
         return weighted_means(rows, np.ones(len(rows)), labels, np.zeros((count, rows.shape[1])))
+
+    def take(self, smoothed: Smoothed, nodes: IntArray) -> AnyFloatArray | None:
+        """Return the smoothed rows of some nodes; None if the smoothed features are not a table."""
+        return smoothed[nodes] if isinstance(smoothed, np.ndarray) else None
 
 
 LOCAL = LocalEngine()

@@ -3,15 +3,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kcagc.graph.filters import (
-    Filter,
-    HalfFilter,
-    NormFilter,
-    laplacian_norm,
-    normalised_adjacency,
-    normalised_laplacian,
-)
+from kcagc.graph.filters import Filter, HalfFilter, NormFilter
 from kcagc.graph.graph import AttributedGraph, Graph, check_features
+from kcagc.graph.laplacian import laplacian_norm, normalised_adjacency, normalised_laplacian
 
 if TYPE_CHECKING:
     from kcagc.graph.adaptive import AdaptiveOrder, adaptive_order, intra_cluster_distance

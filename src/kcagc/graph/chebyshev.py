@@ -15,10 +15,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from kcagc._types import AnyFloatArray, FloatArray, check_between, check_count
+from kcagc._types import FloatArray, check_between, check_count
 from kcagc.errors import DataError
-from kcagc.graph.filters import BlockFilter, Filter, StoredFilter, normalised_adjacency
+from kcagc.graph.filters import BlockFilter, Filter, StoredFilter
 from kcagc.graph.graph import Graph
+from kcagc.graph.laplacian import normalised_adjacency
 
 _GRID = np.linspace(0.0, 2.0, 20_001)  # an odd number of points: both ends and the middle are among them
 
@@ -94,22 +95,27 @@ class ChebyshevFilter(Filter):
         return StoredFilter("chebyshev", coefficients=tuple(self.coefficients.tolist()))
 
     def prepare(self, graph: Graph, dtype: Any) -> BlockFilter:
-        """Return the recurrence T_{j+1} = 2 M T_j - T_{j-1} for one block of columns."""
+        """Return the function that filters one block of columns on this graph."""
         operator = -normalised_adjacency(graph, dtype=dtype)
-        coefficients = self.coefficients.astype(dtype)
+        return lambda block: self.run(operator.__matmul__, block)
 
-        def filter_block(block: AnyFloatArray) -> AnyFloatArray:
-            total: AnyFloatArray = coefficients[0] * block
-            if self.degree == 0:
-                return total
-            before, now = block, operator @ block
-            total += coefficients[1] * now
-            for coefficient in coefficients[2:]:
-                before, now = now, 2 * (operator @ now) - before
-                total += coefficient * now
+    @property
+    def mix(self) -> tuple[float, float]:
+        """The numbers a and b of the matrix a I + b Â = L_s - I."""
+        return 0.0, -1.0
+
+    def run(self, times: Callable[[Any], Any], block: Any) -> Any:
+        """Compute the recurrence T_{j+1} = 2 M T_j - T_{j-1}, and add the terms."""
+        coefficients = self.coefficients.tolist()  # plain numbers take the type of the block
+        total = coefficients[0] * block
+        if self.degree == 0:
             return total
-
-        return filter_block
+        before, now = block, times(block)
+        total += coefficients[1] * now
+        for coefficient in coefficients[2:]:
+            before, now = now, 2 * times(now) - before
+            total += coefficient * now
+        return total
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ChebyshevFilter) and np.array_equal(self.coefficients, other.coefficients)

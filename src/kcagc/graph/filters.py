@@ -1,8 +1,5 @@
 """Low-pass graph filters: X̄ = Q p(Λ) Qᵀ X, where L_s = Q Λ Qᵀ (Protocol 1, lines 1 to 3).
 
-The Laplacian is L_s = I - D^(-1/2) (A + I) D^(-1/2). Self loops are added before normalising, as AGC does: this
-reproduces the published figures, and an isolated node keeps its features.
-
 With p(λ) = (1 - λ/c)^ψ the filter is the ψ-th power of I - L_s/c: ψ products with one sparse matrix, and no
 eigendecomposition.
 """
@@ -19,11 +16,11 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 from scipy import sparse
-from scipy.sparse import linalg
 
 from kcagc._types import AnyFloatArray, Features, FloatArray, IntArray, Sparse, check_between, check_choice, check_count
 from kcagc.errors import ParameterError
 from kcagc.graph.graph import Graph, as_graph, check_features
+from kcagc.graph.laplacian import laplacian_norm, normalised_laplacian
 
 # Columns filtered at a time: enough that one random access to a node's row serves many columns, and few enough that
 # the buffers of a thread stay small compared with the features.
@@ -39,103 +36,6 @@ _SPECTRUM = 50  # multiplications by the dense table for each singular vector, i
 _ALL_ROWS = slice(None)
 
 BlockFilter = Callable[[AnyFloatArray], AnyFloatArray]
-
-
-def normalised_adjacency(graph: Graph, *, dtype: Any = np.float64) -> Sparse:
-    """Â = D^(-1/2) (A + I) D^(-1/2), where D holds the row sums of A + I.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph with adjacency matrix A.
-    dtype : data-type, default=numpy.float64
-        The type of the result.
-
-    Returns
-    -------
-    scipy.sparse.csr_array of shape (n_nodes, n_nodes)
-        A matrix that is symmetric to the last bit.
-
-    Examples
-    --------
-    >>> normalised_adjacency(Graph.from_edges([0], [1])).toarray()
-    array([[0.5, 0.5],
-           [0.5, 0.5]])
-    """
-    looped = sparse.csr_array(graph.adjacency.astype(np.float64) + sparse.eye_array(graph.n_nodes, format="csr"))
-    scale = 1.0 / np.sqrt(looped.sum(axis=1))
-    both = np.repeat(scale, np.diff(looped.indptr))
-    both *= scale[looped.indices]  # the same product for (i, j) and (j, i): exactly symmetric
-    looped.data *= both
-    looped.sort_indices()
-    return looped.astype(dtype, copy=False)
-
-
-def normalised_laplacian(graph: Graph, *, dtype: Any = np.float64) -> Sparse:
-    """L_s = I - Â, the symmetric normalised Laplacian; its eigenvalues lie in [0, 2).
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph.
-    dtype : data-type, default=numpy.float64
-        The type of the result.
-
-    Returns
-    -------
-    scipy.sparse.csr_array of shape (n_nodes, n_nodes)
-
-    Examples
-    --------
-    >>> normalised_laplacian(Graph.from_edges([0], [1])).toarray()
-    array([[ 0.5, -0.5],
-           [-0.5,  0.5]])
-    """
-    # The diagonal is the share of a node's weight on edges to other nodes. Computed as 1 - Â_ii it would lose all
-    # digits where these edges weigh little compared with the self loop.
-    adjacency = normalised_adjacency(graph)
-    loops = graph.adjacency.diagonal().astype(np.float64)
-    outward = (graph.adjacency - sparse.diags_array(loops, format="csr")).sum(axis=1)
-    diagonal = outward / (outward + loops + 1)
-    laplacian = sparse.csr_array(-adjacency)
-    laplacian.setdiag(diagonal)
-    return laplacian.astype(dtype, copy=False)
-
-
-def laplacian_norm(graph: Graph) -> float:
-    """‖L_s‖, the largest eigenvalue, by the Lanczos method with a fixed initial vector.
-
-    The result is exact to 1e-10 on most graphs, and to about 1e-4 on long thin graphs (a path of 20,000 nodes),
-    whose largest eigenvalues almost coincide. Both are sufficient for a filter.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph.
-
-    Returns
-    -------
-    float
-        A number in [0, 2); 0 for a graph without edges.
-
-    Examples
-    --------
-    >>> round(laplacian_norm(Graph.from_edges([0], [1])), 6)
-    1.0
-    """
-    if graph.n_edges == 0:
-        return 0.0
-    laplacian = normalised_laplacian(graph)
-    n = graph.n_nodes
-    if n <= 64:  # small enough for a dense computation, and too small for Lanczos
-        return float(np.linalg.eigvalsh(laplacian.toarray())[-1])
-    start = np.random.default_rng(0).standard_normal(n)
-    options = {"k": 1, "which": "LA", "v0": start, "ncv": min(n - 1, 40), "return_eigenvectors": False}
-    try:
-        largest = linalg.eigsh(laplacian, tol=1e-10, maxiter=60, **options)
-    except linalg.ArpackNoConvergence:
-        largest = linalg.eigsh(laplacian, tol=1e-4, **options)
-    return float(largest[0])
 
 
 class Filter(ABC):
@@ -167,6 +67,15 @@ class Filter(ABC):
     def degree(self) -> int | None:
         """The number of sparse products of one application; None where it is unknown."""
         return None
+
+    @property
+    def mix(self) -> tuple[float, float] | None:
+        """The numbers a and b of the matrix a I + b Â that `run` multiplies by; None for a filter of another form."""
+        return None
+
+    def run(self, times: Callable[[Any], Any], block: Any) -> Any:
+        """Filter a block of columns; `times` multiplies a block by a I + b Â, on whatever device holds it."""
+        raise NotImplementedError
 
     def fixed_on(self, graph: Graph) -> Filter:
         """Return the filter with the same response on every graph, taken from this graph."""
@@ -264,13 +173,20 @@ class _PowerFilter(Filter):
             return lambda block: block
         identity = sparse.eye_array(graph.n_nodes, format="csr")
         step = sparse.csr_array(identity - normalised_laplacian(graph) / cutoff, dtype=dtype)
+        return lambda block: self.run(step.__matmul__, block)
 
-        def filter_block(block: AnyFloatArray) -> AnyFloatArray:
-            for _ in range(self.psi):
-                block = step @ block
-            return block
+    @property
+    def mix(self) -> tuple[float, float] | None:
+        """The numbers a and b of the matrix a I + b Â = I - L_s/c; None while c is not known."""
+        if self._cutoff is None:
+            return None
+        return (1 - 1 / self._cutoff, 1 / self._cutoff) if self._cutoff else (1.0, 0.0)
 
-        return filter_block
+    def run(self, times: Callable[[Any], Any], block: Any) -> Any:
+        """Multiply ψ times."""
+        for _ in range(self.psi):
+            block = times(block)
+        return block
 
 
 class HalfFilter(_PowerFilter):

@@ -206,8 +206,7 @@ class ObservedRows:
 
     def keep(self, smoothed: Smoothed) -> None:
         """Keep the rows of a smoothed table; smoothed features of another form have no rows to keep."""
-        if isinstance(smoothed, np.ndarray):
-            self._smoothed = smoothed[observed_nodes(self._data.graph)]
+        self._smoothed = self._data.engine.take(smoothed, observed_nodes(self._data.graph))
 
     def project(self, stored: StoredFilter, embedder: Embedder) -> FloatArray:
         """Return the projected rows of the observed nodes."""

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from kcagc._types import FloatArray, IntArray
+from kcagc.engines import LOCAL
 from kcagc.errors import DataError, ParameterError
 from kcagc.protocol.effects import Progress, StoreResult
 from kcagc.protocol.joint import predict_jointly
@@ -61,7 +62,7 @@ async def predict_party(context: PartyContext, data: PartyData, model: PartyMode
 
     def compute() -> bytes:
         smoothed = data.engine.smooth(model.filter.restore(data.filter), data.graph, data.features)
-        return msgspec.msgpack.encode(store(model.embedder.rows(data.engine, smoothed[nodes])))
+        return msgspec.msgpack.encode(store(model.embedder.rows(LOCAL, data.engine.take(smoothed, nodes))))
 
     rows = restore(msgspec.msgpack.decode(await StoreResult("rows to predict", compute), type=Stored))
     sent = await party.send_confirmations(data, subject=np.asarray(nodes, dtype="<i8").tobytes())
