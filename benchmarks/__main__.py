@@ -33,7 +33,7 @@ def main(names: tuple[str, ...], datasets: str, quick: bool, missing: bool, resu
             lacking = one.missing()
             if lacking:
                 console.print(f"{name}: {lacking}", soft_wrap=True)
-            if not missing:
+            if not missing and one.cells(options):
                 kept[name].clear()
             run(one, options, kept[name], console)
             click.echo(section(kept, name, page))

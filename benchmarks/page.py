@@ -28,6 +28,7 @@ MODULES = {
     "peers": "benchmarks.peers.benchmark",
     "million": "benchmarks.million",
     "scaling": "benchmarks.scaling",
+    "gpu": "benchmarks.gpu",
     "startup": "benchmarks.startup",
 }
 NAMES = tuple(MODULES)

@@ -26,7 +26,7 @@ SMALL = {"nodes": 1500, "degree": 8, "columns": 6, "clusters": 3, "local": 5, "p
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    """Return a book with a cell of every benchmark but the peers', which needs other environments."""
+    """Return a book with a cell of every benchmark but two: peers need other environments, and one needs a GPU."""
     found = book(tmp_path_factory.mktemp("results"))
     for one, cell in (
         (fit_over_agc, DEMO | {"turns": 1}),
@@ -93,8 +93,8 @@ def test_a_large_run_is_measured_with_its_parties_alone_beside_it(kept):
 def test_the_page_shows_what_there_is_and_names_what_is_not(kept, tmp_path):
     shown = render(kept, tmp_path / "performance.md")
     page = (tmp_path / "performance.md").read_text()
-    assert shown == [name for name in NAMES if name != "peers"]
-    assert "## Not measured\n\n`peers`" in page
+    assert shown == [name for name in NAMES if name not in ("peers", "gpu")]
+    assert "## Not measured\n\n`peers`, `gpu`" in page
     for name in shown:
         assert f"`make bench NAME={name}`" in page
     drawn = {path.stem for path in (tmp_path / "performance").iterdir()}

@@ -13,10 +13,10 @@ import numpy as np
 from kcagc._types import FloatArray
 from kcagc.cluster.lloyd import MARGIN, KMeansResult
 from kcagc.cluster.local import in_range
-from kcagc.engines.device_table import to_host
+from kcagc.engines.device_table import to_device, to_host
 
 MANY = 1 << 16  # rows from which on the device is faster than one core
-_SAMPLE = 1 << 15  # rows on which restarts compete
+_SAMPLE = 1 << 14  # rows on which restarts compete
 _TOLERANCE = 1e-3  # share of rows that may still change at the end
 _MAX_ITER = 100
 _VALUES = 1 << 27  # distances held at a time
@@ -28,7 +28,7 @@ def cluster_on_device(xp: Any, rows: FloatArray, n_clusters: int, *, n_init: int
     sample = rows[np.unique(random.randint(len(rows), size=_SAMPLE))]
     if _count_distinct(sample) < 4 * n_clusters:
         return None
-    everything = xp.asarray(rows)
+    everything = to_device(xp, rows)
     if not in_range(max(float(everything.max()), -float(everything.min()))):
         return None
     middle = everything.mean(axis=0)

@@ -6,7 +6,9 @@ is tested where there is no GPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +24,8 @@ _BLOCK_BYTES = 1 << 28  # of a block of rows in float64
 _LANES = 32  # threads of a warp, which reads one row of a neighbour at once
 _ROWS = 8  # warps of a block
 _WIDTH = 64  # columns filtered at a time where the table fits, but not with the buffers of a filter
+_LARGE = 1 << 24  # bytes from which on several threads copy an array
+_THREADS = 8
 _BUFFERS = 5  # additional copies of a block that a filter needs
 
 # Each warp computes one row, for 64 columns. The row pointers have 64 bits, so that a graph may have more than 2^31
@@ -69,9 +73,9 @@ class DeviceGraph:
         if xp is np:
             self._adjacency = adjacency.astype(dtype)
             return
-        self._starts = xp.asarray(adjacency.indptr.astype(np.int64, copy=False))
-        self._neighbours = xp.asarray(adjacency.indices.astype(np.int32, copy=False))
-        self._weights = xp.asarray(adjacency.data.astype(dtype, copy=False)) if weighted else None
+        self._starts = to_device(xp, adjacency.indptr.astype(np.int64, copy=False))
+        self._neighbours = to_device(xp, adjacency.indices.astype(np.int32, copy=False))
+        self._weights = to_device(xp, adjacency.data.astype(dtype, copy=False)) if weighted else None
 
     def smooth(self, chosen: Filter, block: Any) -> Any:
         """Filter a block of columns that lies on the device."""
@@ -123,7 +127,10 @@ class DeviceTable:
         rows = max(_BLOCK_BYTES // (8 * m), 1)
         for start in range(0, n, rows):
             part = slice(start, min(start + rows, n))
-            yield part, self.xp.asarray(self.values[part]).astype(np.float64)
+            held = self.values[part]
+            if isinstance(held, np.ndarray):
+                held = to_device(self.xp, held)
+            yield part, held.astype(np.float64)
 
     def gram(self) -> Any:
         """Return X̄ᵀ X̄, on the device."""
@@ -179,12 +186,51 @@ def smooth_on_device(
 
 
 def _uploaded(xp: Any, columns: Features) -> Any:
-    return xp.asarray(np.ascontiguousarray(columns.toarray() if sparse.issparse(columns) else columns))
+    return to_device(xp, columns.toarray() if sparse.issparse(columns) else columns)
+
+
+def to_device(xp: Any, values: AnyFloatArray | IntArray) -> Any:
+    """Return an array of the device with these values."""
+    source = np.ascontiguousarray(values)
+    if xp is np or source.nbytes < _LARGE:
+        return xp.asarray(source)
+    result = xp.empty(source.shape, dtype=source.dtype)
+    _copy_parts(xp, result, lambda part, stream: result[part].set(source[part], stream=stream))
+    return result
 
 
 def to_host(values: Any) -> Any:
     """Return an array of NumPy with these values."""
-    return values if isinstance(values, np.ndarray) else values.get()
+    if isinstance(values, np.ndarray):
+        return values
+    if values.nbytes < _LARGE or not values.flags.c_contiguous:
+        return values.get()
+    result = np.empty(values.shape, dtype=values.dtype)
+    _copy_parts(_cupy_of(values), values, lambda part, stream: values[part].get(stream=stream, out=result[part]))
+    return result
+
+
+def _cupy_of(values: Any) -> Any:
+    return sys.modules[type(values).__module__.partition(".")[0]]
+
+
+def _copy_parts(xp: Any, values: Any, copy: Callable[[slice, Any], Any]) -> None:
+    """Copy a large array of the device in parts, each in a thread and a stream of its own.
+
+    One thread reaches a fraction of the rate of the bus: it also has to bring the pages of the host into being.
+    """
+    xp.cuda.get_current_stream().synchronize()  # the values are there
+    device = values.device
+
+    def copy_part(part: slice) -> None:
+        with device:
+            stream = xp.cuda.Stream(non_blocking=True)
+            copy(part, stream)
+            stream.synchronize()
+
+    step = -(-len(values) // _THREADS)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        list(pool.map(copy_part, (slice(start, start + step) for start in range(0, len(values), step))))
 
 
 def scaled_rows(xp: Any, projected: Any, singular_values: FloatArray, noise_floor: float, scaling: str) -> Any:

@@ -92,7 +92,9 @@ class GpuEngine(LocalEngine):
         _, vectors = xp.linalg.eigh(smoothed.gram())
         basis = vectors[:, ::-1][:, :wanted]
         # Rayleigh-Ritz: singular vectors and values within this subspace, to working accuracy.
-        triangle = to_host(xp.linalg.qr(smoothed.times(basis), mode="r"))
+        triangle = _triangle(xp, smoothed.times(basis))
+        if triangle is None:
+            return super().singular_vectors(smoothed.to_host(), n_components)
         _, values, turn = linalg.svd(triangle)
         if not trusted(values):
             return super().singular_vectors(smoothed.to_host(), n_components)
@@ -118,3 +120,20 @@ class GpuEngine(LocalEngine):
     def take(self, smoothed: Smoothed, nodes: IntArray) -> AnyFloatArray | None:
         """Return the rows of some nodes; None if the smoothed features are not a table."""
         return smoothed.take(nodes) if isinstance(smoothed, DeviceTable) else super().take(smoothed, nodes)
+
+
+def _triangle(xp: Any, columns: Any) -> FloatArray | None:
+    """Return R of columns = Q R, by two Cholesky factorisations; None if the columns nearly depend on each other.
+
+    The second factorisation restores the digits that the first one loses. On a GPU both take a fraction of the time of
+    Householder reflections.
+    """
+    whole = np.eye(columns.shape[1])
+    for _ in range(2):
+        try:
+            factor = linalg.cholesky(to_host(columns.T @ columns))
+        except linalg.LinAlgError:
+            return None
+        whole = factor @ whole
+        columns = columns @ xp.asarray(linalg.solve_triangular(factor, np.eye(len(factor))))
+    return whole
