@@ -193,12 +193,12 @@ def missing() -> str:
     """Return what this machine lacks."""
     try:
         count = import_module("cupy").cuda.runtime.getDeviceCount()
-    except Exception as error:  # noqa: BLE001 - CuPy has its own errors for a missing driver
+    except Exception as error:
         return f"no GPU here ({error}); figures of another machine are kept"
     return "" if count else "no GPU here; figures of another machine are kept"
 
 
-def render(book: Book, figures: Figures) -> str:  # noqa: ARG001 - the form of an experiment
+def render(book: Book, figures: Figures) -> str:
     """Return the table."""
     rows = []
     for config, found in book["gpu"].all():
