@@ -14,7 +14,7 @@ import msgspec
 
 from kcagc.deploy.folders import tls_name
 from kcagc.net.frames import STREAM_PROTOCOL, Challenge, Frame, Open, Welcome, decode_frame, encode_frame
-from kcagc.net.grpc_client import METHOD, PATH, REASON_KEY, SERVICE
+from kcagc.net.grpc_client import PATH, REASON_KEY, SERVICE, STREAM
 from kcagc.runtime.connection import _unsigned
 from kcagc.secagg.keys import opening_statement, random_token, welcome_statement
 from network.roles import AGGREGATOR, PATIENCE
@@ -109,7 +109,7 @@ class Aggregator:
         pool = futures.ThreadPoolExecutor(4)
         self._server = grpc.server(pool, options=[("grpc.max_send_message_length", -1)])
         stream = grpc.stream_stream_rpc_method_handler(self._serve)
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: stream}),))
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {STREAM: stream}),))
         self.port = self._server.add_secure_port("127.0.0.1:0", secure)
         self._server.start()
 

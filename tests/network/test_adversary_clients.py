@@ -129,12 +129,12 @@ FIRST_FRAMES = {
     "inputs of the version before": (
         lambda adversary, challenge: adversary.opening(challenge, inputs=inputs_of_version(adversary, "kcagc/5")),
         "agreement",
-        "coordinator uses protocol kcagc/6, a uses kcagc/5: install the same version of kcagc",
+        "coordinator uses protocol kcagc/7, a uses kcagc/5: install the same version of kcagc",
     ),
     "inputs of an invisible version": (
         lambda adversary, challenge: adversary.opening(challenge, inputs=inputs_of_version(adversary, INVISIBLE)),
         "agreement",
-        "coordinator uses protocol kcagc/6, a uses ",
+        "coordinator uses protocol kcagc/7, a uses ",
     ),
     "another session": (
         lambda adversary, challenge: adversary.opening(challenge, bound=b"b" * 32),

@@ -334,12 +334,19 @@ async def _run_on_network(run: RoleRun, spec: RoleSpec) -> None:
         _log_method(run)
         await RoleClient(spec, network.address).run()
         return
+    from kcagc.net.grpc_server import Server  # noqa: PLC0415 - only for an aggregator
     from kcagc.runtime.server import RoleServer  # noqa: PLC0415 - only for an aggregator
 
-    server = RoleServer(spec, network.listen)
+    role = RoleServer(spec)
+    server = Server(network.listen, spec.credentials, role.serve)
     logger.info("listening on %s:%d", network.listen.rpartition(":")[0], server.port)
     _log_method(run)
-    await server.run()
+    await role.open()
+    await server.start()
+    try:
+        await role.run()
+    finally:
+        await server.stop(0.5)
 
 
 def _log_method(run: RoleRun) -> None:

@@ -103,7 +103,14 @@ class Close(Frame, frozen=True, tag="close"):
     """The sender has finished its run and committed everything."""
 
 
-AnyFrame = Challenge | Open | Welcome | MessagePart | Ack | Ping | Pong | WaitingFor | Close
+class Request(Frame, frozen=True, tag="request"):
+    """A question outside a session, for example for the proposals of a federation; its answer is plain bytes."""
+
+    method: Name
+    payload: bytes
+
+
+AnyFrame = Challenge | Open | Welcome | MessagePart | Ack | Ping | Pong | WaitingFor | Close | Request
 _decoder: msgspec.msgpack.Decoder[AnyFrame] = msgspec.msgpack.Decoder(AnyFrame)
 _encoder = msgspec.msgpack.Encoder()
 

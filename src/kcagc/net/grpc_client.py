@@ -15,9 +15,10 @@ from kcagc.net.frames import AnyFrame, ConnectionLost, Frame, Rejected, Rejectio
 from kcagc.net.tls import Credentials
 
 SERVICE = "kcagc.Relay"
-METHOD = "Stream"
-PATH = f"/{SERVICE}/{METHOD}"
-REASON_KEY = "kcagc-reason"  # metadata of a rejected stream
+STREAM, REQUEST = "Stream", "Request"  # the two methods of the service
+PATH = f"/{SERVICE}/{STREAM}"
+REASON_KEY = "kcagc-reason"  # metadata of a rejected stream or request
+FEDERATION_KEY = "kcagc-federation"  # metadata of every stream and request: which federation it is about, as hex
 
 KEEPALIVE_MS = 10_000  # gRPC detects a lost connection within this time and the following timeout
 _KEEPALIVE_TIMEOUT_MS = 10_000
@@ -71,17 +72,12 @@ class GrpcStream(ABC):
 class ClientStream(GrpcStream):
     """The stream that a party opens; only its first frame shows whether an aggregator answers."""
 
-    def __init__(self, address: str, server_name: str, credentials: Credentials, peer: str) -> None:
-        secure = grpc.ssl_channel_credentials(credentials.ca, credentials.key, credentials.certificate)
-        options = [
-            *OPTIONS,
-            # The certificate names the aggregator, not the machine that it runs on.
-            ("grpc.ssl_target_name_override", server_name),
-            ("grpc.enable_retries", 0),
-            ("grpc.use_local_subchannel_pool", 1),
-        ]
-        self._channel = aio.secure_channel(address, secure, options=options)
-        super().__init__(self._channel.stream_stream(PATH)(), peer)
+    def __init__(
+        self, address: str, server_name: str, credentials: Credentials, peer: str, *, federation: bytes = b""
+    ) -> None:
+        self._channel = _channel(address, server_name, credentials)
+        call = self._channel.stream_stream(PATH)
+        super().__init__(call(metadata=_metadata(federation)), peer)
 
     async def close(self) -> None:
         """Close the connection."""
@@ -91,15 +87,61 @@ class ClientStream(GrpcStream):
     async def _end(self, _: Exception | None) -> Exception:
         """Return the error for the status and the metadata of the ended stream."""
         code, details = await self._call.code(), str(await self._call.details() or "")
-        reason = dict(await self._call.trailing_metadata() or ()).get(REASON_KEY)
-        if reason is not None:
-            try:
-                return Rejected(RejectionReason(reason), details)
-            except ValueError:  # a reason that this version does not know
-                return ConnectionLost(details)
-        if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-            return PeerError(f"sent a frame that is too long: {details}", peer=self._peer)
-        if code is grpc.StatusCode.UNIMPLEMENTED:
-            message = f"the server at this address is not an aggregator of kcagc ({details})"
-            return Rejected(RejectionReason.AGREEMENT, message)
-        return ConnectionLost(details or str(code))
+        return _end_of_call(code, details, await self._call.trailing_metadata(), self._peer)
+
+
+async def request(
+    address: str,
+    server_name: str,
+    credentials: Credentials,
+    method: str,
+    payload: bytes,
+    *,
+    peer: str,
+    federation: bytes = b"",
+    timeout: float = 20.0,
+) -> bytes:
+    """Send one request outside a session and return its answer; raise `Rejected`, `ConnectionLost` or `PeerError`."""
+    channel = _channel(address, server_name, credentials)
+    try:
+        call = channel.unary_unary(f"/{SERVICE}/{REQUEST}")
+        frame = frames.encode_frame(frames.Request(method, payload))
+        return bytes(await call(frame, metadata=_metadata(federation), timeout=timeout))
+    except aio.AioRpcError as error:
+        raise _end_of_call(error.code(), error.details() or "", error.trailing_metadata(), peer) from error
+    except _STREAM_ERRORS as error:
+        raise ConnectionLost(str(error)) from error
+    finally:
+        await channel.close()
+
+
+def _channel(address: str, server_name: str, credentials: Credentials) -> Any:
+    secure = grpc.ssl_channel_credentials(credentials.ca, credentials.key, credentials.certificate)
+    options = [
+        *OPTIONS,
+        # The certificate names the aggregator, not the machine that it runs on.
+        ("grpc.ssl_target_name_override", server_name),
+        ("grpc.enable_retries", 0),
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
+    return aio.secure_channel(address, secure, options=options)
+
+
+def _metadata(federation: bytes) -> tuple[tuple[str, str], ...]:
+    return ((FEDERATION_KEY, federation.hex()),) if federation else ()
+
+
+def _end_of_call(code: Any, details: str, metadata: Any, peer: str) -> Exception:
+    """Return the error for the status and the metadata of an ended call."""
+    reason = dict(metadata or ()).get(REASON_KEY)
+    if reason is not None:
+        try:
+            return Rejected(RejectionReason(reason), details)
+        except ValueError:  # a reason that this version does not know
+            return ConnectionLost(details)
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return PeerError(f"sent a frame that is too long: {details}", peer=peer)
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        message = f"the server at this address is not an aggregator of kcagc ({details})"
+        return Rejected(RejectionReason.AGREEMENT, message)
+    return ConnectionLost(details or str(code))

@@ -1,4 +1,4 @@
-"""The gRPC server of the aggregator: it accepts streams over mutual TLS and passes each one to a handler.
+"""The gRPC server of the aggregator: it accepts streams and requests over mutual TLS.
 
 gRPC reports a failed TLS handshake only as a line on stderr (level INFO), never to Python. The aggregator therefore
 logs the streams that it rejects, but not the handshakes. The rejected party explains a failed handshake (`net.probe`).
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,12 +17,22 @@ import grpc
 from grpc import aio
 
 from kcagc.errors import KcagcError, PeerError
-from kcagc.net.frames import ConnectionLost, Rejected, RejectionReason
-from kcagc.net.grpc_client import KEEPALIVE_MS, METHOD, OPTIONS, REASON_KEY, SERVICE, GrpcStream
+from kcagc.net.frames import ConnectionLost, Rejected, RejectionReason, Request, decode_frame
+from kcagc.net.grpc_client import (
+    FEDERATION_KEY,
+    KEEPALIVE_MS,
+    OPTIONS,
+    REASON_KEY,
+    REQUEST,
+    SERVICE,
+    STREAM,
+    GrpcStream,
+)
 from kcagc.net.tls import Credentials, digest_of, names_in, split_address
 
 logger = logging.getLogger(__name__)
 
+_MAX_FEDERATION = 64  # hexadecimal digits of a federation's digest
 _SERVER_OPTIONS: list[tuple[str, int]] = [
     *OPTIONS,
     ("grpc.so_reuseport", 0),  # otherwise two aggregators could share a port, and its connections, unnoticed
@@ -32,35 +43,68 @@ _SERVER_OPTIONS: list[tuple[str, int]] = [
 ]
 
 
-class ServerStream(GrpcStream):
-    """A stream that a party opened; `names` are the DNS names of its certificate, `certificate` is its digest."""
+@dataclass(frozen=True)
+class Caller:
+    """Who opened a stream or sent a request, as far as TLS proves it, and the federation that it asks for.
 
-    def __init__(self, context: Any) -> None:
-        self.address = unquote(str(context.peer())).removeprefix("ipv4:").removeprefix("ipv6:")
-        super().__init__(context, self.address)
+    `names` are the DNS names of its certificate, `certificate` is its digest. `federation` is a claim of the caller.
+    """
+
+    address: str
+    tls_version: str
+    names: frozenset[str]
+    certificate: bytes
+    federation: bytes
+
+    @classmethod
+    def of(cls, context: Any) -> Caller:
+        """Read what gRPC knows about the other end of a call."""
+        address = unquote(str(context.peer())).removeprefix("ipv4:").removeprefix("ipv6:")
         proven: dict[str, Any] = context.auth_context()
-        self.tls_version = _first(proven, "ssl_tls_version").decode("utf-8", "replace")
+        version = _first(proven, "ssl_tls_version").decode("utf-8", "replace")
         certificate = _first(proven, "x509_pem_cert")
-        self.names, self.certificate = names_in(certificate), digest_of(certificate)
+        claimed = str(dict(context.invocation_metadata() or ()).get(FEDERATION_KEY, ""))
+        try:
+            federation = bytes.fromhex(claimed[:_MAX_FEDERATION])
+        except ValueError:
+            federation = b""
+        return cls(address, version, frozenset(names_in(certificate)), digest_of(certificate), federation)
+
+
+class ServerStream(GrpcStream):
+    """A stream that a party opened."""
+
+    def __init__(self, context: Any, caller: Caller) -> None:
+        super().__init__(context, caller.address)
+        self.caller, self.address = caller, caller.address
+        self.names, self.certificate = caller.names, caller.certificate
 
     async def _end(self, cause: Exception | None) -> Exception:
         return ConnectionLost("the party ended the stream" if cause is None else str(cause))
 
 
 class Server:
-    """Accepts streams until it is stopped."""
+    """Accepts streams, and requests if `answer` is given, until it is stopped.
+
+    `authorities` returns the PEM of the authorities that it trusts at the moment; without it, they never change.
+    """
 
     def __init__(
-        self, address: str, credentials: Credentials, handler: Callable[[ServerStream], Awaitable[None]]
+        self,
+        address: str,
+        credentials: Credentials,
+        handler: Callable[[ServerStream], Awaitable[None]],
+        answer: Callable[[Caller, Request], Awaitable[bytes]] | None = None,
+        authorities: Callable[[], bytes] | None = None,
     ) -> None:
         split_address(address, "listen", any_port=True)
-        self._handler, self._stopping = handler, False
+        self._handler, self._answer, self._stopping = handler, answer, False
         self._server = aio.server(options=_SERVER_OPTIONS)
-        method = grpc.stream_stream_rpc_method_handler(self._serve)
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: method}),))
-        secure = grpc.ssl_server_credentials(
-            [(credentials.key, credentials.certificate)], credentials.ca, require_client_auth=True
-        )
+        methods = {STREAM: grpc.stream_stream_rpc_method_handler(self._serve)}
+        if answer is not None:
+            methods[REQUEST] = grpc.unary_unary_rpc_method_handler(self._serve_request)
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
+        secure = _server_credentials(credentials, authorities)
         try:
             self.port = self._server.add_secure_port(address, secure)
         except RuntimeError as error:
@@ -79,26 +123,67 @@ class Server:
         await self._server.stop(grace)
 
     async def _serve(self, _: Any, context: Any) -> None:
-        stream = ServerStream(context)
+        caller = Caller.of(context)
+        stream = ServerStream(context, caller)
         try:
-            # gRPC has no option that excludes TLS 1.2, so the version is checked here.
-            if stream.tls_version != "TLSv1.3":
-                version = stream.tls_version or "no TLS"
-                raise Rejected(RejectionReason.IDENTITY, f"the connection uses {version}; TLS 1.3 is required")
+            _require_tls(caller)
             await self._handler(stream)
         except (Rejected, PeerError) as error:
-            reason = error.reason if isinstance(error, Rejected) else RejectionReason.MISBEHAVIOUR
-            shown = error.args[0] if isinstance(error, PeerError) and error.peer == stream.address else error
-            if reason is not RejectionReason.RETRY:
-                logger.warning("rejected a stream from %s: %s", stream.address, shown)
-            status = str(error).encode("ascii", "replace").decode()[:2000]  # a status line holds no more
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, status, ((REASON_KEY, reason.value),))
+            await _reject(context, caller, "stream", error)
         except (ConnectionLost, asyncio.CancelledError) as end:
             # The end of a stream with a frame that is too long, or of a party with another version.
             if not stream.received_frame and not self._stopping:
-                logger.warning("a stream from %s ended before a valid frame arrived", stream.address)
+                logger.warning("a stream from %s ended before a valid frame arrived", caller.address)
             if isinstance(end, asyncio.CancelledError):
                 raise
+
+    async def _serve_request(self, payload: bytes, context: Any) -> bytes:
+        caller = Caller.of(context)
+        try:
+            _require_tls(caller)
+            frame = decode_frame(payload, caller.address)
+            if not isinstance(frame, Request) or self._answer is None:
+                raise Rejected(RejectionReason.MISBEHAVIOUR, "sent another frame instead of a request")
+            return await self._answer(caller, frame)
+        except (Rejected, PeerError) as error:
+            await _reject(context, caller, "request", error)
+            raise
+
+
+def _server_credentials(credentials: Credentials, authorities: Callable[[], bytes] | None) -> Any:
+    own = [(credentials.key, credentials.certificate)]
+    if authorities is None:
+        return grpc.ssl_server_credentials(own, credentials.ca, require_client_auth=True)
+    trusted = authorities()
+
+    def changed() -> Any:
+        """Return the new TLS files if the authorities have changed; gRPC asks before every handshake."""
+        nonlocal trusted
+        found = authorities()
+        if found == trusted:
+            return None
+        trusted = found
+        return grpc.ssl_server_certificate_configuration(own, trusted)
+
+    first = grpc.ssl_server_certificate_configuration(own, trusted)
+    return grpc.dynamic_ssl_server_credentials(first, changed, require_client_authentication=True)
+
+
+def _require_tls(caller: Caller) -> None:
+    # gRPC has no option that excludes TLS 1.2, so the version is checked here.
+    if caller.tls_version != "TLSv1.3":
+        version = caller.tls_version or "no TLS"
+        raise Rejected(RejectionReason.IDENTITY, f"the connection uses {version}; TLS 1.3 is required")
+
+
+async def _reject(context: Any, caller: Caller, what: str, error: Rejected | PeerError) -> None:
+    """Log and send why a call is rejected; this ends the call with an exception of gRPC."""
+    reason = error.reason if isinstance(error, Rejected) else RejectionReason.MISBEHAVIOUR
+    shown = error.args[0] if isinstance(error, PeerError) and error.peer == caller.address else error
+    if reason is not RejectionReason.RETRY:
+        logger.warning("rejected a %s from %s: %s", what, caller.address, shown)
+    status = str(error).encode("ascii", "replace").decode()[:2000]  # a status line holds no more
+    await context.abort(grpc.StatusCode.FAILED_PRECONDITION, status, ((REASON_KEY, reason.value),))
 
 
 def _first(proven: dict[str, Any], key: str) -> bytes:

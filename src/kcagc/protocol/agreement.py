@@ -23,7 +23,7 @@ from kcagc.secagg import keys
 from kcagc.secagg.masks import MAX_PARTIES
 from kcagc.text import printable
 
-PROTOCOL = "kcagc/6"
+PROTOCOL = "kcagc/7"
 
 RoleName = Literal["party", "coordinator"]
 
@@ -43,10 +43,14 @@ class _Version(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Agreement(_Version, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The inputs of a session. All roles must hold the same inputs; otherwise the run ends before data are used."""
+    """The inputs of a session. All roles must hold the same inputs; otherwise the run ends before data are used.
+
+    `approval` is the digest of the proposal that all participants have approved; empty if none is needed.
+    """
 
     participants: tuple[Participant, ...]
     parameters: Parameters
+    approval: bytes = b""
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -57,6 +61,12 @@ class Agreement(_Version, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def aggregator(self) -> str:
         """Name of the role that relays and adds: the coordinator, or the last party as in the paper."""
         return self.participants[-1].name
+
+    @property
+    def federation(self) -> bytes:
+        """Digest of the participants: their names, roles and identity keys, in their agreed order."""
+        fields = [field for one in self.participants for field in (one.name, one.role, one.identity)]
+        return keys.digest("kcagc federation", *fields)
 
     def participant(self, name: str) -> Participant:
         """Return the participant of this name."""
@@ -124,6 +134,8 @@ def compare_agreements(me: str, mine: Agreement, other: str, theirs: Agreement) 
         raise AgreementError(message).with_public_message(message)
     if mine.participants != theirs.participants:
         different.append(("participants", _not_shared(mine, theirs), _not_shared(theirs, mine)))
+    if mine.approval != theirs.approval:
+        different.append(("approved proposal", _short(mine.approval), _short(theirs.approval)))
     if different:
         listed = "; ".join(f"{field}: {me} has {ours!r}, {other} has {yours!r}" for field, ours, yours in different)
         message = f"{me} and {other} do not agree: {listed}"
@@ -134,6 +146,10 @@ def _compare_versions(me: str, mine: str, other: str, theirs: str) -> None:
     if theirs != mine:
         message = f"{me} uses protocol {mine}, {other} uses {printable(theirs)}: install the same version of kcagc"
         raise AgreementError(message).with_public_message(message)
+
+
+def _short(approval: bytes) -> str:
+    return f"{approval.hex()[:8]}…" if approval else "none"
 
 
 def _not_shared(one: Agreement, other: Agreement) -> str:

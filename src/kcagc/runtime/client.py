@@ -72,7 +72,10 @@ class RoleClient:
         while True:
             # A role in the middle of its clustering would keep the aggregator waiting for the opening.
             await run.act(lambda: None)
-            stream = ClientStream(self._address, self._server_name, self._spec.credentials, aggregator)
+            federation = self._spec.endpoint.agreement.federation
+            stream = ClientStream(
+                self._address, self._server_name, self._spec.credentials, aggregator, federation=federation
+            )
             try:
                 await self._serve(run, stream)
                 pause, failures = 0.05, 0
@@ -141,7 +144,8 @@ async def close_finished_session(
     queue.sent = queue.acknowledged = end.sent
     known, deadline = journal.fact(_CLOSED) is not None, time.monotonic() + seconds
     while not known and time.monotonic() < deadline:
-        stream = ClientStream(address, endpoint.tls_names[aggregator], credentials, aggregator)
+        federation = endpoint.agreement.federation
+        stream = ClientStream(address, endpoint.tls_names[aggregator], credentials, aggregator, federation=federation)
         try:
             async with asyncio.timeout(seconds):
                 challenge = await receive_challenge(stream, endpoint, aggregator)

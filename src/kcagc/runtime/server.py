@@ -7,7 +7,7 @@ import logging
 
 from kcagc.errors import AbortedError
 from kcagc.net.frames import Rejected, RejectionReason
-from kcagc.net.grpc_server import Server, ServerStream
+from kcagc.net.grpc_server import ServerStream
 from kcagc.runtime.connection import check_position, identify, welcome
 from kcagc.runtime.driver import Worker
 from kcagc.runtime.session import MAX_RESTARTS, RoleSpec, SessionRun, pause_before_restart
@@ -18,31 +18,32 @@ _ALIVE_TIMEOUT = 3.0  # seconds for an earlier connection of a party to answer a
 
 
 class RoleServer:
-    """The role that listens."""
+    """The role that listens: `serve` handles the streams that a `Server` accepts for it."""
 
-    def __init__(self, spec: RoleSpec, listen: str) -> None:
+    def __init__(self, spec: RoleSpec) -> None:
         self._spec = spec
         self._run: SessionRun | None = None
-        self._server = Server(listen, spec.credentials, self._serve)
-        self.port = self._server.port
+        self._worker = Worker()
+
+    async def open(self) -> None:
+        """Open the session, before any stream is accepted: it may fail."""
+        self._run = await SessionRun.start(self._spec, self._worker)
 
     async def run(self) -> None:
         """Run sessions until one succeeds."""
-        worker = Worker()
-        self._run = await SessionRun.start(self._spec, worker)  # before it accepts streams: it may fail
-        await self._server.start()
-        try:
-            starts = 1
-            while await self._run.run(may_restart=starts <= MAX_RESTARTS):
-                await self._run.stop()
-                await asyncio.sleep(pause_before_restart(starts))
-                starts += 1
-                self._run = await SessionRun.start(self._spec, worker)
+        if self._run is None:
+            await self.open()
+        starts = 1
+        while self._run is not None and await self._run.run(may_restart=starts <= MAX_RESTARTS):
+            await self._run.stop()
+            await asyncio.sleep(pause_before_restart(starts))
+            starts += 1
+            self._run = await SessionRun.start(self._spec, self._worker)
+        if self._run is not None:
             await self._run.close()
-        finally:
-            await self._server.stop(0.5)
 
-    async def _serve(self, stream: ServerStream) -> None:
+    async def serve(self, stream: ServerStream) -> None:
+        """Perform the handshake of a stream and serve it to its end."""
         endpoint = self._spec.endpoint
         opened, signed = await identify(stream, endpoint)
         name, run = opened.name, self._run
