@@ -99,6 +99,8 @@ def write_results(files: ResultFiles, run: RoleRun, result: Any, disclosed: Disc
         summary["method"] = str(run.config.method_choice())
         searched = getattr(result, "psi_search", None)
         summary["psi"] = str(run.config.psi_choice() if searched is None else PsiChoice(searched.psi, searched.reason))
+    if run.engine_choice is not None:
+        summary["engine"] = str(run.engine_choice)
     if run.input is not None:
         summary["data"] = run.input.summary()
     if run.kept is not None:

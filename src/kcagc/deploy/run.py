@@ -28,6 +28,7 @@ from kcagc.deploy.results import (
     write_ledger,
     write_results,
 )
+from kcagc.engines.choice import EngineChoice, choose_engine
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
@@ -128,10 +129,16 @@ class RoleRun:
     @cached_property
     def data(self) -> PartyData | None:
         """A party's table and graph; None at a coordinator."""
-        if self.input is None:
+        if self.input is None or self.engine_choice is None:
             return None
-        chosen = self.config.document.session.graph_filter()
-        return PartyData.build(self.config.me, self.input.graph, self.input.features, chosen, self.input.columns)
+        found, chosen = self.input, self.config.document.session.graph_filter()
+        engine = self.engine_choice.engine
+        return PartyData.build(self.config.me, found.graph, found.features, chosen, found.columns, engine)
+
+    @cached_property
+    def engine_choice(self) -> EngineChoice | None:
+        """Where a party's own work runs, and why; None at a coordinator."""
+        return None if self.input is None else choose_engine(self.config.document.engine, self.input.features.shape)
 
     @property
     def graph(self) -> Graph | None:
@@ -331,7 +338,7 @@ def erase_journal(journal: Journal, files: ResultFiles) -> None:
 async def _run_on_network(run: RoleRun, spec: RoleSpec) -> None:
     network = run.config.document.network
     if not run.config.listens:
-        _log_method(run)
+        _log_choices(run)
         await RoleClient(spec, network.address).run()
         return
     from kcagc.net.grpc_server import Server  # noqa: PLC0415 - only for an aggregator
@@ -340,7 +347,7 @@ async def _run_on_network(run: RoleRun, spec: RoleSpec) -> None:
     role = RoleServer(spec)
     server = Server(network.listen, spec.credentials, role.serve)
     logger.info("listening on %s:%d", network.listen.rpartition(":")[0], server.port)
-    _log_method(run)
+    _log_choices(run)
     await role.open()
     await server.start()
     try:
@@ -349,8 +356,10 @@ async def _run_on_network(run: RoleRun, spec: RoleSpec) -> None:
         await server.stop(0.5)
 
 
-def _log_method(run: RoleRun) -> None:
-    """Log the method, which all roles have chosen alike, before anything is sent."""
+def _log_choices(run: RoleRun) -> None:
+    """Log the engine of this role, and the method, which all roles have chosen alike, before anything is sent."""
+    if run.engine_choice is not None:
+        logger.info("engine: %s", run.engine_choice)
     if run.model is None:
         logger.info("method: %s", run.config.method_choice())
         logger.info("psi: %s", run.config.psi_choice())
