@@ -16,7 +16,7 @@ from kcagc.text import size
 @click.command()
 @options(*WITH_DATA)
 @click.option("--ids", type=FILE, help="A list of ids in place of those of the party's table.")
-@click.option("--count", is_flag=True, help="Only count common ids, of two parties; nobody learns which they are.")
+@click.option("--count", is_flag=True, help="Only count common ids, of two parties; neither learns which they are.")
 @options("new_session", "watch", "log_format", "as_json")
 def match(
     config: Path,

@@ -9,12 +9,11 @@ With more parties, the first one compares its ids with those of the second, then
 third, and so on. Each party tells the next one what the first party must go on with, as a digest of points. In the end
 the first party tells the parties between itself and the last which of the ids in common with them all parties have.
 
-Every two parties compare how many ids they have found, and a digest of them. So a result that somebody has shortened or
-changed on its way is noticed. That a party comes with fewer ids than it has, or with ids that it made up, no matching
-can notice.
+Every two parties compare how many ids they have found, and a digest of them. So a result that one role has shortened or
+changed is noticed. That a party comes with fewer ids than it has, or with ids that it made up, no matching can notice.
 
-Nothing here is drawn anew: from the same secrets and messages, a role computes the same bytes, so a journal can be
-replayed.
+No role draws anything at random here: from the same secrets and messages, a role computes the same bytes, so a journal
+can be replayed.
 """
 
 from __future__ import annotations
@@ -145,9 +144,9 @@ class _Matching:
             steps.append(await self._common_with(other, steps[-1]))
         found = steps[-1]
         if self._me == self._first:
-            await self._tell(dict(zip(self._parties[1:-1], steps[1:-1], strict=True)), found)
+            await self._send_common(dict(zip(self._parties[1:-1], steps[1:-1], strict=True)), found)
         elif self._me != self._parties[-1]:
-            found = await self._learn(found)
+            found = await self._receive_common(found)
         await self._compare(len(found), digest_of_ids(found))
         return await self._result("match", own, found, len(found))
 
@@ -222,14 +221,14 @@ class _Matching:
         found = self._party.session.pairs[other].fingerprint("kept points", digest("points", *sorted(points)))
         return MatchReceipt(len(points), found)
 
-    async def _tell(self, steps: dict[str, NodeIds], found: NodeIds) -> None:
-        """Tell each party between the first and the last which of the ids in common with it all parties have."""
+    async def _send_common(self, steps: dict[str, NodeIds], found: NodeIds) -> None:
+        """Send each party between the first and the last which of the ids in common with it all parties have."""
         contents: dict[str, Message] = {
             other: CommonIds(pack((found.find(ids.values) >= 0).astype(np.int64), 2)) for other, ids in steps.items()
         }
         await self._party.send_encrypted(RunStage(Step.COMMON), contents, "common")
 
-    async def _learn(self, ids: NodeIds) -> NodeIds:
+    async def _receive_common(self, ids: NodeIds) -> NodeIds:
         """Return those of the ids in common with the first party that all parties have."""
         told = (await self._party.receive_encrypted(RunStage(Step.COMMON), (self._first,), CommonIds))[self._first]
         return ids.take(np.flatnonzero(unpack(told.bits, len(ids), 2, self._first, "common ids")))
