@@ -23,6 +23,7 @@ from kcagc.graph.ids import NodeIds
 from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.fit_result import FitResult, MergeReport, SweepResult
 from kcagc.protocol.local import PartyModel
+from kcagc.protocol.match import MatchResult
 from kcagc.protocol.parameters import Parameters, PsiChoice
 
 if TYPE_CHECKING:
@@ -183,6 +184,11 @@ def summary_of(name: str, agreement: Agreement, result: Any, disclosed: Disclose
         "messages_sent": len([entry for entry in ledger.of("message/") if entry.sender == name]),
         "packages": versions(),
     }
+    if isinstance(result, MatchResult):
+        counts = {"ids": result.n_own, "common": result.n_common}
+        if result.n_other is not None:
+            counts["ids_of_other"] = result.n_other
+        return summary | {"session": result.session} | counts
     if role == "coordinator":
         return summary | {"session": result.session.hex(), "rounds": result.sums}
     if isinstance(result, FitResult | SweepResult) and result.psi_search is not None:

@@ -21,6 +21,7 @@ from kcagc.cluster.local import confidence
 from kcagc.data.party_files import PartyInput, read_party
 from kcagc.deploy.config import Config, DataSection
 from kcagc.deploy.results import (
+    Disclosed,
     ResultFiles,
     SavedModel,
     keep_earlier_results,
@@ -56,7 +57,8 @@ from kcagc.secagg.keys import Identity, digest
 
 logger = logging.getLogger(__name__)
 
-Kind = Literal["fit", "predict"]
+Kind = Literal["fit", "predict", "match"]
+NODE_LIST = "nodes.csv"  # the common ids that a matching finds
 _STREAMS_END = 2.0  # seconds for gRPC's own tasks to end after its server has stopped
 
 
@@ -244,6 +246,10 @@ class RoleRun:
     def _context(self, randomness: SessionRandomness) -> PartyContext:
         return PartyContext(self.config.me, self.agreement, self.identity, randomness.secrets, self.config.policy())
 
+    def write(self, result: Any, disclosed: Disclosed) -> dict[str, Any]:
+        """Write the results and return the summary."""
+        return write_results(self.files, self, result, disclosed)
+
     def share(self, result: Any) -> PartyModel | None:
         """Return this party's part of the model if the result has its rows; None at a coordinator."""
         if self.config.role == "coordinator" or getattr(result, "rows", None) is None:
@@ -264,8 +270,10 @@ def journal_path(config: Config, kind: Kind) -> Path:
 
 def result_files(config: Config, kind: Kind) -> ResultFiles:
     """Return the files of the results."""
-    folder = config.file(config.document.output.folder)
-    return ResultFiles.of(folder if kind == "fit" else folder / "prediction", config.document.output.labels)
+    folder, labels = config.file(config.document.output.folder), config.document.output.labels
+    if kind == "match":
+        return ResultFiles.of(folder / "match", NODE_LIST)
+    return ResultFiles.of(folder if kind == "fit" else folder / "prediction", labels)
 
 
 def execute(
@@ -360,7 +368,7 @@ def _log_choices(run: RoleRun) -> None:
     """Log the engine of this role, and the method, which all roles have chosen alike, before anything is sent."""
     if run.engine_choice is not None:
         logger.info("engine: %s", run.engine_choice)
-    if run.model is None:
+    if run.kind == "fit":
         logger.info("method: %s", run.config.method_choice())
         logger.info("psi: %s", run.config.psi_choice())
 
@@ -375,7 +383,7 @@ def _role_spec(
     def finish(result: Any) -> dict[str, bytes]:
         if watcher is not None:
             watcher(run.config.me, Progress("writing the results"))
-        summary = write_results(run.files, run, result, journal.ledger())
+        summary = run.write(result, journal.ledger())
         results.append(result)
         return {"summary": json.dumps(summary).encode()}
 
