@@ -177,11 +177,10 @@ class Run:
         return [*command, "--config", str(config), *place]
 
     def start(
-        self, role: str, folder: Path | None = None, *, peer_timeout: float | None = None, **instruments: object
+        self, role: str, folder: Path | None = None, *, options: Iterable[str] = (), **instruments: object
     ) -> None:
-        """Start a role, from another folder or with another limit if one is given."""
-        limit = [] if peer_timeout is None else ["--peer-timeout", str(peer_timeout)]
-        arguments = [*self.arguments(role, folder), *limit]
+        """Start a role, from another folder if one is given."""
+        arguments = [*self.arguments(role, folder), *options]
         plan = {"name": role, "notes": str(self.notes), "arguments": arguments} | instruments
         plan["patches"] = dict(self.scenario.patches)
         log, environment = (folder or self.folder / role) / "log.txt", plan.pop("environment", None)

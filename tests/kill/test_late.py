@@ -10,8 +10,7 @@ from kill.scenarios import KILLED, SCENARIOS
 
 pytestmark = pytest.mark.timeout(1800)
 AGAIN = (7, 10)  # exit codes after which a service manager starts a role again: ended by another role, peer timeout
-SHORT = 3.0  # seconds that roles wait in a campaign
-BRIEFLY = 0.3
+SHORT, BRIEFLY = ("--peer-timeout", "3"), ("--peer-timeout", "0.3")
 POINTS = ("commit done", "message arrives", "part left", "file done", "erased")
 SHARES = (0.0, 0.3, 0.6, 0.8, 0.9, 1.0)  # of these boundaries
 
@@ -25,7 +24,7 @@ def stop_waiting(run, role):
     """Replace the process of a role by one that soon stops waiting."""
     if role in run.running:
         run.kill(role)
-    run.start(role, peer_timeout=BRIEFLY)
+    run.start(role, options=BRIEFLY)
     assert run.end_of(role) == AGAIN[1], run.logs(role)
 
 
@@ -34,7 +33,7 @@ def stop_waiting(run, role):
     [
         ("joint two parties", "a", ("message arrives", 3)),
         ("two parties", "a", ("message arrives", 5)),  # b aggregates
-        ("coordinator", "b", ("message arrives", 5)),
+        pytest.param("coordinator", "b", ("message arrives", 5), marks=pytest.mark.kill),
     ],
 )
 def test_a_party_that_comes_back_late_joins_the_new_session(campaign, scenario, late, boundary):
@@ -50,7 +49,7 @@ def test_a_party_that_comes_back_late_joins_the_new_session(campaign, scenario, 
         assert_complete(campaign, run)
 
 
-@pytest.mark.parametrize("scenario", ["coordinator", "party aggregates"])
+@pytest.mark.parametrize("scenario", [pytest.param("coordinator", marks=pytest.mark.kill), "party aggregates"])
 def test_an_aggregator_that_comes_back_twice_is_joined_by_all_parties(campaign, scenario):
     """First it waits for parties that have stopped waiting, and gives up the session in which they still are."""
     with campaign.run(scenario) as run:
@@ -81,6 +80,23 @@ def test_a_party_that_misses_only_the_result_gets_it_later(campaign):
         evidence.check(run, campaign.reference("two parties").labels)
 
 
+def test_a_party_without_its_journal_begins_a_new_session_of_all(campaign):
+    """The coordinator goes on by itself; the other parties do with the same command."""
+    with campaign.run("coordinator") as run:
+        run.plans["b"] = [{"kill": ("message arrives", 5)}]
+        run.start_all()
+        assert run.end_of("b") == KILLED
+        shutil.rmtree(run.folder / "b" / "state")
+        run.start("b", options=["--new-session"])
+        assert [run.end_of(party) for party in "ac"] == [AGAIN[0]] * 2, run.logs()
+        for party in "ac":
+            assert "b ended the run: it has started another session. When the cause" in run.logs(party)
+            run.start(party)
+        run.run_to_end()
+        assert run.codes["coordinator"] == [0]
+        assert_complete(campaign, run)
+
+
 def points(campaign, scenario, role):
     """Return boundaries of a role from its start to its end."""
     found = campaign.reference(scenario).of(role, *POINTS)
@@ -97,7 +113,7 @@ def test_the_same_commands_complete_a_run_after_all_timeouts(campaign, scenario)
     def run_late(late, boundary, waiting):
         with campaign.run(scenario) as run:
             for role in run.scenario.roles:
-                run.start(role, peer_timeout=SHORT, **({"kill": boundary} if role == late else {}))
+                run.start(role, options=SHORT, **({"kill": boundary} if role == late else {}))
             for role in run.scenario.roles:
                 run.end_of(role)
             assert run.codes[late] == [KILLED], run.logs(late)

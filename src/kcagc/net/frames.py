@@ -19,6 +19,7 @@ from kcagc.text import printable
 STREAM_PROTOCOL = "kcagc-stream/2"
 PART_BYTES = 256 * 1024
 MAX_FRAME_BYTES = PART_BYTES + 4096
+ANY_SESSION = b"any"  # in place of a session's name: all earlier ones
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 Name = Annotated[str, msgspec.Meta(max_length=64)]
@@ -44,7 +45,8 @@ class Open(Frame, frozen=True, tag="open", omit_defaults=True):
     `attempt` is the party's random name of the session; `bound` is the aggregator's, empty until the party knows it.
     The party has received the aggregator's messages up to `arrived`, and committed those up to `safe`. `sent` is the
     number of its own last message. `certificate` is the digest of the TLS certificate of this connection. `ended` is
-    the party's name of its last session if it has ended that one: the aggregator need not wait for the party there.
+    the party's name of its last session if it has ended that one, or all earlier ones: the aggregator need not wait
+    for the party there.
     """
 
     protocol: Name

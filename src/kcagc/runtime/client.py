@@ -83,7 +83,7 @@ class RoleClient:
                     self._log(f"the connection to {aggregator} was lost; connecting again")
             except Rejected as rejection:
                 if rejection.reason is RejectionReason.OVER:
-                    await run.leave(aggregator)
+                    await run.drop(aggregator)
                     return
                 if rejection.reason is not RejectionReason.RETRY:
                     raise rejection_error(rejection, aggregator) from rejection

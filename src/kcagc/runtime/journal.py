@@ -23,6 +23,7 @@ import msgspec
 
 from kcagc.disclosure import Disclosure
 from kcagc.errors import PeerError, SessionError
+from kcagc.net.frames import ANY_SESSION
 from kcagc.runtime.driver import mask_reuse
 from kcagc.runtime.kept import KeptResults
 from kcagc.secagg.keys import Secrets, random_token
@@ -46,7 +47,7 @@ CREATE TABLE IF NOT EXISTS ledger (position INTEGER UNIQUE, at REAL NOT NULL, en
 """
 _PRIVATE = ("results", "labels", "incoming", "outgoing")
 _BOUND = "bound "
-_ENDED = "ended"  # this role's name of the last session that a peer knew and that is not resumed any more
+_ENDED = "ended"  # this role's name of the last session that a peer knew and that this role has ended
 _FINGERPRINT = "fingerprint "
 
 
@@ -266,12 +267,10 @@ class Journal:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _ended(self, status: Status) -> bytes:
-        """Return the name of the last session that a peer knew, once it is over without a result or forgotten."""
+        """Return the name of the last session that a peer knew and that has no result."""
         if status == "finished":
             return b""
         attempt = self.fact("attempt") if self.facts(_BOUND) else None
-        if attempt is None and (end := self.fact("end")) is not None:
-            attempt = msgspec.msgpack.decode(end, type=SessionEnd).attempt
         return attempt or self.fact(_ENDED) or b""
 
     def erase(self, *, ledger: bool = True) -> None:
@@ -281,6 +280,11 @@ class Journal:
         self._write("DELETE FROM ledger" if ledger else "UPDATE ledger SET position = NULL", ())
         self.commit()
         self._recorded = 0
+
+    def leave_all(self) -> None:
+        """Note that this role takes part in none of its earlier sessions any more, those without a journal included."""
+        self.set_fact(_ENDED, ANY_SESSION)
+        self.commit()
 
     def fail(self, failure: str) -> None:
         """End a failed session."""

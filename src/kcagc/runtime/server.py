@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from kcagc.net.frames import Rejected, RejectionReason
+from kcagc.net.frames import ANY_SESSION, Rejected, RejectionReason
 from kcagc.net.grpc_server import ServerStream
 from kcagc.runtime.connection import NEW_SESSION, check_position, identify, welcome
 from kcagc.runtime.driver import Worker
@@ -60,8 +60,8 @@ class RoleServer:
         if run.role.failed and known != opened.attempt:
             raise between_sessions
         new_session = known not in (None, opened.attempt) and opened.bound == b"" and queue.arrived > 0
-        if new_session and (opened.ended == known or run.role.can_start_over()):
-            if not await run.leave(name):
+        if new_session and (opened.ended in (known, ANY_SESSION) or run.role.can_start_over()):
+            if not await run.drop(name):
                 message = f"{endpoint.name} has the result of the session that {name} has left. {NEW_SESSION}"
                 raise Rejected(RejectionReason.SESSION, message)
             raise Rejected(RejectionReason.RETRY, f"{endpoint.name} starts a new session too")

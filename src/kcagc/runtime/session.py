@@ -7,8 +7,8 @@ opens one stream itself.
 If a party ends a session before any role has sent more than its local labels, all other roles start a new session: the
 party can correct its mistake and come back, and their operators need not act.
 
-A role that comes back after the others have given up its session leaves it and takes part in theirs, unless it has the
-result. A party that was in the session all the time does so only if nobody has sent more than local labels; otherwise
+A role that comes back after the others have given up its session drops it and takes part in theirs, unless it has the
+result. A party that was in the session all the time does so only if no role has sent more than local labels; otherwise
 its operator decides, because each session reveals a little more.
 """
 
@@ -97,7 +97,7 @@ class SessionRun:
         self._settled: set[str] = set()  # peers that have everything, as committed here
         self._excused: set[str] = set()  # peers whose last acknowledgement is not awaited any longer
         self._unconfirmed: list[str] = []  # those of them that may come back for their result
-        self._left: AbortedError | None = None  # the error that ends this session in favour of another one
+        self._dropped_for: AbortedError | None = None  # the error that ends this session in favour of another one
         self._acts: set[asyncio.Task[None]] = set()
 
     @classmethod
@@ -140,7 +140,7 @@ class SessionRun:
             others = {*endpoint.agreement.parties} - {endpoint.name, self._spec.aggregator}
             repeats_only = self.role.can_start_over(besides=culprit)
             restart = may_restart and cause in others and repeats_only
-            if error is self._left:
+            if error is self._dropped_for:
                 has_data = endpoint.agreement.participant(endpoint.name).role == "party"
                 restart = may_restart and (repeats_only or self.session.resumed or not has_data)
             await self._worker.call(self.session.journal.fail, str(error))
@@ -148,7 +148,7 @@ class SessionRun:
                 logger.warning("%s; waiting for a new session", error)
                 return True
             if isinstance(error, AbortedError):
-                error.advice = _TAKE_PART if error is self._left else _AFTER_REPAIR
+                error.advice = _TAKE_PART if error is self._dropped_for else _AFTER_REPAIR
             raise
         if self._unconfirmed:
             await self._worker.call(self._spec.finish, result)
@@ -167,11 +167,11 @@ class SessionRun:
         end = SessionEnd(position.attempt, position.bound.get(aggregator, b""), queue.arrived, queue.sent)
         self.session.finish(facts, end)
 
-    async def leave(self, peer: str) -> bool:
-        """Leave this session, because a peer is in another one; return False if this role has its result."""
-        self._left = AbortedError("it has started another session", peer=peer)
+    async def drop(self, peer: str) -> bool:
+        """Drop this session, because a peer is in another one; return False if this role has its result."""
+        self._dropped_for = AbortedError("it has started another session", peer=peer)
         if not self.role.finished:
-            await self.act(self.role.fail, self._left)
+            await self.act(self.role.fail, self._dropped_for)
         if not self.role.failed:
             logger.warning("%s has started another session; this one ends with its result", peer)
             self._excused.add(peer)
