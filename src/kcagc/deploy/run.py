@@ -332,7 +332,9 @@ def _open_journal(run: RoleRun, new_session: bool) -> Journal:
         if not new_session:
             raise
         remove(run.journal)
-        return Journal(run.journal)
+        journal = Journal(run.journal)
+    if new_session:
+        journal.leave_all()
     return journal
 
 
