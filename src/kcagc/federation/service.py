@@ -132,6 +132,8 @@ class Service:
         return await answer(self.methods(), caller, asked)
 
     def _federation_of(self, caller: Caller) -> HostedFederation:
+        if caller.federation not in self._by_digest:
+            self.refresh()
         found = self._by_digest.get(caller.federation)
         if found is None:
             message = (
