@@ -25,7 +25,7 @@ _MAX_NAME = 64  # characters of the common name, which repeats the DNS name for 
 _LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)", re.IGNORECASE)
 
 
-def trial_authority(name: str) -> Authority:
+def trial_authority(name: str, days: float = AUTHORITY_DAYS) -> Authority:
     """Create an authority for a trial; discard it after it has issued all certificates.
 
     Its key can issue a certificate for every role and is never written to a file. In production, use certificates of
@@ -34,7 +34,7 @@ def trial_authority(name: str) -> Authority:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _subject("authority", name)
     now = datetime.now(UTC)
-    builder = _certificate(subject, subject, key.public_key(), now, now + timedelta(days=AUTHORITY_DAYS))
+    builder = _certificate(subject, subject, key.public_key(), now, now + timedelta(days=days))
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_key_usage(authority=True), critical=True)
     return Authority(builder.sign(key, hashes.SHA256()), key)
