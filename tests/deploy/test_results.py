@@ -113,6 +113,7 @@ def test_a_prediction_leaves_the_labels_of_new_nodes_and_no_model(run, tmp_path)
         new_rows=np.array([20, 3, 7]),
         input=None,
         kept=None,
+        engine_choice=None,
         confidence=lambda _: None,
     )
     write_results(ResultFiles.of(tmp_path, "labels.csv"), run, result, disclosed)
