@@ -1,4 +1,4 @@
-"""`kcagc serve`: the coordinator of several federations, for as long as they last."""
+"""`kcagc serve`: the coordinator of several federations, for as long as they last. `kcagc runs`: their runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 
 from kcagc.cli import terminal
+from kcagc.cli.options import JSON
+from kcagc.text import printable
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -23,7 +25,7 @@ def serve(folder: Path, listen: str, *, log_json: bool) -> None:
     coordinator's kcagc.toml. Runs of different federations go on at the same time; those of one follow each other.
     """
     from kcagc.deploy.run import until_stopped
-    from kcagc.federation.folder import StandingFolder
+    from kcagc.federation.folder import StandingFolder, in_use
     from kcagc.federation.hosting import current_federation
     from kcagc.federation.service import Service
 
@@ -36,5 +38,31 @@ def serve(folder: Path, listen: str, *, log_json: bool) -> None:
         click.echo(f"identity of this coordinator: {place.fingerprint}")
         await until_stopped(service.run())
 
-    with display.shown():
+    with in_use(folder), display.shown():
         asyncio.run(work())
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@JSON
+def runs(folder: Path, *, as_json: bool) -> None:
+    """List the runs of all federations in FOLDER: state, begin, and result or cause."""
+    from kcagc.federation.folder import configurations, is_in_use
+    from kcagc.federation.records import RunRecords
+
+    served = is_in_use(folder)
+    found = [
+        {"federation": name, **record.shown(served=served)}
+        for name, path in configurations(folder).items()
+        for record in RunRecords(path.parent / "runs").all()
+    ]
+    if as_json:
+        terminal.print_json(found)
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("federation", "run", "state", "since", "result or cause", box=None)
+    for one in found:
+        table.add_row(*(Text(printable(str(one[name]))) for name in ("federation", "run", "state", "since", "result")))
+    terminal.out().print(table if found else "no runs yet")

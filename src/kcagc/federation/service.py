@@ -15,6 +15,7 @@ from kcagc.errors import KcagcError, ParameterError
 from kcagc.federation.folder import StandingFolder
 from kcagc.federation.hosting import HostedFederation
 from kcagc.federation.methods import Method, answer
+from kcagc.federation.waiting import RunsToWaitFor
 from kcagc.net.frames import Rejected, RejectionReason, Request
 from kcagc.net.grpc_server import Caller, Server, ServerStream
 from kcagc.net.tls import Credentials
@@ -38,6 +39,7 @@ class Service:
         self._credentials: dict[str, Credentials] = {}  # of the coordinator in each federation
         self._authorities = folder.credentials.ca
         self._seen: Stamp | None = None
+        self._runs = RunsToWaitFor(self._federation_of)
         self._server = Server(
             listen, folder.credentials, self._serve, self._answer, lambda: self._authorities, self._other_credentials
         )
@@ -49,7 +51,7 @@ class Service:
 
     def methods(self) -> Mapping[str, Method]:
         """Return everything that it answers outside sessions."""
-        return {}
+        return {**self._runs.methods()}
 
     async def run(self) -> None:
         """Serve until this is cancelled; interrupted runs go on at once."""
