@@ -62,7 +62,7 @@ _SETTINGS = {  # options that replace a setting of the file, and where it is
 _PATHS = ("output", "state", "features", "graph")
 WITH_DATA = ("config", *_SETTINGS)
 WITHOUT_DATA = ("config", "listen", "output", "state", "random_state", "peer_timeout")
-_RUN = ("new_session", "watch", "log_format", "report", "as_json")
+_RUN = ("new_session", "watch", "log_format", "log_json", "report", "as_json")
 
 
 def _option(name: str, help_: str, **more: Any) -> Any:
@@ -89,6 +89,7 @@ _OPTIONS = {
         default="text",
         show_default=True,
     ),
+    "log_json": click.option("--log-json", "log_format", flag_value="json", help="The same as --log-format json."),
     "report": click.option(
         "--report/--no-report",
         default=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import click
@@ -17,8 +18,13 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.command()
 @click.argument("folder", type=FOLDER)
 @click.option("--listen", required=True, envvar="KCAGC_LISTEN", help="Address on which it listens, HOST:PORT.")
+@click.option(
+    "--metrics",
+    envvar="KCAGC_METRICS",
+    help="Answer /metrics and /healthz over plain HTTP at this local address, for example 127.0.0.1:9464.",
+)
 @click.option("--log-json", is_flag=True, help="Write each log line as a JSON object.")
-def serve(folder: Path, listen: str, *, log_json: bool) -> None:
+def serve(folder: Path, listen: str, metrics: str | None, *, log_json: bool) -> None:
     """Serve all federations in FOLDER as their coordinator, until it is stopped.
 
     FOLDER and its keys are made when they are not there. Each federation is a folder FOLDER/federations/NAME with the
@@ -27,6 +33,7 @@ def serve(folder: Path, listen: str, *, log_json: bool) -> None:
     from kcagc.deploy.run import until_stopped
     from kcagc.federation.folder import StandingFolder, in_use
     from kcagc.federation.hosting import current_federation
+    from kcagc.federation.observe import Observer
     from kcagc.federation.service import Service
 
     place = StandingFolder.open(folder)
@@ -36,7 +43,12 @@ def serve(folder: Path, listen: str, *, log_json: bool) -> None:
         service = Service(place, listen)
         click.echo(f"listening on {listen.rpartition(':')[0]}:{service.port}")
         click.echo(f"identity of this coordinator: {place.fingerprint}")
-        await until_stopped(service.run())
+        async with contextlib.AsyncExitStack() as stack:
+            if metrics is not None:
+                observer = Observer(service, metrics)
+                await stack.enter_async_context(await observer.start())
+                click.echo(f"metrics: http://{metrics.rpartition(':')[0]}:{observer.port}/metrics")
+            await until_stopped(service.run())
 
     with in_use(folder), display.shown():
         asyncio.run(work())

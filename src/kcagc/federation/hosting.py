@@ -58,6 +58,8 @@ class HostedFederation:
         self._running: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
         self._begun = asyncio.Event()  # set when the next run is open
+        self.ended: Counter[str] = Counter(finished=0, failed=0)  # runs since this process started, by state
+        self.last_seconds = 0.0  # duration of the last run that ended
         self.waiting: Counter[str] = Counter()  # questions of each party for the next run
 
     def load(self) -> RoleRun:
@@ -219,8 +221,11 @@ class HostedFederation:
             logger.warning("the ledger of run %d could not be written: %s", run.record.number, error)
         finally:
             run.journal.close()
+            record = run.record.ended(cause)
+            self.ended[record.state] += 1
+            self.last_seconds = (record.until or record.since) - record.since
             with contextlib.suppress(OSError):
-                self.records.write(run.record.ended(cause))
+                self.records.write(record)
 
 
 def _reject_ended(name: str, journal: Journal, bound: bytes) -> None:
