@@ -194,7 +194,8 @@ def _require_protocol(caller: Caller) -> None:
         raise Rejected(
             RejectionReason.AGREEMENT,
             f"the aggregator uses {frames.STREAM_PROTOCOL}, but the role with the certificate of "
-            f"{', '.join(sorted(caller.names)) or 'no name'} uses {theirs}: install the same version of kcagc at all roles",
+            f"{', '.join(sorted(caller.names)) or 'no name'} uses {theirs}: install the same version of kcagc at all "
+            "roles",
         )
 
 
