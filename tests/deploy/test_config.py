@@ -54,7 +54,7 @@ def refusal(path, look=None):
             r"^n_clusters = 3",
             "n_clusters = 0",
             "session.n_clusters",
-            "1 or more, or two whole numbers such as (2, 20), not 0",
+            "1 or more, or two whole numbers such as [2, 20], not 0",
         ),
         (r"^n_clusters = 3", "n_clusters = 9\nn_local_clusters = 2", "n_local_clusters", "at most 8 intersections"),
         (r"^# n_local_clusters.*", "n_local_clusters = 1.5", "session.n_local_clusters", "or a multiple of k"),

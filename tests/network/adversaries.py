@@ -14,7 +14,7 @@ import msgspec
 
 from kcagc.deploy.folders import tls_name
 from kcagc.net.frames import STREAM_PROTOCOL, Challenge, Frame, Open, Welcome, decode_frame, encode_frame
-from kcagc.net.grpc_client import PATH, REASON_KEY, SERVICE, STREAM
+from kcagc.net.grpc_client import PATH, PROTOCOL_KEY, REASON_KEY, SERVICE, STREAM
 from kcagc.runtime.connection import _unsigned
 from kcagc.secagg.keys import opening_statement, random_token, welcome_statement
 from network.roles import AGGREGATOR, PATIENCE
@@ -29,7 +29,7 @@ def as_bytes(frame):
 class Client:
     """A stream to the aggregator with a party's certificate and, where needed, its identity key."""
 
-    def __init__(self, roles, name="a", path=PATH):
+    def __init__(self, roles, name="a", path=PATH, metadata=((PROTOCOL_KEY, STREAM_PROTOCOL),)):
         self.task = roles.task(name)
         self._channel = grpc.secure_channel(
             f"127.0.0.1:{roles.port}",
@@ -37,7 +37,7 @@ class Client:
             options=[("grpc.ssl_target_name_override", tls_name(AGGREGATOR)), ("grpc.use_local_subchannel_pool", 1)],
         )
         self._queue = queue.SimpleQueue()
-        self._call = self._channel.stream_stream(path)(iter(self._queue.get, None), timeout=PATIENCE)
+        self._call = self._channel.stream_stream(path)(iter(self._queue.get, None), timeout=PATIENCE, metadata=metadata)
 
     def credentials_of(self, roles):
         """Return the authority, the key and the certificate of the stream."""
@@ -155,7 +155,7 @@ def h2_frame(kind, flags, stream, payload):
 def call_headers(path=PATH):
     """Return the HEADERS frame that opens the stream, without compression."""
     fields = [(":method", "POST"), (":scheme", "https"), (":path", path), (":authority", "a"), ("te", "trailers")]
-    fields.append(("content-type", "application/grpc"))
+    fields += [("content-type", "application/grpc"), (PROTOCOL_KEY, STREAM_PROTOCOL)]
     packed = b"".join(
         b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode() for name, value in fields
     )

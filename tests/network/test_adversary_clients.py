@@ -5,6 +5,7 @@ import pytest
 
 from kcagc.net.frames import Ack, MessagePart, Open, Ping, Pong, WaitingFor, Welcome, encode_frame, split
 from kcagc.net.frames import Challenge as ChallengeFrame
+from kcagc.net.grpc_client import PROTOCOL_KEY
 from kcagc.protocol.agreement import own_hello
 from kcagc.protocol.messages import Finished, encode
 from kcagc.secagg.keys import Identity, Secrets
@@ -208,6 +209,24 @@ def test_a_first_frame_other_than_a_valid_opening_is_rejected_with_one_line_in_t
     assert len(text) <= 2000
 
 
+@pytest.mark.parametrize(
+    ("claimed", "shown"),
+    [(None, "version 0.10.0 or earlier"), ("kcagc-stream/9", "'kcagc-stream/9'"), ("x" * 5000, "'" + "x" * 64 + "'")],
+    ids=["none", "later", "long"],
+)
+def test_another_version_is_rejected_before_the_first_frame_with_a_remedy(waiting_run, claimed, shown):
+    """Version 0.5.0 cannot read the challenge of today, but every version reads why it is rejected."""
+    roles, aggregator, _ = waiting_run
+    since = aggregator.n_lines
+    with Client(roles, metadata=() if claimed is None else ((PROTOCOL_KEY, claimed),)) as adversary:
+        given, text = adversary.rejected()
+    assert given == "agreement"
+    assert "certificate of a.kcagc.internal" in text
+    assert shown in text
+    assert text.endswith("install the same version of kcagc at all roles")
+    assert_one_line(aggregator, "rejected a stream from .*the aggregator uses kcagc-stream/3", since)
+
+
 def test_an_opening_recorded_on_another_stream_is_rejected(waiting_run):
     roles, aggregator, _ = waiting_run
     since = aggregator.n_lines
@@ -263,7 +282,7 @@ LATER_FRAMES = {
     "another digest": ([MessagePart(1, 4, 0, b"data", b"d" * 32)], "wrong digest"),
     "no digest": ([MessagePart(1, 4, 0, b"data")], "wrong digest"),
     "a second opening": ([Open("", "", b"", b"", b"", b"", 0, 0, 0, b"", b"")], "in the middle of a stream"),
-    "a challenge": ([ChallengeFrame("", "", b"")], "in the middle of a stream"),
+    "a challenge": ([ChallengeFrame("", b"")], "in the middle of a stream"),
     "an ack of what was not sent": ([Ack(1)], "only 0 were sent"),
     "a gap": ([*split(2, b"data")], "sent message 2 instead of 1"),
     "number nought": ([*split(0, b"data")], "sent message 0 instead of 1"),

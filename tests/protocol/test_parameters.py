@@ -177,9 +177,9 @@ def test_whole_numbers_of_numpy_are_whole_numbers(kind):
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("n_clusters", 0, "a whole number, 1 or more, or two whole numbers such as (2, 20)"),
-        ("n_clusters", True, "a whole number, 1 or more, or two whole numbers such as (2, 20)"),
-        ("n_clusters", (2, 3, 4), "a whole number, 1 or more, or two whole numbers such as (2, 20)"),
+        ("n_clusters", 0, "a whole number, 1 or more, or two whole numbers such as [2, 20]"),
+        ("n_clusters", True, "a whole number, 1 or more, or two whole numbers such as [2, 20]"),
+        ("n_clusters", (2, 3, 4), "a whole number, 1 or more, or two whole numbers such as [2, 20]"),
         ("psi", -1, "a whole number, 0 or more, or 'auto'"),
         ("fan_in", 1, "a whole number, 2 or more"),
         ("n_components", "7", "a whole number, 1 or more"),

@@ -172,13 +172,17 @@ def read_saved(path: PathLike, kind: type[S], form: str, what: str, *, party: st
     try:
         content = Path(path).read_bytes()
         found = msgspec.msgpack.decode(content, type=_SavedFormat).format
-        if found == form:
-            return msgspec.msgpack.decode(content, type=kind)
     except OSError as error:
         raise ParameterError(f"{where}: {error.strerror or error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{where}: is not {what}, or is damaged: {error}") from error
-    raise DataError(f"{where}: has the format {found!r}, but this version reads {form!r}; fit the model again")
+    if found != form:
+        raise DataError(f"{where}: has the format {found!r}, but this version reads {form!r}; fit the model again")
+    try:
+        return msgspec.msgpack.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        message = f"{where}: is {what}, but another version of kcagc wrote it, or it is damaged: {error}; fit it again"
+        raise DataError(message) from error
 
 
 def write_text(path: PathLike, text: str, *, mode: int = PUBLIC) -> None:

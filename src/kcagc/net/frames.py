@@ -16,7 +16,7 @@ import msgspec
 from kcagc.errors import PeerError
 from kcagc.text import printable
 
-STREAM_PROTOCOL = "kcagc-stream/2"
+STREAM_PROTOCOL = "kcagc-stream/3"
 PART_BYTES = 256 * 1024
 MAX_FRAME_BYTES = PART_BYTES + 4096
 ANY_SESSION = b"any"  # in place of a session's name: all earlier ones
@@ -31,12 +31,16 @@ class Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="
     """The base of all frames."""
 
 
-class Challenge(Frame, frozen=True, tag="challenge"):
-    """First frame of the aggregator: its name, its stream protocol, and a nonce that the party signs."""
+class Challenge(Frame, frozen=True, tag="challenge", forbid_unknown_fields=False):
+    """First frame of the aggregator: its name, its stream protocol, and a nonce that the party signs.
 
-    protocol: Name
+    A party can read the challenge of every version, to tell its operator that the versions differ: it ignores further
+    fields, and `protocol` is empty for version 0.5.0, which called it otherwise.
+    """
+
     name: Name
     nonce: Token
+    protocol: Name = ""
 
 
 class Open(Frame, frozen=True, tag="open", omit_defaults=True):

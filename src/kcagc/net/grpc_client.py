@@ -18,6 +18,7 @@ SERVICE = "kcagc.Relay"
 STREAM, REQUEST = "Stream", "Request"  # the two methods of the service
 PATH = f"/{SERVICE}/{STREAM}"
 REASON_KEY = "kcagc-reason"  # metadata of a rejected stream or request
+PROTOCOL_KEY = "kcagc-stream"  # metadata of every stream and request: the stream protocol of the caller
 FEDERATION_KEY = "kcagc-federation"  # metadata of every stream and request: which federation it is about, as hex
 
 KEEPALIVE_MS = 10_000  # gRPC detects a lost connection within this time and the following timeout
@@ -128,7 +129,8 @@ def _channel(address: str, server_name: str, credentials: Credentials) -> Any:
 
 
 def _metadata(federation: bytes) -> tuple[tuple[str, str], ...]:
-    return ((FEDERATION_KEY, federation.hex()),) if federation else ()
+    version = (PROTOCOL_KEY, frames.STREAM_PROTOCOL)
+    return (version, (FEDERATION_KEY, federation.hex())) if federation else (version,)
 
 
 def _end_of_call(code: Any, details: str, metadata: Any, peer: str) -> Exception:

@@ -17,11 +17,13 @@ import grpc
 from grpc import aio
 
 from kcagc.errors import KcagcError, PeerError
+from kcagc.net import frames
 from kcagc.net.frames import ConnectionLost, Rejected, RejectionReason, Request, decode_frame
 from kcagc.net.grpc_client import (
     FEDERATION_KEY,
     KEEPALIVE_MS,
     OPTIONS,
+    PROTOCOL_KEY,
     REASON_KEY,
     REQUEST,
     SERVICE,
@@ -29,10 +31,12 @@ from kcagc.net.grpc_client import (
     GrpcStream,
 )
 from kcagc.net.tls import Credentials, digest_of, names_in, split_address
+from kcagc.text import printable
 
 logger = logging.getLogger(__name__)
 
 _MAX_FEDERATION = 64  # hexadecimal digits of a federation's digest
+_MAX_PROTOCOL = 64  # characters of a caller's stream protocol
 _SERVER_OPTIONS: list[tuple[str, int]] = [
     *OPTIONS,
     ("grpc.so_reuseport", 0),  # otherwise two aggregators could share a port, and its connections, unnoticed
@@ -47,7 +51,8 @@ _SERVER_OPTIONS: list[tuple[str, int]] = [
 class Caller:
     """Who opened a stream or sent a request, as far as TLS proves it, and the federation that it asks for.
 
-    `names` are the DNS names of its certificate, `certificate` is its digest. `federation` is a claim of the caller.
+    `names` are the DNS names of its certificate, `certificate` is its digest. `federation` and `protocol` are claims of
+    the caller; versions up to 0.10.0 name no protocol.
     """
 
     address: str
@@ -55,6 +60,7 @@ class Caller:
     names: frozenset[str]
     certificate: bytes
     federation: bytes
+    protocol: str
 
     @classmethod
     def of(cls, context: Any) -> Caller:
@@ -63,12 +69,14 @@ class Caller:
         proven: dict[str, Any] = context.auth_context()
         version = _first(proven, "ssl_tls_version").decode("utf-8", "replace")
         certificate = _first(proven, "x509_pem_cert")
-        claimed = str(dict(context.invocation_metadata() or ()).get(FEDERATION_KEY, ""))
+        claims = dict(context.invocation_metadata() or ())
+        protocol = str(claims.get(PROTOCOL_KEY, ""))[:_MAX_PROTOCOL]
         try:
-            federation = bytes.fromhex(claimed[:_MAX_FEDERATION])
+            federation = bytes.fromhex(str(claims.get(FEDERATION_KEY, ""))[:_MAX_FEDERATION])
         except ValueError:
             federation = b""
-        return cls(address, version, frozenset(names_in(certificate)), digest_of(certificate), federation)
+        names = frozenset(names_in(certificate))
+        return cls(address, version, names, digest_of(certificate), federation, protocol)
 
 
 class ServerStream(GrpcStream):
@@ -129,6 +137,7 @@ class Server:
         stream = ServerStream(context, caller)
         try:
             _require_tls(caller)
+            _require_protocol(caller)
             await self._handler(stream)
         except (Rejected, PeerError) as error:
             await _reject(context, caller, "stream", error)
@@ -143,6 +152,7 @@ class Server:
         caller = Caller.of(context)
         try:
             _require_tls(caller)
+            _require_protocol(caller)
             frame = decode_frame(payload, caller.address)
             if not isinstance(frame, Request) or self._answer is None:
                 raise Rejected(RejectionReason.MISBEHAVIOUR, "sent another frame instead of a request")
@@ -182,6 +192,19 @@ def _require_tls(caller: Caller) -> None:
     if caller.tls_version != "TLSv1.3":
         version = caller.tls_version or "no TLS"
         raise Rejected(RejectionReason.IDENTITY, f"the connection uses {version}; TLS 1.3 is required")
+
+
+def _require_protocol(caller: Caller) -> None:
+    # Checked before the first frame, which a role of another version may be unable to read. Every version can read why
+    # it is rejected.
+    if caller.protocol != frames.STREAM_PROTOCOL:
+        theirs = repr(printable(caller.protocol)) if caller.protocol else "the protocol of version 0.10.0 or earlier"
+        raise Rejected(
+            RejectionReason.AGREEMENT,
+            f"the aggregator uses {frames.STREAM_PROTOCOL}, but the role with the certificate of "
+            f"{', '.join(sorted(caller.names)) or 'no name'} uses {theirs}: install the same version of kcagc at all "
+            "roles",
+        )
 
 
 async def _reject(context: Any, caller: Caller, what: str, error: Rejected | PeerError) -> None:

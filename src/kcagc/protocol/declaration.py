@@ -91,7 +91,7 @@ def _expected(kind: Any, notes: tuple[Meta, ...]) -> str:
     if get_origin(kind) is Literal:
         return listed([repr(value) for value in get_args(kind)], last="or")
     if get_origin(kind) is tuple:
-        return "two whole numbers such as (2, 20)"
+        return "two whole numbers such as [2, 20]"
     if kind is int:
         return f"a whole number, {next(note.ge for note in notes if note.ge is not None)} or more"
     if kind is float:

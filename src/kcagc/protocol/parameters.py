@@ -83,7 +83,7 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     n_clusters: Annotated[
         _Count | _Range,
         _about(
-            "Number of clusters k to find, or a range such as (2, 20): then the session compares all numbers of the "
+            "Number of clusters k to find, or a range such as [2, 20]: then the session compares all numbers of the "
             "range and finds no clusters of its own."
         ),
     ]

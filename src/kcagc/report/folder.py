@@ -158,8 +158,8 @@ def read_summary(folder: Path) -> dict[str, Any]:
     """Read the summary of a run; an error explains which folder to name."""
     if not (folder / SUMMARY).is_file():
         raise ParameterError(
-            f"{folder}: has no {SUMMARY}, so it is not the result folder of a finished run. Name the folder that "
-            f"holds {SUMMARY}, for example: kcagc report result"
+            f"{folder}: has no {SUMMARY}, so it is not the result folder of a finished run. Finish the run, or name "
+            f"the folder that holds {SUMMARY}"
         )
     summary = _document(folder / SUMMARY)
     if not str(summary.get("format", "")).startswith("kcagc run "):

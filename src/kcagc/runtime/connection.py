@@ -54,7 +54,7 @@ async def identify(stream: ServerStream, endpoint: Endpoint) -> tuple[frames.Ope
     Raise `Rejected` if the opening is not from an expected party.
     """
     nonce = random_token()
-    await stream.send(frames.Challenge(frames.STREAM_PROTOCOL, endpoint.name, nonce))
+    await stream.send(frames.Challenge(endpoint.name, nonce, frames.STREAM_PROTOCOL))
     try:
         frame = await _receive(stream, frames.Open, "an opening", stream.address)
     except TimeoutError:
@@ -125,7 +125,8 @@ async def receive_challenge(stream: Stream, endpoint: Endpoint, aggregator: str)
     """Receive the first frame; the party has sent nothing so far."""
     challenge = await _receive(stream, frames.Challenge, "a challenge", aggregator)
     if challenge.protocol != frames.STREAM_PROTOCOL:
-        message = f"{aggregator} uses {challenge.protocol!r}, {endpoint.name} {frames.STREAM_PROTOCOL}"
+        theirs = repr(challenge.protocol) if challenge.protocol else "the protocol of version 0.5.0 or earlier"
+        message = f"{aggregator} uses {theirs}, {endpoint.name} {frames.STREAM_PROTOCOL}"
         raise AgreementError(f"{message}: install the same version of kcagc", peer=aggregator)
     if challenge.name != aggregator:
         raise RejectedError(f"{challenge.name!r} listens at its address: correct the address", peer=aggregator)

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from kcagc.errors import DataError
 from kcagc.report.insights import measures as module
-from kcagc.report.insights.measures import cluster_totals, effects_of, links_between, top_features
+from kcagc.report.insights.measures import Units, cluster_totals, effects_of, links_between, top_features
 from report.insights.examples import ring
 
 
@@ -63,6 +63,20 @@ def test_a_constant_column_is_no_top_feature_however_large():
     assert [[feature.feature for feature in one] for one in found] == [["different"], ["different"]]
     assert found[0][0].effect == pytest.approx(2.0)
     assert found[1][0].effect == pytest.approx(-2.0)
+
+
+def test_a_mean_that_is_zero_but_for_rounding_is_zero():
+    """Six columns of flags that a cluster does not have, however large their mean and the units of the file are."""
+    flags = np.random.default_rng(0).random((3000, 6)) < [0.5, 0.3, 0.1, 0.03, 0.7, 0.9]
+    labels = np.arange(3000) % 3
+    flags[labels == 1] = False
+    _, mean, outside = effects_of(cluster_totals(flags * 1.7, labels, 3))
+    np.testing.assert_array_equal(mean[1], 0.0)
+    assert (outside[1] > 0.01).all()
+    spread, centre = flags.std(axis=0), flags.mean(axis=0)
+    units = Units(spread, centre, np.zeros(6, dtype=bool))
+    _, standard, _ = effects_of(cluster_totals((flags - centre) / spread, labels, 3))
+    np.testing.assert_array_equal(units.restore(standard, np.arange(6))[1], 0.0)
 
 
 def test_the_largest_effect_comes_first_and_its_sign_is_kept():

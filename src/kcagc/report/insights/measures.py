@@ -68,7 +68,7 @@ class Units:
 
     def restore(self, values: FloatArray, columns: IntArray) -> FloatArray:
         """Return values of these columns in the units of the file."""
-        linear = values * self.factor[columns] + self.offset[columns]
+        linear = add_shift(values * self.factor[columns], self.offset[columns])
         with np.errstate(over="ignore"):
             found: FloatArray = np.where(self.log[columns], np.expm1(linear), linear)
         return found
@@ -137,7 +137,13 @@ def effects_of(totals: ClusterTotals) -> tuple[FloatArray, FloatArray, FloatArra
     outside = (whole - totals.sums) / np.maximum(n - inside, 1)
     effects = (mean - outside) / spread_of(totals)
     effects[(totals.counts == 0) | (totals.counts == n)] = 0.0
-    return effects, mean + totals.shift, outside + totals.shift
+    return effects, add_shift(mean, totals.shift), add_shift(outside, totals.shift)
+
+
+def add_shift(values: FloatArray, shift: FloatArray) -> FloatArray:
+    """Return values + shift; a sum that differs from zero by rounding only is zero."""
+    found = values + shift
+    return np.where(np.abs(found) <= _ROUNDING * np.abs(shift), 0.0, found)
 
 
 def top_features(

@@ -19,7 +19,7 @@ from kcagc.data.files import PRIVATE, write_bytes
 from kcagc.errors import DataError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
-from kcagc.report.insights.measures import ClusterTotals, is_mostly_zero, spread_of
+from kcagc.report.insights.measures import ClusterTotals, add_shift, is_mostly_zero, spread_of
 
 REASONS = 3  # columns kept for each node
 OTHERS = 2  # clusters besides its own that most edges of a node lead to
@@ -283,7 +283,7 @@ def reasons_of(
         centred = dense - totals.shift
         score = ((centred - against) ** 2 - (centred - inside[own]) ** 2) / scale**2
         _best(score, dense, columns[block], values[block])
-    return columns, values, inside if shares else inside + totals.shift
+    return columns, values, inside if shares else add_shift(inside, totals.shift)
 
 
 def _best(score: FloatArray, cells: FloatArray, columns: IntArray, values: FloatArray) -> None:
