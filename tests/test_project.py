@@ -72,6 +72,7 @@ LAYERS = [
     {"estimator_plots", "estimator_view"},
     {"estimator_results"},
     {"deploy", "persistence", "analysis", "estimator_base"},
+    {"federation"},
     {"estimator", "rehearsal"},
     {"__init__"},
     {"cli"},

@@ -20,6 +20,8 @@ _INTERRUPTED = 130  # the exit code that shells report for a program ended by Ct
 _MODULES = {
     "demo": "demo",
     "init": "init",
+    "invite": "meet",
+    "join": "meet",
     "identity": "init",
     "columns": "columns",
     "nodes": "maintenance",
