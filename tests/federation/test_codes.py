@@ -57,7 +57,7 @@ def test_exchanged_characters_and_exchanged_groups_are_found():
 
 @pytest.mark.parametrize("cut", [1, 2, 5, 6, 12, 60])
 def test_a_part_of_a_code_is_refused(cut):
-    with pytest.raises(ParameterError, match="typing error|copy the whole code"):
+    with pytest.raises(ParameterError, match=r"typing error|copy the whole code"):
         Code.read(CODE.text()[:-cut], "invitation")
 
 

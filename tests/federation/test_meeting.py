@@ -6,10 +6,10 @@ import pytest
 from kcagc.errors import ParameterError, PeerError
 from kcagc.federation.codes import Code, identities_fingerprint
 from kcagc.federation.meeting import (
-    Answer,
     Introduction,
     Invitation,
     Meeting,
+    MeetingAnswer,
     MeetingKeys,
     State,
     channel_statement,
@@ -54,7 +54,7 @@ class World:
 
     def meeting(self, now=NOW, **changes):
         given = {"coordinator": self.coordinator, "invitation": self.invitation, "signature": b""} | changes
-        return Meeting(self.code, Answer(**given), now)
+        return Meeting(self.code, MeetingAnswer(**given), now)
 
     def introduce(self, name):
         authority = authority_for(tls_name(name, self.keys.id)).certificate_pem
@@ -229,7 +229,7 @@ def test_a_name_that_is_not_invited_cannot_be_used(world):
 def test_a_device_in_between_is_found_by_the_certificate_of_the_connection(world):
     nonce, certificate = b"n" * 32, b"c" * 32
     signed = world.identities["coordinator"].sign(channel_statement(nonce, certificate))
-    answer = Answer(coordinator=world.coordinator, invitation=None, signature=signed)
+    answer = MeetingAnswer(coordinator=world.coordinator, invitation=None, signature=signed)
     check_coordinator(answer, nonce, certificate)
     for other in ((nonce, b"d" * 32), (b"m" * 32, certificate)):
         refused("coordinator", "a device in between", check_coordinator, answer, *other)

@@ -57,9 +57,9 @@ class Code:
         kind = next(number for number, name in _KINDS.items() if name == self.kind)
         name = self.federation.encode()
         content = bytes([kind]) + self.secret + self.fingerprint + bytes([len(name)]) + name + self.address.encode()
-        letters = _letters(content + _check(content))
-        groups = [letters[start : start + _CONTENT] for start in range(0, len(letters), _CONTENT)]
-        return "-".join(group + _check_letter(number, group) for number, group in enumerate(groups))
+        characters = _in_base32(content + _check(content))
+        groups = [characters[start : start + _CONTENT] for start in range(0, len(characters), _CONTENT)]
+        return "-".join(group + _check_character(number, group) for number, group in enumerate(groups))
 
     @classmethod
     def read(cls, text: str, kind: Kind) -> Code:
@@ -103,34 +103,34 @@ def _content_of(text: str) -> bytes:
     if not _FIXED_BYTES * 8 // 5 < len(typed) < _MAX_CHARACTERS:
         raise ParameterError(f"code: it has {len(typed)} characters, which is no code; copy the whole code")
     size = _CONTENT + 1
-    letters = ""
+    characters = ""
     for number, start in enumerate(range(0, len(typed), size)):
         group = typed[start : start + size]
-        if len(group) < 2 or _check_letter(number, group[:-1]) != group[-1]:
+        if len(group) < 2 or _check_character(number, group[:-1]) != group[-1]:
             raise ParameterError(
                 f"code: there is a typing error in group {number + 1} ({group}), or a character is missing or extra in "
                 "it; compare it with the original"
             )
-        letters += group[:-1]
+        characters += group[:-1]
     value = 0
-    for letter in letters:
-        value = value << 5 | _ALPHABET.index(letter)
-    spare = len(letters) * 5 % 8
-    content = (value >> spare).to_bytes(len(letters) * 5 // 8, "big")
+    for character in characters:
+        value = value << 5 | _ALPHABET.index(character)
+    spare = len(characters) * 5 % 8
+    content = (value >> spare).to_bytes(len(characters) * 5 // 8, "big")
     content, check = content[:-_CHECK_BYTES], content[-_CHECK_BYTES:]
     if len(content) <= _FIXED_BYTES or _check(content) != check or value & ((1 << spare) - 1):
         raise ParameterError("code: there is a typing error, or a part is missing; compare it with the original")
     return content
 
 
-def _letters(content: bytes) -> str:
+def _in_base32(content: bytes) -> str:
     spare = -len(content) * 8 % 5
     value = int.from_bytes(content, "big") << spare
     count = (len(content) * 8 + spare) // 5
     return "".join(_ALPHABET[value >> 5 * place & 31] for place in reversed(range(count)))
 
 
-def _check_letter(number: int, group: str) -> str:
+def _check_character(number: int, group: str) -> str:
     """Return the character that checks a group; odd factors find every wrong character."""
     return _ALPHABET[(number + sum((2 * place + 1) * _ALPHABET.index(one) for place, one in enumerate(group))) % 32]
 

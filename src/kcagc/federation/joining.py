@@ -24,10 +24,11 @@ from kcagc.errors import ParameterError, PeerError, PeerTimeoutError, RejectedEr
 from kcagc.federation.codes import Code, fingerprint, identities_fingerprint
 from kcagc.federation.meeting import (
     COORDINATOR,
-    Answer,
     Introduction,
     Invitation,
+    Known,
     Meeting,
+    MeetingAnswer,
     MeetingKeys,
     Opening,
     State,
@@ -137,7 +138,7 @@ async def join(
         if not absent and is_inviter:
             state = await visit.state("meeting/close", meeting.sign(state, identity))
         else:
-            state = await visit.state("meeting/wait", msgspec.msgpack.encode(known))
+            state = await visit.state("meeting/wait", msgspec.msgpack.encode(Known(introductions=known)))
     return _write(folder, name, meeting, meeting.participants(state))
 
 
@@ -148,7 +149,7 @@ class _Visit:
     code: Code
     credentials: Credentials
     server_name: str
-    answer: Answer
+    answer: MeetingAnswer
 
     @classmethod
     async def begin(cls, code: Code) -> _Visit:
@@ -173,7 +174,7 @@ class _Visit:
         )
         nonce = random_token()
         payload = await _call(code, credentials, server_name, "meeting/read", nonce)
-        answer = _read(payload, Answer)
+        answer = _read(payload, MeetingAnswer)
         check_coordinator(answer, nonce, digest_of(server))
         return cls(code, credentials, server_name, answer)
 

@@ -90,7 +90,7 @@ class Opening(_Record, frozen=True):
     invitation: Invitation
 
 
-class Answer(_Record, frozen=True):
+class MeetingAnswer(_Record, frozen=True):
     """The coordinator's answer to a visitor: its introduction, the invitation if there is one, and a signature.
 
     The signature covers the visitor's nonce and the TLS certificate of the connection.
@@ -106,6 +106,12 @@ class State(_Record, frozen=True):
 
     introductions: Annotated[tuple[Introduction, ...], msgspec.Meta(max_length=MAX_PARTIES)] = ()
     signature: _Signature = b""
+
+
+class Known(_Record, frozen=True):
+    """The request of a role that waits for a change: the number of introductions that it knows."""
+
+    introductions: Annotated[int, msgspec.Meta(ge=0, le=MAX_PARTIES)]
 
 
 class MeetingKeys:
@@ -154,7 +160,7 @@ def channel_statement(nonce: bytes, certificate: bytes) -> bytes:
     return framed("kcagc meeting channel", nonce, certificate)
 
 
-def check_coordinator(answer: Answer, nonce: bytes, certificate: bytes) -> None:
+def check_coordinator(answer: MeetingAnswer, nonce: bytes, certificate: bytes) -> None:
     """Refuse an answer that its coordinator did not make for this connection."""
     if not verify(answer.coordinator.identity, channel_statement(nonce, certificate), answer.signature):
         raise PeerError(
@@ -169,7 +175,7 @@ class Meeting:
     """A meeting as one of its roles sees it; the checks raise `PeerError` with the culprit."""
 
     code: Code
-    answer: Answer
+    answer: MeetingAnswer
     now: float
     keys: MeetingKeys = field(init=False)
     _known: dict[str, Introduction] = field(default_factory=dict)
@@ -186,7 +192,7 @@ class Meeting:
             raise _at_coordinator(
                 "the identity keys of the coordinator and the inviter are not those of the code. Its own key has the "
                 f"fingerprint {fingerprint(self.coordinator.identity)}. It has replaced a key, another server answers "
-                "at its address, or its folder was made anew after the invitation: ask its operator, and make a new "
+                "at its address, or it has made a new key since the invitation: ask its operator, and make a new "
                 "invitation"
             )
         if not self.keys.made(invitation):

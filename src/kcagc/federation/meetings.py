@@ -25,9 +25,9 @@ from kcagc.federation.codes import Code, fingerprint, identities_fingerprint
 from kcagc.federation.meeting import (
     COORDINATOR,
     MAX_INTRODUCTION,
-    Answer,
     Introduction,
     Invitation,
+    MeetingAnswer,
     MeetingKeys,
     Opening,
     State,
@@ -137,18 +137,18 @@ class Meetings:
 
     async def _open(self, caller: Caller, payload: bytes) -> bytes:
         if not self._admission or visitor_name(self._admission) not in caller.names:
-            raise _refused("opening a meeting needs the admission code of this coordinator", RejectionReason.IDENTITY)
+            raise _rejection("opening a meeting needs the admission code of this coordinator", RejectionReason.IDENTITY)
         opening = read_payload(payload, Opening, caller, at_most=_MAX_OPENING)
         self._forget_expired()
         known = self._stored.get(opening.meeting)
         if known is not None and known.opening == opening:
             return b""
         if known is not None or not _ID.fullmatch(opening.meeting):
-            raise _refused("the name of the meeting is taken or invalid; invite again")
+            raise _rejection("the name of the meeting is taken or invalid; invite again")
         if not limited_to(opening.authority, visitor_name(opening.meeting)):
-            raise _refused("the authority of the visitors is not limited to this meeting")
+            raise _rejection("the authority of the visitors is not limited to this meeting")
         if len(self._stored) >= _MAX_MEETINGS:
-            raise _refused(f"{_MAX_MEETINGS} meetings are open at this coordinator; wait until some have expired")
+            raise _rejection(f"{_MAX_MEETINGS} meetings are open at this coordinator; wait until some have expired")
         invitation = opening.invitation
         self._check(invitation)
         write_bytes(self._places.trusted(opening.meeting), opening.authority)
@@ -160,26 +160,26 @@ class Meetings:
         """Refuse an invitation from which no federation could be founded here."""
         now, name = self._clock(), invitation.federation
         if invitation.coordinator != self._identity.public:
-            raise _refused("the invitation is to another coordinator")
+            raise _rejection("the invitation is to another coordinator")
         if not now < invitation.expires <= now + 3600 * (MAX_HOURS + 1):
-            raise _refused(f"--hours: an invitation can be valid for at most {MAX_HOURS} hours; compare the clocks")
+            raise _rejection(f"--hours: an invitation can be valid for at most {MAX_HOURS} hours; compare the clocks")
         names = [one.opening.invitation.federation for one in self._stored.values()]
         if name in names or self._places.federation(name).exists():
-            raise _refused(f"there is a federation or a meeting {printable(name)!r} at this coordinator already")
+            raise _rejection(f"there is a federation or a meeting {printable(name)!r} at this coordinator already")
         try:
             check_name(name, "federation")
             federation_plan(invitation, address="localhost:1")
         except ParameterError as error:
-            raise _refused(str(error)) from error
+            raise _rejection(str(error)) from error
 
     async def _read(self, caller: Caller, payload: bytes) -> bytes:
         self._forget_expired()
         meeting = self._admission if visitor_name(self._admission) in caller.names else self._meeting_of(caller)
         if len(payload) > 64:
-            raise _refused("the nonce is too long", RejectionReason.MISBEHAVIOUR)
+            raise _rejection("the nonce is too long", RejectionReason.MISBEHAVIOUR)
         stored = self._stored.get(meeting)
         certificate = digest_of(self._credentials.certificate)
-        answer = Answer(
+        answer = MeetingAnswer(
             coordinator=self._introduction(meeting),
             invitation=None if stored is None else stored.opening.invitation,
             signature=self._identity.sign(channel_statement(payload, certificate)),
@@ -196,19 +196,19 @@ class Meetings:
             return msgspec.msgpack.encode(state)
         if one.name in earlier:
             shown = fingerprint(earlier[one.name].identity)
-            raise _refused(
+            raise _rejection(
                 f"{one.name} has already joined, with the key {shown}. If that was another machine of yours, join from "
                 "there. If it was not you, a stranger has the code: ask the inviter for a new invitation"
             )
         if state.signature:
-            raise _refused("the meeting is closed: all have joined, and the code is of no use any more")
+            raise _rejection("the meeting is closed: all have joined, and the code is of no use any more")
         if one.name not in invitation.parties:
-            raise _refused(f"{printable(one.name)!r} is not invited; invited: {listed(list(invitation.parties))}")
+            raise _rejection(f"{printable(one.name)!r} is not invited; invited: {listed(list(invitation.parties))}")
         taken = [other.identity for other in state.introductions]
         if one.identity in [*taken, self._identity.public] or not one.is_signed(meeting):
-            raise _refused("the identity key is that of another role, or has not signed the introduction")
+            raise _rejection("the identity key is that of another role, or has not signed the introduction")
         if one.tls_name != tls_name(one.name, meeting) or not limited_to(one.authority, one.tls_name):
-            raise _refused("the TLS authority of the introduction is not limited to the name of its role")
+            raise _rejection("the TLS authority of the introduction is not limited to the name of its role")
         state = State(introductions=(*state.introductions, one))
         self._store(meeting, _Stored(stored.opening, state))
         return msgspec.msgpack.encode(state)
@@ -216,7 +216,7 @@ class Meetings:
     async def _wait(self, caller: Caller, payload: bytes) -> bytes:
         """Return the state when it differs from the one that the caller knows, or after a while."""
         meeting = self._meeting_of(caller)
-        known = read_payload(payload, int, caller)
+        known = read_payload(payload, Known, caller).introductions
         changed = self._changed.setdefault(meeting, asyncio.Event())
         state = self._stored[meeting].state
         if len(state.introductions) == known and not state.signature:
@@ -232,7 +232,7 @@ class Meetings:
         state = msgspec.structs.replace(stored.state, signature=payload[:64])
         complete = {one.name for one in state.introductions} == set(invitation.parties)
         if not complete or not is_list_signed(meeting, invitation, introduction, state):
-            raise _refused("the inviter has not signed the list of introductions that this coordinator has")
+            raise _rejection("the inviter has not signed the list of introductions that this coordinator has")
         if not stored.state.signature:
             self._found(invitation, introduction, state)
             self._store(meeting, _Stored(stored.opening, state))
@@ -253,7 +253,7 @@ class Meetings:
         for meeting in self._stored:
             if visitor_name(meeting) in caller.names:
                 return meeting
-        raise _refused("the invitation has expired, or was never opened here; ask the inviter for a new one")
+        raise _rejection("the invitation has expired, or was never opened here; ask the inviter for a new one")
 
     def _store(self, meeting: str, stored: _Stored) -> None:
         write_bytes(self._places.meeting(meeting), msgspec.msgpack.encode(stored))
@@ -311,5 +311,5 @@ def identities(participants: list[Introduction]) -> dict[str, bytes]:
     return {one.name: one.identity for one in participants}
 
 
-def _refused(message: str, reason: RejectionReason = RejectionReason.AGREEMENT) -> Rejected:
+def _rejection(message: str, reason: RejectionReason = RejectionReason.AGREEMENT) -> Rejected:
     return Rejected(reason, message)
