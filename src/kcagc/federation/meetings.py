@@ -27,6 +27,7 @@ from kcagc.federation.meeting import (
     MAX_INTRODUCTION,
     Introduction,
     Invitation,
+    Known,
     MeetingAnswer,
     MeetingKeys,
     Opening,
