@@ -172,5 +172,7 @@ def test_a_figure_above_its_limit_is_missed():
 @pytest.mark.parametrize("name", NAMES)
 def test_a_quick_run_is_smaller(name):
     quick, whole = (benchmark(name).cells(Options(quick=quick)) for quick in (True, False))
+    if not whole:
+        pytest.skip(benchmark(name).missing())
     assert 0 < len(quick) <= len(whole)
     assert quick != whole

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from deploy.collaboration import edit, made, task, write_data
 from kcagc.cli.main import cli
 from kcagc.deploy.results import write_results
-from kcagc.deploy.run import _open_journal
+from kcagc.deploy.run import open_journal
 from kcagc.disclosure import RISKS
 from kcagc.errors import PolicyError, SessionError
 from kcagc.protocol import party as protocol_party
@@ -59,7 +59,7 @@ class DurableSession:
         self.tasks = {name: task(path) for name, path in configs.items()}
         for one in self.tasks.values():
             one.check()
-        self.journals = {name: _open_journal(one, new_session=new) for name, one in self.tasks.items()}
+        self.journals = {name: open_journal(one, new_session=new) for name, one in self.tasks.items()}
         self.roles = {}
         *parties, self.aggregator = self.tasks
         for name in self.tasks:

@@ -9,7 +9,7 @@ from deploy.collaboration import made, task
 from kcagc.cli.main import cli
 from kcagc.deploy.config import Config
 from kcagc.deploy.results import keep_earlier_results
-from kcagc.deploy.run import RoleRun, _open_journal
+from kcagc.deploy.run import RoleRun, open_journal
 from kcagc.disclosure import Disclosure
 from kcagc.runtime.journal import Journal
 
@@ -37,7 +37,7 @@ def kinds(folder):
 
 
 def test_a_new_session_keeps_the_ledger_of_a_killed_one(interrupted):
-    _open_journal(interrupted, new_session=True).close()
+    open_journal(interrupted, new_session=True).close()
     keep_earlier_results(interrupted.files)
     (aside,) = (interrupted.files.folder / "earlier").iterdir()
     assert kinds(aside) == ["encrypted/labels"]
@@ -68,7 +68,7 @@ def test_a_new_session_replaces_a_damaged_journal(interrupted, content):
     for path in interrupted.journal.parent.iterdir():
         path.unlink()
     interrupted.journal.write_bytes(content)
-    journal = _open_journal(interrupted, new_session=True)
+    journal = open_journal(interrupted, new_session=True)
     assert journal.status == "new"
     journal.close()
 

@@ -29,6 +29,7 @@ _MODULES = {
     "party": "roles",
     "coordinator": "roles",
     "predict": "roles",
+    "serve": "serve",
     "forget": "maintenance",
     "report": "maintenance",
     "explain": "insight",

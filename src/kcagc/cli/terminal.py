@@ -243,11 +243,15 @@ class RunStatus:
 class StatusDisplay(logging.Handler):
     """Shows a running role on stderr: log lines, and on a terminal its status as one line or, in full, as a table.
 
-    With `as_json`, each log line is a JSON object with the fields time, role, level and message.
+    With `as_json`, each log line is a JSON object with the fields time, role, level and message. `part` returns the
+    federation that a record is about, in a process that serves several; the object then has the field federation too.
     """
 
-    def __init__(self, name: str, *, full: bool = False, as_json: bool = False) -> None:
+    def __init__(
+        self, name: str, *, full: bool = False, as_json: bool = False, part: Callable[[], str] = lambda: ""
+    ) -> None:
         super().__init__(logging.INFO)
+        self._part = part
         self._name, self._full, self._json = name, full, as_json
         self._console = messages()
         self._moving = self._console.is_terminal and not as_json
@@ -289,13 +293,17 @@ class StatusDisplay(logging.Handler):
         if self._json:
             moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
             line = {"time": moment, "role": self._name, "level": record.levelname.lower(), "message": message}
+            if part := self._part():
+                line["federation"] = part
             click.echo(json.dumps(line), err=True)
             return
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         text = printable(message.replace("\n", " "))  # text of a peer must not look like a line of its own
         if self._spinner is not None:
             self._spinner.update(f"{self._name}: {text}")
-        self._console.print(f"{clock} {self._name}: {text}", markup=False, soft_wrap=not self._console.is_terminal)
+        self._console.print(
+            f"{clock} {self._part() or self._name}: {text}", markup=False, soft_wrap=not self._console.is_terminal
+        )
 
     def progress(self, _: str, step: Progress) -> None:
         """Take a progress report of the role, and show it."""

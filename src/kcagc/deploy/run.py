@@ -274,7 +274,7 @@ def execute(
     With `report`, write the report page after all roles have closed their streams, so that no role waits for it.
     """
     results: list[Any] = []
-    journal = _open_journal(run, new_session)
+    journal = open_journal(run, new_session)
     try:
         if journal.status == "finished":
             from kcagc.deploy.finished import finished_summary  # noqa: PLC0415 - a new run does not need it
@@ -285,9 +285,9 @@ def execute(
         run.check()
         if journal.status == "new":
             keep_earlier_results(run.files)
-        spec = _role_spec(run, journal, results, watcher, on_status)
+        spec = role_spec(run, journal, results, watcher, on_status)
         try:
-            asyncio.run(_until_stopped(_run_on_network(run, spec)))
+            asyncio.run(until_stopped(_run_on_network(run, spec)))
         finally:
             # The ledger matters after a run that failed or was interrupted, too.
             with contextlib.suppress(Exception):
@@ -304,7 +304,7 @@ def execute(
     return summary
 
 
-def _open_journal(run: RoleRun, new_session: bool) -> Journal:
+def open_journal(run: RoleRun, new_session: bool) -> Journal:
     """Open the journal; for a new session erase it first, or replace it if it is damaged."""
     journal = None
     try:
@@ -356,13 +356,15 @@ def _log_method(run: RoleRun) -> None:
         logger.info("psi: %s", run.config.psi_choice())
 
 
-def _role_spec(
+def role_spec(
     run: RoleRun,
     journal: Journal,
     results: list[Any],
     watcher: Watcher | None,
     on_status: Callable[[RoleStatus], None] | None,
 ) -> RoleSpec:
+    """Return the role of a run with its journal; when it has finished, its result is added to `results`."""
+
     def finish(result: Any) -> dict[str, bytes]:
         if watcher is not None:
             watcher(run.config.me, Progress("writing the results"))
@@ -388,7 +390,7 @@ def stored_summary(journal: Journal) -> dict[str, Any]:
     return summary
 
 
-async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
+async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
     """Handle SIGTERM as Ctrl-C: end the run in order, so that the same command resumes it."""
     task = asyncio.ensure_future(work)
     stopped = False

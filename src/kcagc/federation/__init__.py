@@ -1,1 +1,4 @@
-"""A federation: organisations that meet once, and then run with each other for months."""
+"""A federation that lasts: a standing coordinator, its folder, its runs, and the methods that it answers.
+
+Nothing of a single run imports this package.
+"""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -87,6 +87,7 @@ class Server:
     """Accepts streams, and requests if `answer` is given, until it is stopped.
 
     `authorities` returns the PEM of the authorities that it trusts at the moment; without it, they never change.
+    `others` returns its certificates with other names at the moment; a party names the one that it expects.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Server:
         handler: Callable[[ServerStream], Awaitable[None]],
         answer: Callable[[Caller, Request], Awaitable[bytes]] | None = None,
         authorities: Callable[[], bytes] | None = None,
+        others: Callable[[], Sequence[Credentials]] = tuple,
     ) -> None:
         split_address(address, "listen", any_port=True)
         self._handler, self._answer, self._stopping = handler, answer, False
@@ -104,7 +106,7 @@ class Server:
         if answer is not None:
             methods[REQUEST] = grpc.unary_unary_rpc_method_handler(self._serve_request)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
-        secure = _server_credentials(credentials, authorities)
+        secure = _server_credentials(credentials, authorities, others)
         try:
             self.port = self._server.add_secure_port(address, secure)
         except RuntimeError as error:
@@ -150,22 +152,28 @@ class Server:
             raise
 
 
-def _server_credentials(credentials: Credentials, authorities: Callable[[], bytes] | None) -> Any:
-    own = [(credentials.key, credentials.certificate)]
+def _server_credentials(
+    credentials: Credentials, authorities: Callable[[], bytes] | None, others: Callable[[], Sequence[Credentials]]
+) -> Any:
     if authorities is None:
+        own = [(credentials.key, credentials.certificate)]
         return grpc.ssl_server_credentials(own, credentials.ca, require_client_auth=True)
-    trusted = authorities()
+
+    def now() -> tuple[tuple[tuple[bytes, bytes], ...], bytes]:
+        return tuple((one.key, one.certificate) for one in (credentials, *others())), authorities()
+
+    used = now()
 
     def changed() -> Any:
-        """Return the new TLS files if the authorities have changed; gRPC asks before every handshake."""
-        nonlocal trusted
-        found = authorities()
-        if found == trusted:
+        """Return the new TLS files if they have changed; gRPC asks before every handshake."""
+        nonlocal used
+        found = now()
+        if found == used:
             return None
-        trusted = found
-        return grpc.ssl_server_certificate_configuration(own, trusted)
+        used = found
+        return grpc.ssl_server_certificate_configuration(*found)
 
-    first = grpc.ssl_server_certificate_configuration(own, trusted)
+    first = grpc.ssl_server_certificate_configuration(*used)
     return grpc.dynamic_ssl_server_credentials(first, changed, require_client_authentication=True)
 
 

@@ -30,7 +30,7 @@ _BAD_EXTENSIONS = (x509.DuplicateExtension, x509.ExtensionNotFound)
 _LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)", re.IGNORECASE)
 
 
-def trial_authority(name: str) -> Authority:
+def trial_authority(name: str, days: float = AUTHORITY_DAYS) -> Authority:
     """Create an authority for a trial; discard it after it has issued all certificates.
 
     Its key can issue a certificate for every role and is never written to a file. In production, use certificates of
@@ -79,7 +79,7 @@ def _only(tls_name: str) -> x509.NameConstraints:
 def _authority(name: str, key: ec.EllipticCurvePrivateKey, tls_name: str | None = None) -> Authority:
     subject = _subject("authority", name)
     now = datetime.now(UTC)
-    builder = _certificate(subject, subject, key.public_key(), now, now + timedelta(days=AUTHORITY_DAYS))
+    builder = _certificate(subject, subject, key.public_key(), now, now + timedelta(days=days))
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_key_usage(authority=True), critical=True)
     if tls_name is not None:

@@ -194,18 +194,26 @@ class Worker:
 
     def __init__(self) -> None:
         self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()  # (event loop, future, function)
+        self._stopped = False
         threading.Thread(target=self._work, daemon=True, name="role").start()
 
     async def call(self, function: Callable[..., T], *values: Any) -> T:
         """Run a function in the thread and return its result."""
+        if self._stopped:
+            raise RuntimeError("the thread of this role has ended")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._tasks.put((loop, future, partial(function, *values)))
         return await asyncio.shield(future)  # a step runs to its end even if the caller is cancelled
 
+    def stop(self) -> None:
+        """End the thread after the functions that wait for it."""
+        self._stopped = True
+        self._tasks.put(None)
+
     def _work(self) -> None:
-        while True:
-            loop, future, function = self._tasks.get()
+        while (task := self._tasks.get()) is not None:
+            loop, future, function = task
             try:
                 settle = partial(future.set_result, function())
             except BaseException as error:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from kcagc.errors import AbortedError
-from kcagc.net.frames import Rejected, RejectionReason
+from kcagc.net.frames import Open, Rejected, RejectionReason
 from kcagc.net.grpc_server import ServerStream
 from kcagc.runtime.connection import check_position, identify, welcome
 from kcagc.runtime.driver import Worker
@@ -42,11 +42,20 @@ class RoleServer:
         if self._run is not None:
             await self._run.close()
 
+    async def stop(self) -> None:
+        """End every stream and the thread of the role."""
+        run, self._run = self._run, None
+        if run is not None:
+            await run.stop()
+        self._worker.stop()
+
     async def serve(self, stream: ServerStream) -> None:
         """Perform the handshake of a stream and serve it to its end."""
-        endpoint = self._spec.endpoint
-        opened, signed = await identify(stream, endpoint)
-        name, run = opened.name, self._run
+        await self.admit(stream, *await identify(stream, self._spec.endpoint))
+
+    async def admit(self, stream: ServerStream, opened: Open, signed: bytes) -> None:
+        """Serve a stream to its end after its opening was verified."""
+        endpoint, name, run = self._spec.endpoint, opened.name, self._run
         between_sessions = Rejected(RejectionReason.RETRY, f"{endpoint.name} is between two sessions")
         if run is None or run.ended:
             raise between_sessions

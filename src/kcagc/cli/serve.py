@@ -1,0 +1,40 @@
+"""`kcagc serve`: the coordinator of several federations, for as long as they last."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from kcagc.cli import terminal
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("folder", type=FOLDER)
+@click.option("--listen", required=True, envvar="KCAGC_LISTEN", help="Address on which it listens, HOST:PORT.")
+@click.option("--log-json", is_flag=True, help="Write each log line as a JSON object.")
+def serve(folder: Path, listen: str, *, log_json: bool) -> None:
+    """Serve all federations in FOLDER as their coordinator, until it is stopped.
+
+    FOLDER and its keys are made when they are not there. Each federation is a folder FOLDER/federations/NAME with the
+    coordinator's kcagc.toml. Runs of different federations go on at the same time; those of one follow each other.
+    """
+    from kcagc.deploy.run import until_stopped
+    from kcagc.federation.folder import StandingFolder
+    from kcagc.federation.hosting import current_federation
+    from kcagc.federation.service import Service
+
+    place = StandingFolder.open(folder)
+    display = terminal.StatusDisplay("serve", as_json=log_json, part=current_federation.get)
+
+    async def work() -> None:
+        service = Service(place, listen)
+        click.echo(f"listening on {listen.rpartition(':')[0]}:{service.port}")
+        click.echo(f"identity of this coordinator: {place.fingerprint}")
+        await until_stopped(service.run())
+
+    with display.shown():
+        asyncio.run(work())

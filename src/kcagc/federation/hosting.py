@@ -1,0 +1,212 @@
+"""One federation of a standing coordinator: it opens a run when a party comes, and the next one after its end.
+
+A run that ends, however it ends, leaves its record and its ledger, and nothing that the next one waits for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kcagc.deploy.config import Config
+from kcagc.deploy.results import write_ledger
+from kcagc.deploy.run import RoleRun, open_journal, role_spec
+from kcagc.errors import KcagcError, ParameterError, PeerError, SessionError
+from kcagc.federation.records import RunRecord, RunRecords
+from kcagc.net.frames import Rejected, RejectionReason
+from kcagc.net.grpc_server import ServerStream
+from kcagc.runtime.connection import identify
+from kcagc.runtime.journal import InvalidJournalError, Journal, SessionEnd
+from kcagc.runtime.server import RoleServer
+
+logger = logging.getLogger(__name__)
+
+_NO_SESSION = b"\0"  # is the name of no session: only an interrupted run may open
+
+current_federation: ContextVar[str] = ContextVar("current_federation", default="")  # of the log records of a task
+
+
+@dataclass(eq=False)
+class OpenRun:
+    """A run that has not ended: its role, its journal and its record."""
+
+    task: RoleRun
+    journal: Journal
+    record: RunRecord
+    server: RoleServer
+    resumed: bool
+
+
+class HostedFederation:
+    """A federation whose coordinator is this process."""
+
+    def __init__(self, name: str, path: Path, listen: str) -> None:
+        self.name, self._path, self._listen = name, path, listen
+        self.records = RunRecords(path.parent / "runs")
+        self.run: OpenRun | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._opening = asyncio.Lock()
+
+    def load(self) -> RoleRun:
+        """Read the configuration, as it is now."""
+        config = Config.load(self._path, {"network.listen": self._listen})
+        if config.role != "coordinator":
+            raise ParameterError(f"{self._path}: is the configuration of a party; put that of the coordinator here")
+        return RoleRun(config)
+
+    async def serve(self, stream: ServerStream) -> None:
+        """Serve the stream of a party to its end; if no run is open, this opens one."""
+        current_federation.set(self.name)
+        try:
+            endpoint = (self.load() if self.run is None else self.run.task).endpoint
+            opened, signed = await identify(stream, endpoint)
+            run = await self.opened(opened.bound)
+        except PeerError:
+            raise
+        except KcagcError as error:
+            logger.warning("no run can be opened: %s", error)
+            raise Rejected(RejectionReason.RETRY, f"{self.name}: the coordinator cannot open a run now") from error
+        if run.task.agreement != endpoint.agreement:
+            raise Rejected(RejectionReason.RETRY, f"{endpoint.name} is between two sessions")
+        await run.server.admit(stream, opened, signed)
+
+    async def opened(self, bound: bytes = b"") -> OpenRun:
+        """Return the open run; if there is none, open the next one or the interrupted one.
+
+        With `bound`, the name of a session at a party, only an interrupted run is opened. The opening goes on to its
+        end if the caller is cancelled because its stream is lost.
+        """
+        return await asyncio.shield(asyncio.create_task(self._open_once(bound)))
+
+    async def _open_once(self, bound: bytes) -> OpenRun:
+        async with self._opening:
+            return self.run or await self._open(bound)
+
+    async def resume(self) -> None:
+        """Go on with the run that a process before this one has not ended."""
+        current_federation.set(self.name)
+        last = self.records.last()
+        if last is not None and last.state == "running":
+            with contextlib.suppress(Rejected):
+                await self.opened(_NO_SESSION)
+
+    async def _open(self, bound: bytes) -> OpenRun:
+        run = await asyncio.to_thread(self._prepare, bound)
+        try:
+            try:
+                await run.server.open()
+            except SessionError as error:
+                if not run.resumed:
+                    raise
+                # Its parties cannot go on with it either: the run has failed, and the next one takes its place.
+                await self._end(run, str(error))
+                run = await asyncio.to_thread(self._prepare, b"")
+                await run.server.open()
+        except BaseException as error:
+            await self._end(run, str(error))
+            raise
+        logger.info("run %d %s", run.record.number, "goes on" if run.resumed else "begins")
+        self.run = run
+        self._running = asyncio.create_task(self._run_to_end(run))
+        return run
+
+    async def stop(self) -> None:
+        """Stop the open run, so that the next start of the process resumes it."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait({self._running})
+
+    def _prepare(self, bound: bytes) -> OpenRun:
+        """Open the journal, and choose the number of the run."""
+        task = self.load()
+        try:
+            journal = Journal(task.journal)
+        except InvalidJournalError:  # without its secrets no role can go on with that session
+            journal = open_journal(task, new_session=True)
+        try:
+            last, status = self.records.last(), journal.status
+            resumed = status == "running" and last is not None and last.state == "running"
+            if not resumed:
+                self._settle(last, journal)
+                if bound:
+                    _reject_ended(task.config.me, journal, bound)
+                journal.erase()
+            record = last if resumed and last is not None else self.records.begin()
+            task = self._with_folder(task, record.number)
+            task.check()
+            spec = role_spec(task, journal, [], None, None)
+            return OpenRun(task, journal, record, RoleServer(spec), resumed)
+        except BaseException:
+            journal.close()
+            raise
+
+    def _settle(self, last: RunRecord | None, journal: Journal) -> None:
+        """Complete the record of a run whose process ended after its session and before its record."""
+        if last is None or last.state != "running":
+            return
+        write_ledger(self._with_folder(self.load(), last.number).files, journal.ledger())
+        failure = journal.failure or "the session is not in the journal"
+        self.records.write(last.ended(None if journal.status == "finished" else failure))
+
+    def _with_folder(self, task: RoleRun, number: int) -> RoleRun:
+        """Return the task with the folder of a run for its results."""
+        document = task.config.document
+        output = msgspec.structs.replace(document.output, folder=str(self.records.folder_of(number).absolute()))
+        document = msgspec.structs.replace(document, output=output)
+        return RoleRun(dataclasses.replace(task.config, document=document))
+
+    async def _run_to_end(self, run: OpenRun) -> None:
+        cause: str | None = None
+        try:
+            await run.server.run()
+        except asyncio.CancelledError:
+            await run.server.stop()
+            run.journal.close()
+            raise
+        except KcagcError as error:
+            cause = str(error)
+        except Exception as error:
+            logger.exception("run %d ended with an error of this process", run.record.number)
+            cause = str(error) or type(error).__name__
+        await self._end(run, cause)
+        self.run = None
+
+    async def _end(self, run: OpenRun, cause: str | None) -> None:
+        """Record the end of a run and let go of everything that it held."""
+        await run.server.stop()
+        await asyncio.to_thread(self._record_end, run, cause)
+        if cause is None:
+            logger.info("run %d has finished", run.record.number)
+        else:
+            logger.warning("run %d has failed: %s", run.record.number, cause)
+
+    def _record_end(self, run: OpenRun, cause: str | None) -> None:
+        try:
+            if cause is not None and run.journal.status == "running":
+                run.journal.fail(cause)
+            write_ledger(run.task.files, run.journal.ledger())
+        except (KcagcError, OSError) as error:
+            logger.warning("the ledger of run %d could not be written: %s", run.record.number, error)
+        finally:
+            run.journal.close()
+            with contextlib.suppress(OSError):
+                self.records.write(run.record.ended(cause))
+
+
+def _reject_ended(name: str, journal: Journal, bound: bytes) -> None:
+    """Reject a party that comes back to a session that has ended."""
+    end: Any = journal.fact("end")
+    if end is not None and msgspec.msgpack.decode(end, type=SessionEnd).attempt == bound:
+        # It has everything, and only closes its stream: it ends by itself.
+        raise Rejected(RejectionReason.RETRY, f"{name} has finished that session")
+    raise Rejected(
+        RejectionReason.SESSION, f"that session is over: {name} has ended it. Start all roles with --new-session"
+    )

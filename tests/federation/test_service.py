@@ -1,0 +1,158 @@
+"""A standing coordinator in this process, and parties that connect to it over TLS."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from deploy.collaboration import edit
+from federation.folders import federation, meet_at
+from kcagc.deploy.config import Config
+from kcagc.deploy.run import RoleRun, open_journal, role_spec, stored_summary
+from kcagc.errors import AgreementError
+from kcagc.federation.folder import StandingFolder
+from kcagc.federation.service import Service
+from kcagc.net.frames import Rejected
+from kcagc.net.grpc_client import request
+from kcagc.runtime.client import RoleClient
+from kcagc.secagg.keys import Identity
+
+
+@contextlib.asynccontextmanager
+async def serving(folder):
+    service = Service(StandingFolder.open(folder), "127.0.0.1:0")
+    service.refresh()
+    task = asyncio.create_task(service.run())
+    try:
+        yield service
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def run_party(config, *, new_session=False):
+    """Run a party to its end in this process; return its summary."""
+    run = RoleRun(Config.load(config))
+    journal = open_journal(run, new_session=new_session)
+    try:
+        await RoleClient(role_spec(run, journal, [], None, None), run.config.document.network.address).run()
+        return stored_summary(journal)
+    finally:
+        journal.close()
+
+
+async def run_parties(configs, port, **options):
+    meet_at(configs, port)
+    return await asyncio.gather(*(run_party(one, **options) for one in configs.values()))
+
+
+async def ended(federation):
+    """Wait until a federation has no open run."""
+    async with asyncio.timeout(30):
+        while federation.run is not None:
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "standing"
+
+
+async def two_federations_twice(tmp_path, place):
+    federations = {name: federation(tmp_path, place, name) for name in ("east", "west")}
+    async with serving(place) as service:
+        for again in (False, True):
+            found = await asyncio.gather(
+                *(run_parties(configs, service.port, new_session=again) for configs in federations.values())
+            )
+            for summaries in found:
+                assert len({one["session"] for one in summaries}) == 1
+            for hosted in service.federations.values():
+                await ended(hosted)
+        return {name: one.records.all() for name, one in service.federations.items()}
+
+
+def test_two_federations_run_at_once_and_again_on_one_coordinator(tmp_path, place):
+    records = asyncio.run(two_federations_twice(tmp_path, place))
+    assert {name: [one.state for one in found] for name, found in records.items()} == {
+        "east": ["finished", "finished"],
+        "west": ["finished", "finished"],
+    }
+    for name in records:
+        for number in ("0001", "0002"):
+            found = {path.name for path in (place / "federations" / name / "runs" / number).iterdir()}
+            assert found >= {"state.json", "ledger.jsonl", "run.json"}
+
+
+async def ask(place, config, method, payload=b""):
+    async with serving(place) as service:
+        run = RoleRun(Config.load(config))
+        name = run.endpoint.tls_names[run.agreement.aggregator]
+        address = f"127.0.0.1:{service.port}"
+        return await request(address, name, run.credentials, method, payload, peer="coordinator")
+
+
+def test_a_method_that_this_version_does_not_have_is_refused_with_a_remedy(tmp_path, place):
+    configs = federation(tmp_path, place, "east")
+    with pytest.raises(Rejected, match=r"no method 'no/such'.*install the same version"):
+        asyncio.run(ask(place, configs["alice"], "no/such"))
+
+
+async def party_with_another_list(tmp_path, place):
+    configs = federation(tmp_path, place, "east")
+    alice = configs["alice"]
+    bob = Config.load(alice).document.participants[1].identity
+    edit(alice, bob, Identity.generate().public.hex())
+    async with serving(place) as service:
+        meet_at({"alice": alice}, service.port)
+        await run_party(alice)
+
+
+def test_a_party_with_other_participants_learns_what_must_be_the_same(tmp_path, place):
+    with pytest.raises(AgreementError, match="no federation with these participants is served here; names, roles"):
+        asyncio.run(party_with_another_list(tmp_path, place))
+
+
+async def taken_up_and_dropped(tmp_path, place):
+    async with serving(place) as service:
+        federation(tmp_path, place, "east")
+        service.refresh()
+        assert set(service.federations) == {"east"}
+        path = place / "federations" / "east" / "kcagc.toml"
+        text = path.read_text()
+        path.write_text(text.replace("[me]", "[mine]"))
+        service.refresh()
+        assert "mine" in service.problems["east"]
+        path.write_text(text)
+        service.refresh()
+        assert service.problems == {}
+        path.unlink()
+        service.refresh()
+        assert service.federations == {}
+
+
+def test_a_federation_is_taken_up_repaired_and_dropped_without_a_restart(tmp_path, place):
+    asyncio.run(taken_up_and_dropped(tmp_path, place))
+
+
+async def two_certificates_with_one_name(tmp_path, place):
+    for name in ("east", "west"):
+        federation(tmp_path, place, name, coordinator="hub")
+    async with serving(place) as service:
+        return service.problems
+
+
+def test_two_certificates_with_the_same_name_are_refused(tmp_path, place):
+    problems = asyncio.run(two_certificates_with_one_name(tmp_path, place))
+    assert set(problems) == {"west"}
+    assert "has the name hub.kcagc.internal" in problems["west"]
+
+
+def test_the_keys_of_a_standing_coordinator_are_made_once_and_private(place):
+    first, again = StandingFolder.open(place), StandingFolder.open(place)
+    assert first.identity.public == again.identity.public
+    assert first.credentials.certificate == again.credentials.certificate
+    assert first.tls_name == f"standing-{first.identity.public.hex()[:16]}.kcagc.internal"
+    assert first.fingerprint.replace(" ", "") == first.identity.public.hex()
+    assert {(place / name).stat().st_mode & 0o777 for name in ("identity.pem", "tls/key.pem")} == {0o600}
