@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from kcagc.errors import KcagcError, ParameterError
 from kcagc.federation.folder import StandingFolder
 from kcagc.federation.hosting import HostedFederation
+from kcagc.federation.meetings import Meetings
 from kcagc.federation.methods import Method, answer
 from kcagc.net.frames import Rejected, RejectionReason, Request
 from kcagc.net.grpc_server import Caller, Server, ServerStream
@@ -38,6 +39,7 @@ class Service:
         self._credentials: dict[str, Credentials] = {}  # of the coordinator in each federation
         self._authorities = folder.credentials.ca
         self._seen: Stamp | None = None
+        self.meetings = Meetings(folder.path, folder.identity, folder.credentials, on_change=self.refresh)
         self._server = Server(
             listen, folder.credentials, self._serve, self._answer, lambda: self._authorities, self._other_credentials
         )
@@ -49,7 +51,7 @@ class Service:
 
     def methods(self) -> Mapping[str, Method]:
         """Return everything that it answers outside sessions."""
-        return {}
+        return self.meetings.methods()
 
     async def run(self) -> None:
         """Serve until this is cancelled; interrupted runs go on at once."""

@@ -36,7 +36,7 @@ def trial_authority(name: str, days: float = AUTHORITY_DAYS) -> Authority:
     Its key can issue a certificate for every role and is never written to a file. In production, use certificates of
     an authority that the organisations agreed on.
     """
-    return _authority(name, ec.generate_private_key(ec.SECP256R1()))
+    return _authority(name, ec.generate_private_key(ec.SECP256R1()), days=days)
 
 
 def authority_for(tls_name: str, key: ec.EllipticCurvePrivateKey | None = None) -> Authority:
@@ -76,7 +76,9 @@ def _only(tls_name: str) -> x509.NameConstraints:
     return x509.NameConstraints(permitted_subtrees=[x509.DNSName(tls_name)], excluded_subtrees=None)
 
 
-def _authority(name: str, key: ec.EllipticCurvePrivateKey, tls_name: str | None = None) -> Authority:
+def _authority(
+    name: str, key: ec.EllipticCurvePrivateKey, tls_name: str | None = None, days: float = AUTHORITY_DAYS
+) -> Authority:
     subject = _subject("authority", name)
     now = datetime.now(UTC)
     builder = _certificate(subject, subject, key.public_key(), now, now + timedelta(days=days))
