@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
 
 from kcagc.data.files import PRIVATE, write_bytes
 from kcagc.federation.joining import invite, join
@@ -63,10 +62,8 @@ class Hall:
         finally:
             await server.stop(0)
 
-    async def invite(self, folder, parties=("bank", "shop"), federation="fraud", hours=1.0, **more):
-        code, _ = await invite(
-            self.admission, federation, list(parties), folder, settings=SETTINGS, hours=hours, **more
-        )
+    async def invite(self, folder, parties=("bank", "shop"), federation="fraud", settings=SETTINGS):
+        code, _ = await invite(self.admission, federation, list(parties), folder, settings=settings, hours=1.0)
         return code
 
 
@@ -77,8 +74,3 @@ async def _no_stream(stream):
 async def all_join(code, folders):
     """Let all parties join at the same time; return what each of them gets, an error included."""
     return await asyncio.gather(*(join(code, name, folder) for name, folder in folders.items()), return_exceptions=True)
-
-
-def moved(code, port):
-    """Return a code with another port: where a device in between listens."""
-    return replace(code, address=f"127.0.0.1:{port}")

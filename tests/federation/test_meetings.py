@@ -246,9 +246,9 @@ def test_names_settings_and_folders_that_cannot_be_used_are_refused_before_keys_
                 ("fraud", ("bank", "bank"), "two roles have the name"),
                 ("fraud", ("bank", "coordinator"), "two roles have the name"),
             ):
-                with pytest.raises((ParameterError, RejectedError), match=words):
+                with pytest.raises(ParameterError, match=words):
                     await hall.invite(folders["bank"], parties, federation=federation)
-            assert not (folders["bank"] / "kcagc.toml").exists()
+            assert not folders["bank"].exists()
             code = await hall.invite(folders["bank"])
             with pytest.raises(ParameterError, match="'clinic' is not invited"):
                 await join(code, "clinic", tmp_path / "clinic")
@@ -259,3 +259,37 @@ def test_names_settings_and_folders_that_cannot_be_used_are_refused_before_keys_
     assert not any(isinstance(one, Exception) for one in joined)
     with pytest.raises(ParameterError, match="exists already; a role of each federation needs its own folder"):
         meet(hall, folders, federation="third")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"n_clusters": 3, "random_state": 0}, "an invitation cannot set random_state"),
+        ({"n_clusters": 3, "aggregator": "party"}, "an invitation cannot set aggregator"),
+        ({"n_clusters": 3, "psi": -1}, "psi"),
+    ],
+    ids=["seed", "aggregator", "invalid"],
+)
+def test_the_coordinator_refuses_settings_that_no_invitation_may_have(hall, folders, monkeypatch, settings, words):
+    monkeypatch.setattr("kcagc.federation.joining.check_invitation", lambda _: None)
+
+    async def run():
+        async with hall.open():
+            with pytest.raises(RejectedError, match=words):
+                await hall.invite(folders["bank"], settings=settings)
+
+    asyncio.run(run())
+
+
+def test_keys_that_join_did_not_make_are_not_overwritten(hall, folders):
+    own = folders["shop"] / "private" / "tls-key.pem"
+    own.parent.mkdir(parents=True)
+    own.write_text("my own key")
+
+    async def run():
+        async with hall.open():
+            with pytest.raises(ParameterError, match=r"tls-key\.pem: exists already; a key is never overwritten"):
+                await join(await hall.invite(folders["bank"]), "shop", folders["shop"])
+
+    asyncio.run(run())
+    assert own.read_text() == "my own key"

@@ -36,20 +36,20 @@ from kcagc.federation.meeting import (
     tls_name,
     visitor_name,
 )
-from kcagc.federation.meetings import MAX_HOURS, federation_plan, identities
+from kcagc.federation.meetings import MAX_HOURS, check_invitation, federation_plan, identities
 from kcagc.net.frames import ConnectionLost, Rejected
 from kcagc.net.grpc_client import request
 from kcagc.net.probe import server_certificate
 from kcagc.net.tls import Credentials, digest_of, names_in
 from kcagc.net.trial_authority import AUTHORITY_DAYS, authority_for
-from kcagc.secagg.keys import Identity, random_token
+from kcagc.secagg.keys import KEY_BYTES, Identity, random_token
 from kcagc.text import printable
 
 T = TypeVar("T")
 _FILES = RoleFiles()
 _OWN_AUTHORITY = "own-authority.pem"
 _PAUSE = 1.0  # seconds before a lost connection is opened again
-_ATTEMPTS = 10  # lost connections in a row after which a role gives up
+_PATIENCE = 300.0  # seconds without a connection after which a waiting role gives up
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,19 @@ async def invite(
     *,
     settings: dict[str, Any],
     hours: float,
-    now: Callable[[], float] = time.time,
 ) -> tuple[Code, Invitation]:
     """Open a meeting at the coordinator of an admission code; return the code for all parties, and the invitation."""
     if not 0 < hours <= MAX_HOURS:
         raise ParameterError(f"--hours: must be above 0 and at most {MAX_HOURS}")
+    draft = Invitation(
+        federation=federation,
+        parties=tuple(parties),
+        settings=settings,
+        expires=int(time.time() + hours * 3600),
+        coordinator=bytes(KEY_BYTES),
+        inviter=bytes(KEY_BYTES),
+    )
+    check_invitation(draft)
     _require_no_config(folder)
     visit = await _Visit.begin(admission)
     coordinator = visit.answer.coordinator.identity
@@ -89,18 +97,10 @@ async def invite(
             peer=COORDINATOR,
         )
     identity = own_identity(folder)
+    invitation = msgspec.structs.replace(draft, coordinator=coordinator, inviter=identity.public)
     shown = identities_fingerprint(coordinator, identity.public)
     code = Code.fresh("invitation", shown, admission.address, federation)
     keys = MeetingKeys(code.secret)
-    invitation = Invitation(
-        federation=federation,
-        parties=tuple(parties),
-        settings=settings,
-        expires=int(now() + hours * 3600),
-        coordinator=coordinator,
-        inviter=identity.public,
-    )
-    federation_plan(invitation, address=code.address)
     invitation = msgspec.structs.replace(invitation, mac=keys.mac(invitation))
     opening = Opening(meeting=keys.id, authority=keys.visitors().certificate_pem, invitation=invitation)
     await visit.call("meeting/open", msgspec.msgpack.encode(opening))
@@ -113,7 +113,6 @@ async def join(
     folder: Path,
     *,
     on_waiting: Callable[[list[str]], None] = lambda _: None,
-    now: Callable[[], float] = time.time,
 ) -> Joined:
     """Join a federation: make the keys of this role, exchange introductions, and write its folder.
 
@@ -121,7 +120,8 @@ async def join(
     """
     _require_no_config(folder)
     visit = await _Visit.begin(code)
-    meeting = Meeting(code, visit.answer, now())
+    meeting = Meeting(code, visit.answer, time.time())
+    check_invitation(meeting.invitation)
     meeting.require_invited(name)
     identity = own_identity(folder)
     introduction = meeting.introduce(name, identity, _own_authority(folder, tls_name(name, meeting.keys.id)))
@@ -133,7 +133,7 @@ async def join(
         if absent or known == len(state.introductions):
             on_waiting(absent or ["the inviter"])
         known = len(state.introductions)
-        if now() > meeting.invitation.expires:
+        if time.time() > meeting.invitation.expires:
             raise PeerTimeoutError("the invitation has expired before all have joined", peer=", ".join(absent))
         if not absent and is_inviter:
             state = await visit.state("meeting/close", meeting.sign(state, identity))
@@ -184,13 +184,12 @@ class _Visit:
 
     async def state(self, method: str, payload: bytes) -> State:
         """Send a request whose answer is a state; repeat it if the connection is lost."""
-        attempt = 0
+        end = time.monotonic() + _PATIENCE
         while True:
             try:
                 return _read(await self.call(method, payload), State)
             except PeerTimeoutError:
-                attempt += 1
-                if attempt == _ATTEMPTS:
+                if time.monotonic() > end:
                     raise
                 await asyncio.sleep(_PAUSE)
 
@@ -234,16 +233,25 @@ def own_identity(folder: Path) -> Identity:
 
 
 def _own_authority(folder: Path, name: str) -> bytes:
-    """Return the authority of this role's certificate; make it, with the certificate and its key, if it is absent."""
-    path = folder / _OWN_AUTHORITY
-    if path.exists() and names_in((folder / _FILES.certificate).read_bytes()) == {name}:
-        return path.read_bytes()
+    """Return the authority of this role's certificate; make it, with the certificate and its key, if it is absent.
+
+    The certificate is written last: if it is for this meeting, all is there.
+    """
+    authority_file, certificate_file, key_file = (
+        folder / one for one in (_OWN_AUTHORITY, _FILES.certificate, _FILES.key)
+    )
+    if not authority_file.exists():
+        for path in (certificate_file, key_file):
+            if path.exists():
+                raise ParameterError(f"{path}: exists already; a key is never overwritten: join in an empty folder")
+    elif certificate_file.exists() and names_in(certificate_file.read_bytes()) == {name}:
+        return authority_file.read_bytes()
     authority = authority_for(name)
-    # An earlier hour than that of the authority's end, which was computed before.
+    # A day less, because the end of the authority was computed before.
     certificate, key = authority.issue(name, client=True, days=AUTHORITY_DAYS - 1)
-    write_bytes(folder / _FILES.key, key, mode=PRIVATE)
-    write_bytes(folder / _FILES.certificate, certificate)
-    write_bytes(path, authority.certificate_pem)
+    write_bytes(authority_file, authority.certificate_pem)
+    write_bytes(key_file, key, mode=PRIVATE)
+    write_bytes(certificate_file, certificate)
     return authority.certificate_pem
 
 

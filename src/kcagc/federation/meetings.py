@@ -11,6 +11,7 @@ import contextlib
 import logging
 import re
 import time
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from kcagc.data.files import PRIVATE, write_bytes, write_text
-from kcagc.deploy.config import Config
+from kcagc.deploy.config import Config, Document
 from kcagc.deploy.folders import CONFIG, FolderPlan, RoleFiles, check_name, configuration
 from kcagc.errors import DataError, ParameterError
 from kcagc.federation.codes import Code, fingerprint, identities_fingerprint
@@ -124,7 +125,11 @@ class Meetings:
         shown = identities_fingerprint(self._identity.public)
         code = Code.fresh("admission", shown, address)
         if path.exists():
-            code = Code("admission", Code.read(path.read_text(encoding="utf-8"), "admission").secret, shown, address)
+            try:
+                secret = Code.read(path.read_text(encoding="utf-8"), "admission").secret
+            except (ParameterError, UnicodeDecodeError) as error:
+                raise ParameterError(f"{path}: {error}. Remove the file to get a new code") from error
+            code = Code("admission", secret, shown, address)
         write_text(path, f"{code.text()}\n", mode=PRIVATE)
         keys = MeetingKeys(code.secret)
         self._admission, self._address = keys.id, address
@@ -168,8 +173,7 @@ class Meetings:
         if name in names or self._places.federation(name).exists():
             raise _rejection(f"there is a federation or a meeting {printable(name)!r} at this coordinator already")
         try:
-            check_name(name, "federation")
-            federation_plan(invitation, address="localhost:1")
+            check_invitation(invitation)
         except ParameterError as error:
             raise _rejection(str(error)) from error
 
@@ -305,6 +309,15 @@ def federation_plan(
         tls_names=names,
         **invitation.settings,
     )
+
+
+def check_invitation(invitation: Invitation) -> None:
+    """Raise an error for an invitation from which no federation could be founded."""
+    check_name(invitation.federation, "federation")
+    plan = federation_plan(invitation, address="localhost:1")
+    keys = {name: Identity.generate().public for name in plan.roles}
+    document = msgspec.convert(tomllib.loads(configuration(plan, COORDINATOR, keys)), type=Document)
+    Config(Path(CONFIG), document).check()
 
 
 def identities(participants: list[Introduction]) -> dict[str, bytes]:

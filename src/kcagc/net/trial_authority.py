@@ -58,7 +58,8 @@ def limited_to(authority_pem: bytes, tls_name: str) -> bool:
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm, x509.InvalidVersion, *_BAD_EXTENSIONS):
         return False
     return (
-        basic == x509.BasicConstraints(ca=True, path_length=0)
+        found.public_bytes(Encoding.PEM) == authority_pem  # without any other text
+        and basic == x509.BasicConstraints(ca=True, path_length=0)
         and limits.critical
         and limits.value == _only(tls_name.lower())
         and found.subject == _subject("authority", _authority_name(tls_name))
