@@ -21,13 +21,15 @@ from kcagc.disclosure.texts import RISKS
 from kcagc.errors import AbortedError, KcagcError
 from kcagc.graph.filters import HalfFilter
 from kcagc.graph.graph import Graph
+from kcagc.graph.ids import NodeIds
 from kcagc.protocol import messages, party
 from kcagc.protocol.aggregator import aggregator_of_party, coordinator
 from kcagc.protocol.agreement import Agreement, Participant, graph_digest, ids_digest, ids_kind, open_session
 from kcagc.protocol.effects import combine_halves
 from kcagc.protocol.fit import fit_party
 from kcagc.protocol.local import PartyData, compute_labels, compute_rows
-from kcagc.protocol.parameters import Parameters, RunSettings
+from kcagc.protocol.match import match_parameters, match_party
+from kcagc.protocol.parameters import MATCHING, Parameters, RunSettings
 from kcagc.protocol.party import PartyContext
 from kcagc.protocol.predict import predict_parameters, predict_party
 from kcagc.runtime import in_process
@@ -308,6 +310,24 @@ def prediction(count: int = 3, **changes: Any) -> Scenario:
     return Scenario(chosen, count, session=1, models=models, nodes=dict.fromkeys(scenario.parties, nodes))
 
 
+@dataclass
+class Matching(Scenario):
+    """A matching of these ids, one list for each party."""
+
+    ids: list[list[Any]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, *ids: list[Any], counts_only: bool = False, **changes: Any) -> Matching:
+        chosen = match_parameters(parameters(**changes), counts_only=counts_only)
+        return cls(chosen, len(ids), ids=[list(one) for one in ids])
+
+    def store(self, name: str) -> MemoryStore:
+        return MemoryStore()
+
+    def role(self, name: str, all_data: dict[str, PartyData]) -> Any:
+        return match_party(self.membership(name), NodeIds.of(self.ids[self.parties.index(name)], where=name))
+
+
 class Changing:
     """Replaces the fields of messages of one kind, on their way to some receivers; `at` counts among those."""
 
@@ -359,7 +379,8 @@ class Insider:
         self.done = 0
         own = scenario.data.get(name) or data_of(scenario.count, scenario.n)[name]
         known = about(own, shared=scenario.parameters.graph == "shared")
-        self.about = b"" if stage_text == "confirmation" else known
+        early = stage_text == "confirmation" or scenario.parameters.task in MATCHING
+        self.about = b"" if early else known
 
     def __call__(self, sender: str, receiver: str, payload: bytes) -> list[tuple[str, str, bytes]]:
         message = messages.decode(payload, sender)

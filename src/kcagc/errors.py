@@ -131,6 +131,7 @@ class AbortedError(_PeerRelatedError):
     """Another role, `peer`, ended the run; `reason` is the public message of that role."""
 
     exit_code = 7
+    advice = ""  # what to do at this role
 
     @property
     def reason(self) -> str:
@@ -138,7 +139,8 @@ class AbortedError(_PeerRelatedError):
         return str(self.args[0])
 
     def __str__(self) -> str:
-        return f"{self.peer} ended the run: {self.reason}"
+        advice = f". {self.advice}" if self.advice else ""
+        return f"{self.peer} ended the run: {self.reason}{advice}"
 
 
 class PeerTimeoutError(_PeerRelatedError):

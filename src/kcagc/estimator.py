@@ -13,7 +13,6 @@ from kcagc.cluster.local import Scaling
 from kcagc.data.files import PathLike
 from kcagc.data.interop import library_of
 from kcagc.data.memory import graphs_of, named_tables, prepare_parties, rows_to_predict
-from kcagc.data.party_files import PartyInput
 from kcagc.data.weighting import Weighting
 from kcagc.disclosure import Ledger
 from kcagc.disclosure.texts import LABELLED_SUMS, REVEALING_LABELS
@@ -25,7 +24,6 @@ from kcagc.graph.filters import Filter, SearchedFilter
 from kcagc.graph.ids import NodeIds
 from kcagc.persistence import load_estimator, save_estimator
 from kcagc.protocol.fit_result import FitResult, SweepResult, every_merge
-from kcagc.protocol.local import PartyData
 from kcagc.protocol.parameters import PARAMETERS, AggregatorKind, JointForm, VirtualNodes, draw_seed, settings_of
 from kcagc.protocol.predict import predict_parameters
 from kcagc.secagg.masks import TWO_PARTY_SUM
@@ -109,6 +107,9 @@ class KCAGC(ResultsMixin, ViewMixin, EstimatorBase):
         Nodes that take part. "all": every table has every node. "intersection": the nodes that all tables have, and
         the graph too if it lists its nodes. A list of ids: a node that a table lacks becomes a row of missing values
         there.
+    engine : str, Engine or dict, default="auto"
+        Where a party's own work runs, for all parties or by party: "local", "gpu", or "auto", which takes a GPU if
+        there is one and the table is large.
 
     Attributes
     ----------
@@ -214,6 +215,7 @@ class KCAGC(ResultsMixin, ViewMixin, EstimatorBase):
         weighting: Weighting = "auto",
         id_column: str | None = None,
         nodes: str | Iterable[Any] = "all",
+        engine: Any = "auto",
     ) -> None:
         self.n_clusters = n_clusters
         self.n_local_clusters = n_local_clusters
@@ -237,6 +239,7 @@ class KCAGC(ResultsMixin, ViewMixin, EstimatorBase):
         self.weighting = weighting
         self.id_column = id_column
         self.nodes = nodes
+        self.engine = engine
 
     @classmethod
     def paper(cls, *, n_clusters: int, psi: int, **changes: Any) -> Self:
@@ -317,7 +320,7 @@ class KCAGC(ResultsMixin, ViewMixin, EstimatorBase):
         ledger = Ledger()
         results = simulate_fit(
             parameters,
-            _party_data(inputs, filter_),
+            self._party_data(inputs, filter_),
             policy=policy,
             seeds=dict.fromkeys(names, seed),
             ledger=ledger,
@@ -393,7 +396,7 @@ class KCAGC(ResultsMixin, ViewMixin, EstimatorBase):
         kept = {name: (self.transformers_[name], self.column_weights_[name]) for name in names}
         inputs = prepare_parties(tables, graphs, id_column=self.id_column, nodes=taken, fitted=kept)
         fitted = None if self.node_ids_ is None else NodeIds(self.node_ids_, where="model")
-        data = _party_data(inputs, self.filter_)
+        data = self._party_data(inputs, self.filter_)
         wanted = rows_to_predict(data[names[0]].graph, fitted, model.n_nodes, nodes)
         self.prediction_ledger_ = Ledger()
         results = simulate_predict(
@@ -440,7 +443,3 @@ class KCAGC(ResultsMixin, ViewMixin, EstimatorBase):
         KCAGC
         """
         return load_estimator(cls, path)
-
-
-def _party_data(inputs: dict[str, PartyInput], chosen: Filter) -> dict[str, PartyData]:
-    return {name: PartyData.build(name, one.graph, one.features, chosen, one.columns) for name, one in inputs.items()}

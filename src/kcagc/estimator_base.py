@@ -14,11 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from kcagc._types import Labels
 from kcagc.cluster.sweep import Sweep
 from kcagc.data.memory import GraphSource, ids_of_tables
+from kcagc.data.party_files import PartyInput
 from kcagc.disclosure import Policy
+from kcagc.engines.choice import engines_by_party
 from kcagc.errors import DataError, ParameterError
+from kcagc.graph.filters import Filter
 from kcagc.graph.graph import Graph
 from kcagc.protocol.effects import Progress
-from kcagc.protocol.local import PartyModel
+from kcagc.protocol.local import PartyData, PartyModel
 from kcagc.protocol.parameters import NO_GRAPH
 from kcagc.text import listed
 
@@ -33,6 +36,7 @@ class EstimatorBase(ClusterMixin, BaseEstimator):
     callbacks: Callback | Iterable[Callback]
     id_column: str | None
     nodes: str | Iterable[Any]
+    engine: Any
     labels_: Labels
     sweep_: Sweep
     models_: dict[str, PartyModel]
@@ -80,6 +84,14 @@ class EstimatorBase(ClusterMixin, BaseEstimator):
         if not isinstance(self.accept, list | tuple | set | frozenset):
             raise ParameterError(f"accept: must be a list of names, not {self.accept!r}")
         return Policy(self.accept)
+
+    def _party_data(self, inputs: dict[str, PartyInput], chosen: Filter) -> dict[str, PartyData]:
+        """Return the data of each party, with the engine that does its work."""
+        engines = engines_by_party(self.engine, {name: one.features.shape for name, one in inputs.items()})
+        return {
+            name: PartyData.build(name, one.graph, one.features, chosen, one.columns, engines[name].engine)
+            for name, one in inputs.items()
+        }
 
     def _watch(self, role: str, progress: Progress) -> None:
         for callback in self._callbacks():

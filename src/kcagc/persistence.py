@@ -157,7 +157,7 @@ def _stored(given: Filter) -> StoredFilter:
 
 def _plain_settings(given: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters that are plain data: no functions, transformers or random number generators."""
-    omitted = {"callbacks", "transformers", "filter", "random_state"}
+    omitted = {"callbacks", "transformers", "filter", "random_state", "engine"}  # an engine is one of the machine
     settings = {name: value for name, value in given.items() if name not in omitted}
     settings["accept"] = sorted(settings["accept"])
     if not isinstance(settings["nodes"], str):

@@ -246,6 +246,7 @@ OPTIONS = [  # option, variable, place in the document, two values and what beco
     ("--output", "KCAGC_OUTPUT", ("output", "folder"), "one", "two", True),
     ("--state", "KCAGC_STATE", ("output", "state"), "one", "two", True),
     ("--peer-timeout", "KCAGC_PEER_TIMEOUT", ("limits", "peer_timeout"), 11.0, 22.0, False),
+    ("--engine", "KCAGC_ENGINE", ("engine", "name"), "local", "gpu", False),
     ("--random-state", "KCAGC_RANDOM_STATE", ("me", "random_state"), 11, 22, False),
 ]
 

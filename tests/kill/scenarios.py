@@ -9,7 +9,7 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from kcagc.datasets import generate
 CONFIG = "kcagc.toml"
 PATIENCE = 180.0  # seconds for a disturbed run, which takes one or two on a quiet machine, and 30 on a very busy one
 KILLED = -signal.SIGKILL
+MOST_RESTARTS = 200  # of one role with one exit code: a killed role is often killed again
 RUN = "tests.role_process:run_observed"
 Boundary = tuple[str, int]
 
@@ -37,6 +38,7 @@ class Scenario:
     settings: Mapping[str, object] = field(default_factory=dict)
     accept: tuple[str, ...] = ()
     predicts: bool = False
+    at_every_boundary: bool = True  # whether a campaign kills its roles everywhere
     n_nodes: int = 60
     signal: float = 0.9
     patches: Mapping[str, object] = field(default_factory=dict)  # constants of the package, in every process
@@ -103,6 +105,14 @@ SCENARIOS = {
         Scenario("coordinator", settings={"method": "cells"}),
         Scenario("party aggregates", aggregating_party="c", accept=("labelled-sums",)),
         Scenario("two parties", parties=("a", "b"), aggregating_party="b", accept=("labelled-sums", "two-party-sum")),
+        Scenario(
+            "five parties",
+            parties=("a", "b", "c", "d", "e"),
+            aggregating_party="e",
+            settings={"method": "cells"},
+            accept=("labelled-sums",),
+            at_every_boundary=False,
+        ),
         Scenario("basic", settings={"method": "basic"}, n_nodes=40),
         Scenario("tree", parties=("a", "b", "c", "d", "e"), settings={"method": "tree", "fan_in": 2, "max_iter": 2}),
         Scenario("predict", settings={"method": "cells"}, predicts=True),
@@ -166,9 +176,12 @@ class Run:
             place = ["--address", f"127.0.0.1:{self.address_port}"]
         return [*command, "--config", str(config), *place]
 
-    def start(self, role: str, folder: Path | None = None, **instruments: object) -> None:
+    def start(
+        self, role: str, folder: Path | None = None, *, options: Iterable[str] = (), **instruments: object
+    ) -> None:
         """Start a role, from another folder if one is given."""
-        plan = {"name": role, "notes": str(self.notes), "arguments": self.arguments(role, folder)} | instruments
+        arguments = [*self.arguments(role, folder), *options]
+        plan = {"name": role, "notes": str(self.notes), "arguments": arguments} | instruments
         plan["patches"] = dict(self.scenario.patches)
         log, environment = (folder or self.folder / role) / "log.txt", plan.pop("environment", None)
         self.running[role] = self._fork_server.start(RUN, plan, log, environment=environment)
@@ -181,8 +194,13 @@ class Run:
     def _next_plan(self, role: str) -> dict:
         return self.plans[role].pop(0) if self.plans[role] else {}
 
-    def run_to_end(self, seconds: float = PATIENCE, waiting_for: Iterable[str] = ()) -> None:
-        """Restart each killed role with the same command until all roles, or those named, have succeeded."""
+    def run_to_end(
+        self, seconds: float = PATIENCE, waiting_for: Iterable[str] = (), *, again: Collection[int] = (KILLED,)
+    ) -> None:
+        """Restart each role that was killed, or ended with a code of `again`, with the same command.
+
+        Return when all roles, or those named, have succeeded.
+        """
         end = time.monotonic() + seconds
         wanted = set(waiting_for) or set(self.running)
         while wanted & self.running.keys():
@@ -192,7 +210,7 @@ class Run:
             for role in [role for role, process in self.running.items() if process in ended]:
                 code = ended[self.running.pop(role)]
                 self.codes[role].append(code)
-                if code == KILLED:
+                if code in again and self.codes[role].count(code) <= MOST_RESTARTS:
                     self.start(role, **self._next_plan(role))
                 elif code != 0:
                     raise StuckError(f"{role} ended with {code}\n{self.logs()}")
@@ -200,10 +218,13 @@ class Run:
     def kill_and_restart(self, role: str, seconds: float) -> None:
         """Wait, kill a role if it still runs, and start it again."""
         time.sleep(seconds)
-        if role in self.running and self.still_running(role):
-            self._fork_server.kill(self.running[role])
-            if self.end_of(role) == KILLED:
-                self.start(role)
+        if role in self.running and self.still_running(role) and self.kill(role) == KILLED:
+            self.start(role)
+
+    def kill(self, role: str) -> int:
+        """Kill a role; return its exit code, which is another one if it has just ended."""
+        self._fork_server.kill(self.running[role])
+        return self.end_of(role)
 
     def end_of(self, role: str, seconds: float = PATIENCE) -> int:
         """Wait for the end of a role; return its exit code."""

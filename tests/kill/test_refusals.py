@@ -8,7 +8,7 @@ import pytest
 from kill import evidence
 from kill.scenarios import CONFIG, KILLED
 
-REJECTED = 12
+ENDED_BY_ANOTHER, REJECTED = 7, 12
 MIDDLE = ("message arrives", 5)  # of a party: it has sent its labels and two vectors, and answers are on their way
 
 
@@ -109,7 +109,7 @@ def test_a_journal_may_be_lost_before_anything_about_data_was_sent(campaign):
 
 
 @pytest.mark.kill
-def test_a_coordinator_without_its_journal_ends_the_session_of_all_parties(campaign):
+def test_a_coordinator_without_its_journal_begins_a_new_session_with_the_same_commands(campaign):
     with campaign.run("coordinator") as run:
         run.plans["coordinator"] = [{"kill": ("part left", 10)}]
         run.start_all()
@@ -117,9 +117,12 @@ def test_a_coordinator_without_its_journal_ends_the_session_of_all_parties(campa
         shutil.rmtree(run.folder / "coordinator" / "state")
         run.start("coordinator")
         for party in run.scenario.parties:
-            assert run.end_of(party) == REJECTED, run.logs(party)
-            assert "that session is over: coordinator has started another" in run.logs(party)
-        assert run.still_running("coordinator")
+            assert run.end_of(party) == ENDED_BY_ANOTHER, run.logs(party)
+            assert "coordinator ended the run: it has started another session" in run.logs(party)
+            assert run.still_running("coordinator")
+            run.start(party)
+        run.run_to_end()
+        assert run.labels() == campaign.reference("coordinator").labels
         evidence.check_sent(run)
 
 

@@ -138,7 +138,7 @@ FIRST_FRAMES = {
     ),
     "another session": (
         lambda adversary, challenge: adversary.opening(challenge, bound=b"b" * 32),
-        "session",
+        "over",
         "that session is over",
     ),
     "messages never sent, safe": (

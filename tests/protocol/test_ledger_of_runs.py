@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from adversaries import Scenario, fit, parameters, prediction, tables
+from adversaries import Matching, Scenario, fit, parameters, prediction, tables
 from kcagc.disclosure import Disclosure, Ledger
 from kcagc.disclosure.texts import TEXTS
 from kcagc.errors import KcagcError
@@ -51,6 +51,9 @@ RUNS = {
     "prediction, joint": lambda: prediction(method="joint").run(),
     "prediction, a party aggregates": lambda: prediction(aggregator="party").run(),
     "prediction, a party aggregates two": lambda: prediction(2, aggregator="party").run(),
+    "matched ids of two": lambda: Matching.of([1, 2, 3], [3, 4]).run(),
+    "matched ids of more than two": lambda: Matching.of("abc", "bcd", "cde", "cbf").run(),
+    "counted ids": lambda: Matching.of("abc", "bcd", counts_only=True).run(),
     "refused": _refused,
 }
 
@@ -199,7 +202,7 @@ def test_every_line_is_used_by_some_run():
 def test_only_weaker_modes_open_more_than_the_default():
     for name in RUNS:
         weaker = {entry.kind for entry in outcome(name).ledger if entry.weaker}
-        more = ("a party aggregates", "as many local", "reveal a column", "rows without names")
+        more = ("a party aggregates", "as many local", "reveal a column", "rows without names", "more than two")
         assert bool(weaker) == any(words in name for words in more), (name, weaker)
 
 

@@ -250,3 +250,22 @@ def test_a_closed_journal_raises_an_error(journal):
         with pytest.raises(SessionError, match="the journal is closed"):
             act()
     journal.close()
+
+
+def test_the_name_of_a_session_that_a_peer_knew_is_kept_when_it_ends_without_a_result(tmp_path):
+    journal = Journal(tmp_path / "fit.sqlite")
+    known = open_session(journal, {}, 1)
+    known.bind("coordinator", b"theirs")
+    journal.fail("a reason")
+    unknown = open_session(journal, {}, 1)
+    assert unknown.position.ended == known.position.attempt
+    journal.fail("another reason")
+    last = open_session(journal, {}, 1)
+    assert last.position.ended == known.position.attempt
+    assert open_session(journal, {}, 1).position == last.position
+    last.bind("coordinator", b"theirs")
+    journal.erase()
+    assert open_session(journal, {}, 1).position.ended == last.position.attempt
+    journal.end("finished", {})
+    assert open_session(journal, {}, 1).position.ended == b""
+    journal.close()

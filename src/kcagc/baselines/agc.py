@@ -6,15 +6,17 @@ from typing import Any, Literal, get_args
 
 from scipy import sparse
 
-from kcagc._types import AnyFloatArray, Features, Labels, check_choice
+from kcagc._types import Features, Labels, check_choice
 from kcagc.baselines.base import PooledEstimator, Progress
 from kcagc.cluster.joint import fit_joint_kmeans
-from kcagc.cluster.local import LocalClusters, Scaling, cluster_filtered, fit_projection
+from kcagc.cluster.local import LocalClusters, Scaling, cluster_rows
 from kcagc.cluster.search import PsiSearch, check_search, search_psi
 from kcagc.data.weighting import Weighting
+from kcagc.engines import LOCAL, Engine, Smoothed
+from kcagc.engines.choice import choose_engine
 from kcagc.errors import ParameterError
 from kcagc.graph.adaptive import adaptive_order
-from kcagc.graph.filters import FilteredOperator, HalfFilter, filter_for_projection
+from kcagc.graph.filters import HalfFilter
 from kcagc.graph.graph import Graph
 
 Method = Literal["agc", "joint"]
@@ -51,6 +53,9 @@ class AGC(PooledEstimator):
         The largest number of Lloyd iterations of a restart. The method "joint" never takes more than 18.
     random_state : int, RandomState or None, default=None
         The seed. None draws a fresh one.
+    engine : str or Engine, default="auto"
+        Where the filter of a given order and the projection run: "local", "gpu", or "auto", which takes a GPU if there
+        is one and the table is large. The search for an order runs in this process.
 
     Attributes
     ----------
@@ -115,6 +120,7 @@ class AGC(PooledEstimator):
         n_init: int = 10,
         max_iter: int = 300,
         random_state: Any = None,
+        engine: Any = "auto",
     ) -> None:
         self.n_clusters = n_clusters
         self.psi = psi
@@ -125,19 +131,22 @@ class AGC(PooledEstimator):
         self.n_init = n_init
         self.max_iter = max_iter
         self.random_state = random_state
+        self.engine = engine
 
     def _fit(self, features: Features, graph: Graph | None, seed: int, progress: Progress) -> None:
         check_choice("scaling", self.scaling, get_args(Scaling))
         check_choice("method", self.method, get_args(Method))
 
-        def cluster(filtered: AnyFloatArray | FilteredOperator) -> LocalClusters:
+        def cluster(smoothed: Smoothed, engine: Engine = LOCAL) -> LocalClusters:
+            projection = engine.singular_vectors(smoothed, self.n_clusters)
             if self.method == "joint":
-                projection = fit_projection(filtered, self.n_clusters)
-                rows = projection.transform(filtered, "unit")
+                rows = engine.project(smoothed, projection, "unit")
                 clusters = fit_joint_kmeans(rows, self.n_clusters, seed=seed, max_iter=self.max_iter)
                 return LocalClusters(projection, rows, clusters)
+            rows = engine.project(smoothed, projection, self.scaling)
+            del smoothed  # the largest array
             options = {"margin": False, "n_init": self.n_init, "max_iter": self.max_iter, "random_state": seed}
-            return cluster_filtered(filtered, self.n_clusters, scaling=self.scaling, **options)
+            return cluster_rows(projection, rows, self.n_clusters, scaling=self.scaling, **options)
 
         self.intra_distances_: list[float] = []
         self.at_limit_ = False
@@ -156,7 +165,8 @@ class AGC(PooledEstimator):
             self.psi_, found = chosen.psi, chosen.found
             self.intra_distances_, self.at_limit_ = chosen.distances, not chosen.stopped
         else:
-            found = cluster(filter_for_projection(HalfFilter(self.psi_), graph, features, self.n_clusters))
+            engine = choose_engine(self.engine, features.shape).engine
+            found = cluster(engine.smooth(HalfFilter(self.psi_), graph, features, self.n_clusters), engine)
         self.embedding_ = found.embedding
         self.labels_: Labels = found.labels
         self.cluster_centers_ = found.clusters.centers

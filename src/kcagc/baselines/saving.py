@@ -31,7 +31,7 @@ def save_baseline(model: Any, path: PathLike) -> None:
             arrays[name] = value
         else:
             values[name] = _plain(value)
-    settings = {name: _plain(value) for name, value in model.get_params(deep=False).items()}
+    settings = {name: _plain(value) for name, value in model.get_params(deep=False).items() if name != "engine"}
     if not isinstance(settings["random_state"], int):
         settings["random_state"] = None  # a generator of the caller
     header = {"format": FORMAT, "class": type(model).__name__, "settings": settings, "values": values}

@@ -30,6 +30,7 @@ _MODULES = {
     "identity": "init",
     "columns": "columns",
     "nodes": "maintenance",
+    "match": "match",
     "check": "maintenance",
     "party": "roles",
     "coordinator": "roles",

@@ -115,8 +115,8 @@ def have(config: Path, output: Path, **given: Any) -> None:
         raise ParameterError(f"{config}: is the configuration of a {own.role}, which has no table")
     if section.graph is None:
         raise ParameterError(
-            f"{config}: the run has no graph, so this list would hold all ids of {own.me}. Agree on a list of nodes in "
-            "another way, for example by private set intersection, and name it as node_list in [data]"
+            f"{config}: the run has no graph, so this list would hold all ids of {own.me}. Find the common ids with "
+            "`kcagc match`, which hides all others, and name its list as node_list in [data]"
         )
     files = own.data_files(section)
     del files["weight"], files["node_list"]

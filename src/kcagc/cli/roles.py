@@ -51,6 +51,7 @@ _SETTINGS = {  # options that replace a setting of the file, and where it is
     "graph": "data.graph",
     "output": "output.folder",
     "state": "output.state",
+    "engine": "engine.name",
     "random_state": "me.random_state",
     "peer_timeout": "limits.peer_timeout",
 }
@@ -72,6 +73,7 @@ _OPTIONS = {
     "graph": _option("graph", "The shared edges."),
     "output": _option("output", "Folder of the results."),
     "state": _option("state", "Folder of the journal."),
+    "engine": _option("engine", "Where this party's own work runs: auto, local or gpu."),
     "random_state": _option("random-state", "For tests only: the same number gives the same labels.", type=int),
     "peer_timeout": _option("peer-timeout", "Seconds to wait for a disconnected participant.", type=float),
     "model": _option("model", "The file model.kcagc of the fit.", type=FILE, required=True),

@@ -349,30 +349,18 @@ def cluster_locally(
     check_count("n_threads", n_threads, optional=True)
     n_components = n_clusters if n_components is None else n_components
     data = AttributedGraph.build(graph, features)
-    return cluster_filtered(
-        filter_for_projection(filter, data.graph, data.features, n_components, n_threads=n_threads),
-        n_clusters,
-        n_components=n_components,
-        scaling=scaling,
-        margin=margin,
-        n_init=n_init,
-        max_iter=max_iter,
-        random_state=random_state,
-    )
-
-
-def cluster_filtered(
-    filtered: AnyFloatArray | FilteredOperator,
-    n_clusters: int,
-    *,
-    n_components: int | None = None,
-    scaling: Scaling = "unit",
-    **options: Any,
-) -> LocalClusters:
-    """Run the steps after the filter: projection, and `fit_kmeans` with these options."""
-    projection = fit_projection(filtered, n_clusters if n_components is None else n_components)
+    filtered = filter_for_projection(filter, data.graph, data.features, n_components, n_threads=n_threads)
+    projection = fit_projection(filtered, n_components)
     embedding = projection.transform(filtered, scaling)
     del filtered  # the largest array, no longer needed
+    options: dict[str, Any] = {"margin": margin, "n_init": n_init, "max_iter": max_iter, "random_state": random_state}
+    return cluster_rows(projection, embedding, n_clusters, scaling=scaling, **options)
+
+
+def cluster_rows(
+    projection: Projection, embedding: FloatArray, n_clusters: int, *, scaling: Scaling, **options: Any
+) -> LocalClusters:
+    """Run `fit_kmeans` with these options on projected rows."""
     try:
         found = fit_kmeans(embedding, n_clusters, **options)
     except DataError as error:

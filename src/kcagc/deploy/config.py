@@ -16,6 +16,7 @@ from kcagc.data.files import check_labels_path
 from kcagc.data.preprocessing import ColumnRule, TableRules
 from kcagc.deploy.file_problems import find_problem
 from kcagc.disclosure import Policy
+from kcagc.engines.choice import EngineSection
 from kcagc.errors import ParameterError
 from kcagc.net.tls import Credentials, split_address
 from kcagc.protocol.agreement import Agreement, Participant, RoleName
@@ -233,6 +234,7 @@ class Document(_Section):
     network: NetworkSection
     data: DataSection | None = None
     predict: NewDataSection | None = None
+    engine: EngineSection = msgspec.field(default_factory=EngineSection)
     policy: PolicySection = msgspec.field(default_factory=PolicySection)
     output: OutputSection = msgspec.field(default_factory=OutputSection)
     limits: LimitsSection = msgspec.field(default_factory=LimitsSection)
@@ -280,6 +282,8 @@ class Config:
                 raise ParameterError(
                     "a party needs a section [data]" if needed else "a coordinator has no section [data]"
                 )
+            if self.role == "coordinator" and document.engine != EngineSection():
+                raise ParameterError("a coordinator has no section [engine]: it has no work of its own")
             self._check_address("listen" if self.listens else "address")
             for one in document.participants:
                 if not one.tls_name:

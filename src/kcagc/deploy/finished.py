@@ -158,7 +158,7 @@ def forget_journals(config: Config) -> list[Path]:
     The ledgers of journals stay among the results.
     """
     erased = []
-    kinds: tuple[Kind, ...] = ("fit", "predict")
+    kinds: tuple[Kind, ...] = ("fit", "predict", "match")
     for kind in kinds:
         path = journal_path(config, kind)
         if not path.exists():

@@ -23,6 +23,7 @@ from kcagc.graph.ids import NodeIds
 from kcagc.protocol.agreement import Agreement
 from kcagc.protocol.fit_result import FitResult, MergeReport, SweepResult
 from kcagc.protocol.local import PartyModel
+from kcagc.protocol.match import MatchResult
 from kcagc.protocol.parameters import Parameters, PsiChoice
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ def write_results(files: ResultFiles, run: RoleRun, result: Any, disclosed: Disc
         summary["method"] = str(run.config.method_choice())
         searched = getattr(result, "psi_search", None)
         summary["psi"] = str(run.config.psi_choice() if searched is None else PsiChoice(searched.psi, searched.reason))
+    if run.engine_choice is not None:
+        summary["engine"] = str(run.engine_choice)
     if run.input is not None:
         summary["data"] = run.input.summary()
     if run.kept is not None:
@@ -181,6 +184,11 @@ def summary_of(name: str, agreement: Agreement, result: Any, disclosed: Disclose
         "messages_sent": len([entry for entry in ledger.of("message/") if entry.sender == name]),
         "packages": versions(),
     }
+    if isinstance(result, MatchResult):
+        counts = {"ids": result.n_own, "common": result.n_common}
+        if result.n_other is not None:
+            counts["ids_of_other"] = result.n_other
+        return summary | {"session": result.session} | counts
     if role == "coordinator":
         return summary | {"session": result.session.hex(), "rounds": result.sums}
     if isinstance(result, FitResult | SweepResult) and result.psi_search is not None:

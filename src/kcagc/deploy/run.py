@@ -21,6 +21,7 @@ from kcagc.cluster.local import confidence
 from kcagc.data.party_files import PartyInput, read_party
 from kcagc.deploy.config import Config, DataSection
 from kcagc.deploy.results import (
+    Disclosed,
     ResultFiles,
     SavedModel,
     keep_earlier_results,
@@ -28,6 +29,7 @@ from kcagc.deploy.results import (
     write_ledger,
     write_results,
 )
+from kcagc.engines.choice import EngineChoice, choose_engine
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
@@ -55,7 +57,8 @@ from kcagc.secagg.keys import Identity, digest
 
 logger = logging.getLogger(__name__)
 
-Kind = Literal["fit", "predict"]
+Kind = Literal["fit", "predict", "match"]
+NODE_LIST = "nodes.csv"  # the common ids that a matching finds
 _STREAMS_END = 2.0  # seconds for gRPC's own tasks to end after its server has stopped
 
 
@@ -128,10 +131,16 @@ class RoleRun:
     @cached_property
     def data(self) -> PartyData | None:
         """A party's table and graph; None at a coordinator."""
-        if self.input is None:
+        if self.input is None or self.engine_choice is None:
             return None
-        chosen = self.config.document.session.graph_filter()
-        return PartyData.build(self.config.me, self.input.graph, self.input.features, chosen, self.input.columns)
+        found, chosen = self.input, self.config.document.session.graph_filter()
+        engine = self.engine_choice.engine
+        return PartyData.build(self.config.me, found.graph, found.features, chosen, found.columns, engine)
+
+    @cached_property
+    def engine_choice(self) -> EngineChoice | None:
+        """Where a party's own work runs, and why; None at a coordinator."""
+        return None if self.input is None else choose_engine(self.config.document.engine, self.input.features.shape)
 
     @property
     def graph(self) -> Graph | None:
@@ -237,6 +246,10 @@ class RoleRun:
     def _context(self, randomness: SessionRandomness) -> PartyContext:
         return PartyContext(self.config.me, self.agreement, self.identity, randomness.secrets, self.config.policy())
 
+    def write(self, result: Any, disclosed: Disclosed) -> dict[str, Any]:
+        """Write the results and return the summary."""
+        return write_results(self.files, self, result, disclosed)
+
     def share(self, result: Any) -> PartyModel | None:
         """Return this party's part of the model if the result has its rows; None at a coordinator."""
         if self.config.role == "coordinator" or getattr(result, "rows", None) is None:
@@ -257,8 +270,10 @@ def journal_path(config: Config, kind: Kind) -> Path:
 
 def result_files(config: Config, kind: Kind) -> ResultFiles:
     """Return the files of the results."""
-    folder = config.file(config.document.output.folder)
-    return ResultFiles.of(folder if kind == "fit" else folder / "prediction", config.document.output.labels)
+    folder, labels = config.file(config.document.output.folder), config.document.output.labels
+    if kind == "match":
+        return ResultFiles.of(folder / "match", NODE_LIST)
+    return ResultFiles.of(folder if kind == "fit" else folder / "prediction", labels)
 
 
 def execute(
@@ -317,7 +332,9 @@ def open_journal(run: RoleRun, new_session: bool) -> Journal:
         if not new_session:
             raise
         remove(run.journal)
-        return Journal(run.journal)
+        journal = Journal(run.journal)
+    if new_session:
+        journal.leave_all()
     return journal
 
 
@@ -331,7 +348,7 @@ def erase_journal(journal: Journal, files: ResultFiles) -> None:
 async def _run_on_network(run: RoleRun, spec: RoleSpec) -> None:
     network = run.config.document.network
     if not run.config.listens:
-        _log_method(run)
+        _log_choices(run)
         await RoleClient(spec, network.address).run()
         return
     from kcagc.net.grpc_server import Server  # noqa: PLC0415 - only for an aggregator
@@ -340,7 +357,7 @@ async def _run_on_network(run: RoleRun, spec: RoleSpec) -> None:
     role = RoleServer(spec)
     server = Server(network.listen, spec.credentials, role.serve)
     logger.info("listening on %s:%d", network.listen.rpartition(":")[0], server.port)
-    _log_method(run)
+    _log_choices(run)
     await role.open()
     await server.start()
     try:
@@ -349,9 +366,11 @@ async def _run_on_network(run: RoleRun, spec: RoleSpec) -> None:
         await server.stop(0.5)
 
 
-def _log_method(run: RoleRun) -> None:
-    """Log the method, which all roles have chosen alike, before anything is sent."""
-    if run.model is None:
+def _log_choices(run: RoleRun) -> None:
+    """Log the engine of this role, and the method, which all roles have chosen alike, before anything is sent."""
+    if run.kind != "match" and run.engine_choice is not None:
+        logger.info("engine: %s", run.engine_choice)
+    if run.kind == "fit":
         logger.info("method: %s", run.config.method_choice())
         logger.info("psi: %s", run.config.psi_choice())
 
@@ -368,7 +387,7 @@ def role_spec(
     def finish(result: Any) -> dict[str, bytes]:
         if watcher is not None:
             watcher(run.config.me, Progress("writing the results"))
-        summary = write_results(run.files, run, result, journal.ledger())
+        summary = run.write(result, journal.ledger())
         results.append(result)
         return {"summary": json.dumps(summary).encode()}
 

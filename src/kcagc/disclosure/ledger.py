@@ -14,7 +14,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Self
 
-from kcagc.disclosure.texts import ANONYMOUS_GEOMETRY, RISKS, TEXTS
+from kcagc.disclosure.texts import ANONYMOUS_GEOMETRY, PARTIAL_MATCHES, RISKS, TEXTS
 from kcagc.errors import KcagcError, ParameterError, PolicyError
 from kcagc.text import size
 
@@ -255,7 +255,10 @@ class Ledger:
 
 
 _USE_COORDINATOR = "use a coordinator as aggregator"
-_REMEDIES = {ANONYMOUS_GEOMETRY: 'set joint_rows = "shares" at all participants'}
+_REMEDIES = {
+    ANONYMOUS_GEOMETRY: 'set joint_rows = "shares" at all participants',
+    PARTIAL_MATCHES: "agree on a list of nodes in another way",
+}
 
 
 class Policy:

@@ -17,6 +17,7 @@ LOCAL_MEANS = "local-means"
 CHANGED_ROSTER = "changed-roster"
 REVEALING_LABELS = "revealing-labels"
 ANONYMOUS_GEOMETRY = "anonymous-geometry"
+PARTIAL_MATCHES = "partial-matches"
 
 
 @dataclass(frozen=True)

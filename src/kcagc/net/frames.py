@@ -19,6 +19,7 @@ from kcagc.text import printable
 STREAM_PROTOCOL = "kcagc-stream/2"
 PART_BYTES = 256 * 1024
 MAX_FRAME_BYTES = PART_BYTES + 4096
+ANY_SESSION = b"any"  # in place of a session's name: all earlier ones
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 Name = Annotated[str, msgspec.Meta(max_length=64)]
@@ -38,12 +39,14 @@ class Challenge(Frame, frozen=True, tag="challenge"):
     nonce: Token
 
 
-class Open(Frame, frozen=True, tag="open"):
+class Open(Frame, frozen=True, tag="open", omit_defaults=True):
     """First frame of a party, signed: its name, its session, its inputs, and its position in the session.
 
     `attempt` is the party's random name of the session; `bound` is the aggregator's, empty until the party knows it.
     The party has received the aggregator's messages up to `arrived`, and committed those up to `safe`. `sent` is the
-    number of its own last message. `certificate` is the digest of the TLS certificate of this connection.
+    number of its own last message. `certificate` is the digest of the TLS certificate of this connection. `ended` is
+    the party's name of its last session if it has ended that one, or all earlier ones: the aggregator need not wait
+    for the party there.
     """
 
     protocol: Name
@@ -57,6 +60,7 @@ class Open(Frame, frozen=True, tag="open"):
     sent: Count
     inputs: bytes
     signature: Signature
+    ended: Token = b""
 
 
 class Welcome(Frame, frozen=True, tag="welcome"):
@@ -181,7 +185,8 @@ class RejectionReason(Enum):
 
     IDENTITY = "identity"  # certificate, name or signature are not those of an expected role
     AGREEMENT = "agreement"  # another version, other parameters or other participants
-    SESSION = "session"  # another session, an older state of this one, or a second process
+    SESSION = "session"  # an older state of this session, a session without its journal, or a second process
+    OVER = "over"  # the aggregator takes part in another session than the party
     MISBEHAVIOUR = "misbehaviour"  # frames that kcagc never sends
     RETRY = "retry"  # nothing is wrong, but the aggregator cannot accept a stream now
 

@@ -43,7 +43,9 @@ from kcagc.protocol.messages import (
     encode,
     expect,
     pack,
+    pair_stage,
 )
+from kcagc.protocol.parameters import MATCHING
 from kcagc.protocol.plan import Merge, layers
 from kcagc.protocol.search import FIT, search_plans
 from kcagc.protocol.subspace import SubspacePlan
@@ -103,6 +105,10 @@ class Aggregator:
         """Relay and add from the first hello to the last receipt; `own` is the hello of a coordinator."""
         session = await self._exchange_hellos(own)
         to_all_others = {party: tuple(other for other in self.parties if other != party) for party in self.parties}
+        if self.agreement.parameters.task in MATCHING:
+            await self._serve_match()
+            await self._relay(RunStage(Step.RECEIPT), to_all_others)
+            return AggregatorResult(session, 0)
         await self._relay(RunStage(Step.CONFIRMATION), to_all_others)
         merges = {merge.group.members: merge for layer in layers(self.agreement) for merge in layer}
         parameters = self.agreement.parameters
@@ -143,6 +149,17 @@ class Aggregator:
         for receiver, ciphertexts in pending.items():
             relayed = RelayedMessages(stage, tuple(ciphertexts))
             await self.channel.send(receiver, relayed, stage, shape=(len(ciphertexts),))
+
+    async def _serve_match(self) -> None:
+        """Relay the messages of a matching of ids, which add nothing."""
+        first, *others = self.parties
+        for previous, other in zip(self.parties, others, strict=False):
+            if previous != first:
+                await self._relay(pair_stage(Step.KEPT, previous, other), {previous: (other,)})
+            for step in (Step.IDS, Step.ANSWERS):
+                await self._relay(pair_stage(step, first, other), {first: (other,), other: (first,)})
+        if len(others) > 1:
+            await self._relay(RunStage(Step.COMMON), {first: tuple(others[:-1])})
 
     async def _serve_from_below(self, merge: Merge, merges: dict[tuple[str, ...], Merge]) -> None:
         """Serve a merge after those below it; merges of one layer do not wait for each other."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from kcagc.errors import AgreementError, ParameterError, PeerError
 from kcagc.graph.graph import Graph
+from kcagc.graph.ids import NodeIds
 from kcagc.protocol.messages import Hello, read_bytes
 from kcagc.protocol.parameters import NO_GRAPH, Parameters
 from kcagc.secagg import keys
@@ -236,9 +237,12 @@ def ids_kind(graph: Graph) -> str:
 
 def ids_digest(graph: Graph) -> bytes:
     """Hash the node ids in row order; nodes without ids are numbered from 0."""
-    if graph.ids is None:
-        return keys.digest("numbered", graph.n_nodes)
-    values = graph.ids.values
+    return keys.digest("numbered", graph.n_nodes) if graph.ids is None else digest_of_ids(graph.ids)
+
+
+def digest_of_ids(ids: NodeIds) -> bytes:
+    """Hash ids in their order."""
+    values = ids.values
     if isinstance(values, list):
         return keys.digest("names", *values)
     return keys.digest("numbers", np.asarray(values, dtype="<i8").tobytes())

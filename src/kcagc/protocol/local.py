@@ -73,13 +73,14 @@ class PartyData:
         features: Features,
         filter: Filter,  # noqa: A002 - the word the paper uses
         columns: Sequence[str] = (),
+        engine: Engine = LOCAL,
     ) -> PartyData:
         """Check graph and features; an error names the party."""
         try:
             checked = AttributedGraph.build(graph, features)
         except DataError as error:
             raise DataError(str(error), party=name) from error
-        return cls(checked.graph, checked.features, filter, tuple(columns))
+        return cls(checked.graph, checked.features, filter, tuple(columns), engine)
 
     @cached_property
     def digest(self) -> bytes:

@@ -46,6 +46,10 @@ class Step(StrEnum):
     WEIGHTS = "weights"  # joint method: weights of the components, for nodes outside the sample and new nodes
     ASSIGNMENT = "assignment"  # joint method: nodes outside the sample
     PREDICTION = "prediction"
+    IDS = "ids"  # matching of ids: the hidden ids of two parties
+    ANSWERS = "answers"  # matching of ids: hidden a second time
+    KEPT = "kept"  # matching of ids: what the first party must go on with
+    COMMON = "common"  # matching of ids: which of the ids of some parties all parties have
     FINISHED = "finished"
     OUTPUT = "output"
     ABORT = "abort"
@@ -72,12 +76,17 @@ class RunStage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         """
         if self.step is Step.LABELS:
             return self.layer == 1
-        return self.step in (Step.HELLO, Step.CONFIRMATION, Step.ABORT)
+        return self.step in (Step.HELLO, Step.CONFIRMATION, Step.IDS, Step.ABORT)
 
     def __str__(self) -> str:
         if self.number is not None:
             return f"{self.group} {self.step} {self.number}"
         return f"{self.step} {self.group}" if self.group else str(self.step)
+
+
+def pair_stage(step: Step, first: str, other: str) -> RunStage:
+    """Return the stage of a step that two parties carry out, the one that comes first in the list of parties first."""
+    return RunStage(step, f"{first}+{other}")
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -239,6 +248,44 @@ class Receipt(Message, frozen=True, tag="receipt"):
     totals: bytes = b""
 
 
+class HiddenIds(Message, frozen=True, tag="ids"):
+    """Encrypted: all ids of the sender as points that it has multiplied by a secret number, in a secret order.
+
+    `ids_kind` says whether the ids are numbers or text.
+    """
+
+    ids_kind: ShortText
+    points: bytes
+
+
+class AnsweredIds(Message, frozen=True, tag="answers"):
+    """Encrypted: the points of the receiver, multiplied by a secret number of the sender as well.
+
+    They come in the order in which the receiver sent them or, if ids are only counted, sorted.
+    """
+
+    points: bytes
+
+
+class CommonIds(Message, frozen=True, tag="common"):
+    """Encrypted: one bit for each id, in sorted order, that the receiver and the sender have found in common.
+
+    It says whether all parties have the id.
+    """
+
+    bits: bytes
+
+
+class MatchReceipt(Message, frozen=True, tag="match"):
+    """Encrypted: how many ids all parties, or those before the receiver, have in common, and a digest of these.
+
+    Only the two can compare the digest.
+    """
+
+    count: Count
+    digest: bytes
+
+
 AnyMessage = (
     Hello
     | Hellos
@@ -252,7 +299,17 @@ AnyMessage = (
     | Finished
     | Abort
 )
-EncryptedContent = Confirmation | ComponentSize | PackedLabels | WeightShares | Receipt
+EncryptedContent = (
+    Confirmation
+    | ComponentSize
+    | PackedLabels
+    | WeightShares
+    | Receipt
+    | HiddenIds
+    | AnsweredIds
+    | CommonIds
+    | MatchReceipt
+)
 
 
 class _Header(msgspec.Struct):

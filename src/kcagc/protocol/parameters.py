@@ -26,7 +26,8 @@ from kcagc.graph.filters import Filter, HalfFilter, NormFilter, SearchedFilter
 from kcagc.protocol.declaration import Parameter, declared
 from kcagc.text import listed
 
-Task = Literal["fit", "predict"]
+Task = Literal["fit", "predict", "match", "count"]
+MATCHING: tuple[Task, ...] = ("match", "count")  # tasks that compare ids and read no columns
 Method = Literal["joint", "cells", "basic", "tree"]
 JointForm = Literal["shares", "coordinator"]
 VirtualNodes = Literal["cell", "local"]
@@ -348,7 +349,13 @@ class RunSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Parameters of one session, without anything left open: all roles hold the same, and sign them."""
 
-    task: Annotated[Task, _about('"fit" finds clusters, "predict" assigns new nodes to them.')] = "fit"
+    task: Annotated[
+        Task,
+        _about(
+            '"fit" finds clusters, "predict" assigns new nodes to them, "match" finds the ids that all parties have, '
+            '"count" only counts these.'
+        ),
+    ] = "fit"
     method: Method
     n_clusters: _Count
     most_clusters: Annotated[

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcagc.cluster.search import SEARCH_PLAN
-from kcagc.disclosure.texts import ANONYMOUS_GEOMETRY, LABELLED_SUMS, LOCAL_MEANS
+from kcagc.disclosure.texts import ANONYMOUS_GEOMETRY, LABELLED_SUMS, LOCAL_MEANS, PARTIAL_MATCHES
 from kcagc.errors import ParameterError
 from kcagc.protocol.agreement import Agreement
+from kcagc.protocol.parameters import MATCHING
 from kcagc.secagg.masks import TWO_PARTY_SUM, Group
 
 if TYPE_CHECKING:
@@ -69,8 +70,10 @@ def layers(agreement: Agreement) -> list[list[Merge]]:
 
 def risks(agreement: Agreement) -> list[str]:
     """Return the names of the disclosures of this session beyond the default mode."""
-    groups = [merge.group for layer in layers(agreement) for merge in layer]
     parameters = agreement.parameters
+    if parameters.task in MATCHING:  # no party adds anything
+        return [PARTIAL_MATCHES] if len(agreement.parties) > 2 else []
+    groups = [merge.group for layer in layers(agreement) for merge in layer]
     found = []
     if any(group.exposes_one_party for group in groups):
         found.append(TWO_PARTY_SUM)

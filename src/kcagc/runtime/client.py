@@ -47,7 +47,7 @@ class RoleClient:
             try:
                 await asyncio.wait({connecting, running}, return_when=asyncio.FIRST_COMPLETED)
                 if not running.done() and not run.role.failed:  # otherwise `running` raises the cause
-                    await connecting  # ends before the run only with an error
+                    await connecting  # ends before the run with an error, or because the session is over
                 if not await running:
                     # The results are written; errors of the connection do not matter any more.
                     closing = asyncio.ensure_future(run.close())
@@ -82,6 +82,9 @@ class RoleClient:
                 if not run.ended:
                     self._log(f"the connection to {aggregator} was lost; connecting again")
             except Rejected as rejection:
+                if rejection.reason is RejectionReason.OVER:
+                    await run.drop(aggregator)
+                    return
                 if rejection.reason is not RejectionReason.RETRY:
                     raise rejection_error(rejection, aggregator) from rejection
             except (ConnectionLost, TimeoutError):
@@ -154,6 +157,8 @@ async def close_finished_session(
             known = True
         except Rejected as rejection:
             known = rejection.reason is not RejectionReason.RETRY  # for other reasons it is past this session
+            if rejection.reason is RejectionReason.OVER:
+                logger.warning("%s takes part in another session now. To join it: --new-session", aggregator)
         except (ConnectionLost, TimeoutError):
             pass
         except KcagcError:

@@ -31,7 +31,7 @@ F = TypeVar("F", bound=frames.Frame)
 
 _HANDSHAKE_TIMEOUT = 20.0  # seconds for a challenge, and for an opening
 _MAX_PENDING = 4  # complete messages that wait for the role before the connection stops reading
-_NEW_SESSION = "Start all roles with --new-session"
+NEW_SESSION = "Start all roles with --new-session"
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +90,15 @@ def check_position(opened: frames.Open, aggregator: str, position: SessionPositi
     message = ""
     if opened.bound not in (b"", position.attempt):
         message = f"that session is over: {aggregator} has started another one"
-    elif known is not None and not same and queue.arrived:
-        message = f"{aggregator} is in an earlier session with {name}: resume that one, or restart it everywhere"
-    elif same and queue.arrived > opened.sent:
+        raise Rejected(RejectionReason.OVER, message)
+    if known is not None and not same and queue.arrived:
+        message = f"{aggregator} is in an earlier session with {name}, which came without the journal of that session: "
+        message += (
+            f"restore the folder state of {name} and start it again, or start {name} with --new-session and then "
+        )
+        message += "all roles that end"
+        raise Rejected(RejectionReason.SESSION, message)
+    if same and queue.arrived > opened.sent:
         message = f"{aggregator} has received {queue.arrived} messages of {name}, whose journal contains {opened.sent}"
         message += ": it is an old copy, and resuming it could reveal hidden data"
     elif same and opened.safe < queue.acknowledged:
@@ -102,7 +108,7 @@ def check_position(opened: frames.Open, aggregator: str, position: SessionPositi
         message = f"{name} has received {received} messages of {aggregator}, whose journal contains {queue.sent}: it "
         message += "is an old copy"
     if message:
-        raise Rejected(RejectionReason.SESSION, f"{message}. {_NEW_SESSION}")
+        raise Rejected(RejectionReason.SESSION, f"{message}. {NEW_SESSION}")
 
 
 async def welcome(stream: Stream, endpoint: Endpoint, attempt: bytes, queue: PeerQueue, signed: bytes) -> None:
@@ -149,6 +155,7 @@ async def answer_challenge(
         sent=queue.sent,
         inputs=endpoint.agreement.inputs(),
         signature=b"",
+        ended=position.ended,
     )
     signed = opening_statement(aggregator, challenge.nonce, _unsigned(unsigned))
     await stream.send(msgspec.structs.replace(unsigned, signature=endpoint.identity.sign(signed)))
@@ -158,11 +165,11 @@ async def answer_challenge(
         message = f"the server at its address does not have the identity key that {endpoint.name} has pinned"
         raise RejectedError(message, peer=aggregator)
     if bound not in (b"", answer.attempt):
-        raise SessionError(f"that session is over: {aggregator} has started another one. {_NEW_SESSION}")
+        raise Rejected(RejectionReason.OVER, f"that session is over: {aggregator} has started another one")
     older = max(answer.safe, answer.arrived) > queue.sent or answer.safe < queue.acknowledged
     if older or max(queue.safe, queue.arrived) > answer.sent:
         raise SessionError(
-            f"the journals of {endpoint.name} and {aggregator} do not match: one is an old copy. {_NEW_SESSION}"
+            f"the journals of {endpoint.name} and {aggregator} do not match: one is an old copy. {NEW_SESSION}"
         )
     return answer
 

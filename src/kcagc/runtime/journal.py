@@ -23,6 +23,7 @@ import msgspec
 
 from kcagc.disclosure import Disclosure
 from kcagc.errors import PeerError, SessionError
+from kcagc.net.frames import ANY_SESSION
 from kcagc.runtime.driver import mask_reuse
 from kcagc.runtime.kept import KeptResults
 from kcagc.secagg.keys import Secrets, random_token
@@ -46,6 +47,7 @@ CREATE TABLE IF NOT EXISTS ledger (position INTEGER UNIQUE, at REAL NOT NULL, en
 """
 _PRIVATE = ("results", "labels", "incoming", "outgoing")
 _BOUND = "bound "
+_ENDED = "ended"  # this role's name of the last session that a peer knew and that this role has ended
 _FINGERPRINT = "fingerprint "
 
 
@@ -250,16 +252,26 @@ class Journal:
 
     def end(self, status: Status, facts: Mapping[str, bytes]) -> None:
         """End the session: erase secrets and messages; keep the status, the ledger and the given facts."""
+        ended = self._ended(status)
         for table in _PRIVATE:
             self._write(f"DELETE FROM {table}", ())  # noqa: S608 - constant names
         self._write("DELETE FROM facts WHERE name != 'format'", ())
         self.set_fact("status", status.encode())
         for name, value in facts.items():
             self.set_fact(name, value)
+        if ended:
+            self.set_fact(_ENDED, ended)
         self.commit()
         with self._errors("cannot be written"):
             # Overwrites the erased pages in the file itself, and empties the log of past pages.
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _ended(self, status: Status) -> bytes:
+        """Return the name of the last session that a peer knew and that has no result."""
+        if status == "finished":
+            return b""
+        attempt = self.fact("attempt") if self.facts(_BOUND) else None
+        return attempt or self.fact(_ENDED) or b""
 
     def erase(self, *, ledger: bool = True) -> None:
         """Erase everything for a new session; with `ledger=False` keep the earlier disclosures."""
@@ -268,6 +280,11 @@ class Journal:
         self._write("DELETE FROM ledger" if ledger else "UPDATE ledger SET position = NULL", ())
         self.commit()
         self._recorded = 0
+
+    def leave_all(self) -> None:
+        """Note that this role takes part in none of its earlier sessions any more, those without a journal included."""
+        self.set_fact(_ENDED, ANY_SESSION)
+        self.commit()
 
     def fail(self, failure: str) -> None:
         """End a failed session."""
@@ -320,10 +337,14 @@ class Journal:
 
 @dataclass(frozen=True)
 class SessionPosition:
-    """The session that a role is in: its own random name of it, and the peers' names as far as they are known."""
+    """The session that a role is in: its own random name of it, and the peers' names as far as they are known.
+
+    `ended` is this role's name of an earlier session, which it has ended.
+    """
 
     attempt: bytes
     bound: dict[str, bytes]
+    ended: bytes = b""
 
 
 class SessionRandomness(msgspec.Struct, frozen=True):
@@ -392,7 +413,7 @@ def open_session(journal: Journal, fingerprints: Mapping[str, bytes], seed: int)
         changed, bound = changed_inputs(journal, fingerprints), journal.facts(_BOUND)
         if not changed:
             randomness = msgspec.msgpack.decode(journal.fact("randomness") or b"", type=SessionRandomness)
-            position = SessionPosition(journal.fact("attempt") or b"", bound)
+            position = SessionPosition(journal.fact("attempt") or b"", bound, journal.fact(_ENDED) or b"")
             return StoredSession(journal, randomness, position, resumed=bool(bound))
         if bound:
             raise SessionError(
@@ -407,7 +428,8 @@ def open_session(journal: Journal, fingerprints: Mapping[str, bytes], seed: int)
     for name, value in fingerprints.items():
         journal.set_fact(_FINGERPRINT + name, value)
     journal.commit()
-    return StoredSession(journal, randomness, SessionPosition(attempt, {}), resumed=False)
+    position = SessionPosition(attempt, {}, journal.fact(_ENDED) or b"")
+    return StoredSession(journal, randomness, position, resumed=False)
 
 
 def changed_inputs(journal: Journal, fingerprints: Mapping[str, bytes]) -> list[str]:

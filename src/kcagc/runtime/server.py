@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from kcagc.errors import AbortedError
-from kcagc.net.frames import Open, Rejected, RejectionReason
+from kcagc.net.frames import ANY_SESSION, Open, Rejected, RejectionReason
 from kcagc.net.grpc_server import ServerStream
-from kcagc.runtime.connection import check_position, identify, welcome
+from kcagc.runtime.connection import NEW_SESSION, check_position, identify, welcome
 from kcagc.runtime.driver import Worker
 from kcagc.runtime.session import MAX_RESTARTS, RoleSpec, SessionRun, pause_before_restart
 
@@ -70,8 +69,10 @@ class RoleServer:
         if run.role.failed and known != opened.attempt:
             raise between_sessions
         new_session = known not in (None, opened.attempt) and opened.bound == b"" and queue.arrived > 0
-        if new_session and run.role.can_start_over():
-            await run.act(run.role.fail, AbortedError("it started a new session", peer=name))
+        if new_session and (opened.ended in (known, ANY_SESSION) or run.role.can_start_over()):
+            if not await run.drop(name):
+                message = f"{endpoint.name} has the result of the session that {name} has left. {NEW_SESSION}"
+                raise Rejected(RejectionReason.SESSION, message)
             raise Rejected(RejectionReason.RETRY, f"{endpoint.name} starts a new session too")
         check_position(opened, endpoint.name, run.session.position, queue)
         # Nothing was awaited since the check for an earlier connection: of two simultaneous streams one is accepted.

@@ -6,6 +6,10 @@ opens one stream itself.
 
 If a party ends a session before any role has sent more than its local labels, all other roles start a new session: the
 party can correct its mistake and come back, and their operators need not act.
+
+A role that comes back after the others have given up its session drops it and takes part in theirs, unless it has the
+result. A party that was in the session all the time does so only if no role has sent more than local labels; otherwise
+its operator decides, because each session reveals a little more.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from kcagc.runtime.connection import Connection, Endpoint
 from kcagc.runtime.driver import RoleStatus, Watcher, Worker
 from kcagc.runtime.durable import DurableRole, PeerQueue
 from kcagc.runtime.journal import SessionEnd, SessionRandomness, StoredSession
+from kcagc.text import listed
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +38,8 @@ MAX_RESTARTS = 5  # new sessions without a new start of the process
 _TICK = 0.25
 _LINGER = 5.0  # seconds for peers to receive that a run has failed or finished
 _CLOSE_TIMEOUT = 20.0  # seconds for a finished party to reach an aggregator that is not connected
+_TAKE_PART = "Start the same command again to take part in it"
+_AFTER_REPAIR = "When the cause is repaired, start every role that ended with the same command"
 _LOG_AFTER = 2.0
 _LOG_AGAIN = 60.0
 
@@ -89,6 +96,8 @@ class SessionRun:
         self._awaited_by_aggregator: tuple[str, ...] = ()
         self._settled: set[str] = set()  # peers that have everything, as committed here
         self._excused: set[str] = set()  # peers whose last acknowledgement is not awaited any longer
+        self._unconfirmed: list[str] = []  # those of them that may come back for their result
+        self._dropped_for: AbortedError | None = None  # the error that ends this session in favour of another one
         self._acts: set[asyncio.Task[None]] = set()
 
     @classmethod
@@ -129,12 +138,25 @@ class SessionRun:
             cause = error.peer if isinstance(error, AbortedError | AgreementError) else culprit
             endpoint = self._spec.endpoint
             others = {*endpoint.agreement.parties} - {endpoint.name, self._spec.aggregator}
-            restart = may_restart and cause in others and self.role.can_start_over(besides=culprit)
+            repeats_only = self.role.can_start_over(besides=culprit)
+            restart = may_restart and cause in others and repeats_only
+            if error is self._dropped_for:
+                has_data = endpoint.agreement.participant(endpoint.name).role == "party"
+                restart = may_restart and (repeats_only or self.session.resumed or not has_data)
             await self._worker.call(self.session.journal.fail, str(error))
             if restart:
                 logger.warning("%s; waiting for a new session", error)
                 return True
+            if isinstance(error, AbortedError):
+                error.advice = _TAKE_PART if error is self._dropped_for else _AFTER_REPAIR
             raise
+        if self._unconfirmed:
+            await self._worker.call(self._spec.finish, result)
+            raise PeerTimeoutError(
+                f"{listed(self._unconfirmed)} did not confirm within {self._limits.peer_timeout:.0f} s "
+                f"(limits.peer_timeout) to have all results. The results of {self._spec.endpoint.name} are written. "
+                "Start the same command again, here and there, so that no result is missing",
+            )
         await self._worker.call(self._finish, result)
         return False
 
@@ -144,6 +166,17 @@ class SessionRun:
         queue = self.queues.get(aggregator) or PeerQueue(aggregator)
         end = SessionEnd(position.attempt, position.bound.get(aggregator, b""), queue.arrived, queue.sent)
         self.session.finish(facts, end)
+
+    async def drop(self, peer: str) -> bool:
+        """Drop this session, because a peer is in another one; return False if this role has its result."""
+        self._dropped_for = AbortedError("it has started another session", peer=peer)
+        if not self.role.finished:
+            await self.act(self.role.fail, self._dropped_for)
+        if not self.role.failed:
+            logger.warning("%s has started another session; this one ends with its result", peer)
+            self._excused.add(peer)
+            self._changed.set()
+        return self.role.failed
 
     # Connections.
 
@@ -299,8 +332,9 @@ class SessionRun:
         for peer in disconnected:
             if now - self._disconnected_since[peer] > limit:
                 if self.role.finished:
-                    logger.warning("%s did not confirm within %.0f s that it has all results; ending", peer, limit)
                     self._excused.add(peer)
+                    if self._is_aggregator:  # otherwise no result depends on the confirmation
+                        self._unconfirmed.append(peer)
                     self._changed.set()
                     continue
                 others = "".join(f", nor is {other}" for other in disconnected if other != peer)
