@@ -2,17 +2,21 @@
 
 import asyncio
 import contextlib
+import json
 
 import pytest
+from click.testing import CliRunner
 
 from deploy.collaboration import edit
 from federation.folders import federation, meet_at
+from kcagc.cli.main import cli
 from kcagc.deploy.config import Config
 from kcagc.deploy.run import RoleRun, open_journal, role_spec, stored_summary
-from kcagc.errors import AgreementError
+from kcagc.errors import AbortedError, AgreementError, RejectedError
 from kcagc.federation.codes import fingerprint
 from kcagc.federation.folder import StandingFolder
 from kcagc.federation.service import Service
+from kcagc.federation.waiting import next_run
 from kcagc.net.frames import Rejected
 from kcagc.net.grpc_client import request
 from kcagc.runtime.client import RoleClient
@@ -157,3 +161,119 @@ def test_the_keys_of_a_standing_coordinator_are_made_once_and_private(place):
     assert first.tls_name == f"standing-{first.identity.public.hex()[:16]}.kcagc.internal"
     assert first.fingerprint == fingerprint(first.identity.public)
     assert {(place / name).stat().st_mode & 0o777 for name in ("identity.pem", "tls/key.pem")} == {0o600}
+
+
+async def one_party_of_two(place, configs, service):
+    """Start the first party alone; return its task as soon as its run is open."""
+    meet_at(configs, service.port)
+    task = asyncio.create_task(run_party(configs["alice"]))
+    hosted = service.federations[configs["alice"].parent.parent.name]
+    async with asyncio.timeout(30):
+        while hosted.run is None or "alice" not in hosted.run.server.connected:
+            await asyncio.sleep(0.01)
+    return task, hosted
+
+
+async def stopped(task):
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def a_party_is_killed(tmp_path, place):
+    east, west = (federation(tmp_path, place, name) for name in ("east", "west"))
+    async with serving(place) as service:
+        alice, hosted = await one_party_of_two(place, east, service)
+        await stopped(alice)
+        await run_parties(west, service.port)  # while the run of the other federation waits
+        assert [one.state for one in hosted.records.all()] == ["running"]
+        found = await run_parties(east, service.port)
+        await ended(hosted)
+        return found, hosted.records.all()
+
+
+def test_a_killed_party_blocks_no_other_federation_and_its_run_goes_on(tmp_path, place):
+    found, records = asyncio.run(a_party_is_killed(tmp_path, place))
+    assert len({one["session"] for one in found}) == 1
+    assert [(one.number, one.state) for one in records] == [(1, "finished")]
+
+
+async def a_run_dies(tmp_path, place):
+    configs = federation(tmp_path, place, "east")
+    path = place / "federations" / "east" / "kcagc.toml"
+    edit(path, r"^peer_timeout = .*", "peer_timeout = 3")
+    async with serving(place) as service:
+        alice, hosted = await one_party_of_two(place, configs, service)
+        with pytest.raises(AbortedError, match=r"bob.*not connected"):
+            await alice
+        await ended(hosted)
+        edit(path, r"^peer_timeout = .*", "peer_timeout = 60")
+        await run_parties(configs, service.port)
+        await ended(hosted)
+
+
+def test_a_dead_run_is_recorded_with_its_cause_and_the_next_one_takes_its_place(tmp_path, place):
+    asyncio.run(a_run_dies(tmp_path, place))
+    shown = CliRunner().invoke(cli, ["runs", str(place), "--json"])
+    first, second = json.loads(shown.output)
+    assert (first["run"], first["state"], second["run"], second["state"]) == (1, "failed", 2, "finished")
+    assert "bob" in first["result"]
+    assert "not connected" in first["result"]
+    assert second["result"].startswith("finished in ")
+    table = CliRunner().invoke(cli, ["runs", str(place)], env={"COLUMNS": "200"})
+    assert "bob: not connected" in table.output
+
+
+async def the_process_is_replaced(tmp_path, place):
+    configs = federation(tmp_path, place, "east")
+    async with serving(place) as service:
+        alice, _ = await one_party_of_two(place, configs, service)
+        await stopped(alice)
+    interrupted = CliRunner().invoke(cli, ["runs", str(place), "--json"])
+    assert json.loads(interrupted.output)[0]["state"] == "interrupted"
+    async with serving(place) as service:
+        await run_parties(configs, service.port)
+        hosted = service.federations["east"]
+        await ended(hosted)
+        return hosted.records.all()
+
+
+def test_a_new_process_goes_on_with_the_interrupted_run(tmp_path, place):
+    records = asyncio.run(the_process_is_replaced(tmp_path, place))
+    assert [(one.number, one.state) for one in records] == [(1, "finished")]
+
+
+async def parties_that_stay(tmp_path, place):
+    configs = federation(tmp_path, place, "east")
+    async with serving(place) as service:
+        meet_at(configs, service.port)
+        bob = RoleRun(Config.load(configs["bob"]))
+        hosted = service.federations["east"]
+        for again in (False, True):
+            waiting = asyncio.create_task(next_run(bob))
+            async with asyncio.timeout(30):
+                while not hosted.waiting["bob"]:
+                    await asyncio.sleep(0.01)
+            alice = asyncio.create_task(run_party(configs["alice"], new_session=again))
+            await waiting
+            await asyncio.gather(alice, run_party(configs["bob"], new_session=again))
+        await ended(hosted)
+        return hosted.records.all()
+
+
+def test_a_party_that_waits_takes_part_when_another_starts_a_run(tmp_path, place):
+    records = asyncio.run(parties_that_stay(tmp_path, place))
+    assert [(one.number, one.state) for one in records] == [(1, "finished"), (2, "finished")]
+
+
+async def a_stranger_waits(tmp_path, place):
+    configs = federation(tmp_path, place, "east")
+    async with serving(place) as service:
+        meet_at(configs, service.port)
+        bob = RoleRun(Config.load(configs["bob"]))
+        bob.__dict__["identity"] = Identity.generate()
+        await next_run(bob)
+
+
+def test_only_the_pinned_identity_key_can_wait_as_a_party(tmp_path, place):
+    with pytest.raises(RejectedError, match="not signed by the identity key"):
+        asyncio.run(a_stranger_waits(tmp_path, place))

@@ -36,6 +36,7 @@ _MODULES = {
     "coordinator": "roles",
     "predict": "roles",
     "serve": "serve",
+    "runs": "serve",
     "forget": "maintenance",
     "report": "maintenance",
     "explain": "insight",

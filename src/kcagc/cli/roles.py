@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kcagc.cli import terminal
-from kcagc.text import size
+from kcagc.text import printable, size
 
 if TYPE_CHECKING:
     from kcagc.deploy.config import Config
@@ -58,7 +58,7 @@ _SETTINGS = {  # options that replace a setting of the file, and where it is
 _PATHS = ("output", "state", "features", "graph")
 WITH_DATA = ("config", *_SETTINGS)
 WITHOUT_DATA = ("config", "listen", "output", "state", "random_state", "peer_timeout")
-_RUN = ("new_session", "watch", "log_format", "report", "as_json")
+_RUN = ("new_session", "watch", "log_format", "log_json", "report", "as_json")
 
 
 def _option(name: str, help_: str, **more: Any) -> Any:
@@ -86,12 +86,18 @@ _OPTIONS = {
         default="text",
         show_default=True,
     ),
+    "log_json": click.option("--log-json", "log_format", flag_value="json", help="The same as --log-format json."),
     "report": click.option(
         "--report/--no-report",
         default=True,
         show_default=True,
         envvar="KCAGC_REPORT",
         help="Write report.html after the run.",
+    ),
+    "wait": click.option(
+        "--wait",
+        is_flag=True,
+        help="Stay, and take part in every run that another party starts on a coordinator that stays (kcagc serve).",
     ),
     "as_json": click.option("--json", "as_json", is_flag=True, help="Print the summary of the run as JSON."),
 }
@@ -122,13 +128,16 @@ def load_config(path: Path, *, predicting: bool = False, **given: Any) -> Config
 
 
 @click.command()
-@options(*WITH_DATA, *_RUN)
-def party(config: Path, **given: Any) -> None:
+@options(*WITH_DATA, *_RUN, "wait")
+def party(config: Path, *, wait: bool, **given: Any) -> None:
     """Run a data party: connect to the aggregator, cluster with the other parties, write results.
 
     After an interruption, the same command resumes the run.
     """
-    _run("party", config, None, **given)
+    if wait:
+        _run_whenever_one_opens(config, **given)
+    else:
+        _run("party", config, None, **given)
 
 
 @click.command()
@@ -181,6 +190,29 @@ def _run(
         terminal.print_json(summary)
     else:
         _show(role_run.files.folder, summary)
+
+
+def _run_whenever_one_opens(path: Path, **given: Any) -> None:
+    """Take part in one run after the other; an error that needs a person ends this."""
+    import asyncio
+
+    from kcagc.deploy.run import RoleRun, until_stopped
+    from kcagc.errors import AbortedError, PeerTimeoutError, SessionError
+    from kcagc.federation.waiting import next_run
+
+    changes = {name: value for name, value in given.items() if name in _SETTINGS}
+    erase = given.pop("new_session")
+    while True:
+        run = RoleRun(load_config(path, **changes))
+        status = "new" if erase else run.status()
+        if status != "running":
+            with terminal.StatusDisplay(run.config.me, as_json=given["log_format"] == "json").shown():
+                asyncio.run(until_stopped(next_run(run)))
+        try:
+            _run("party", path, None, new_session=erase or status == "finished", **given)
+        except (AbortedError, PeerTimeoutError, SessionError) as error:
+            click.echo(f"kcagc: {printable(str(error))}; waiting for the next run", err=True)
+        erase = False
 
 
 def _show(folder: Path, summary: dict[str, Any]) -> None:

@@ -47,6 +47,7 @@ from kcagc.runtime.journal import (
     InvalidJournalError,
     Journal,
     SessionRandomness,
+    Status,
     StoredSession,
     open_session,
     remove,
@@ -106,6 +107,13 @@ class RoleRun:
     def journal(self) -> Path:
         """The file of the journal."""
         return journal_path(self.config, self.kind)
+
+    def status(self) -> Status:
+        """Return the status of the session in the journal."""
+        if not self.journal.exists():
+            return "new"
+        with contextlib.closing(Journal(self.journal)) as journal:
+            return journal.status
 
     @property
     def files(self) -> ResultFiles:

@@ -8,19 +8,23 @@ federations/NAME/   kcagc.toml of the coordinator in this federation, its journa
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from kcagc.data.files import PRIVATE, write_bytes
 from kcagc.deploy.folders import CONFIG, tls_name
-from kcagc.errors import ParameterError
+from kcagc.errors import ParameterError, SessionError
 from kcagc.federation.codes import fingerprint
 from kcagc.net.tls import Credentials
 from kcagc.net.trial_authority import trial_authority
 from kcagc.secagg.keys import Identity
 
 _DAYS = 3650  # of the certificate, which proves no identity: the identity key does
+_LOCK = "serve.lock"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 
 
@@ -65,8 +69,7 @@ class StandingFolder:
 
     def configurations(self) -> dict[str, Path]:
         """Return the configuration of every federation, by its name."""
-        found = sorted((self.path / "federations").glob(f"*/{CONFIG}"))
-        return {path.parent.name: path for path in found if _NAME.fullmatch(path.parent.name)}
+        return configurations(self.path)
 
     def federation(self, name: str) -> Path:
         """Return the folder of a federation, which may not exist yet."""
@@ -81,6 +84,43 @@ class StandingFolder:
         """Return the files with the authorities that the coordinator trusts besides those of its federations."""
         tls = self.path / "tls"
         return [tls / "ca.pem", *sorted((tls / "trusted").glob("*.pem"))]
+
+
+def configurations(folder: Path) -> dict[str, Path]:
+    """Return the coordinator's configuration in every federation of a folder, by the name of the federation."""
+    found = sorted((folder / "federations").glob(f"*/{CONFIG}"))
+    return {path.parent.name: path for path in found if _NAME.fullmatch(path.parent.name)}
+
+
+@contextlib.contextmanager
+def in_use(folder: Path) -> Iterator[None]:
+    """Hold a folder inside this context; raise an error if another process holds it."""
+    with (folder / _LOCK).open("w") as file:
+        if not _locked(file):
+            raise SessionError(f"{folder}: another process serves this folder")
+        yield
+
+
+def is_in_use(folder: Path) -> bool:
+    """Return whether a process serves a folder."""
+    try:
+        with (folder / _LOCK).open() as file:
+            return not _locked(file)
+    except OSError:
+        return False
+
+
+def _locked(file: TextIO) -> bool:
+    """Lock a file until it is closed; return whether that was possible. The lock ends with the process, too."""
+    try:
+        import fcntl  # noqa: PLC0415 - not on every system; without it, the journals alone are locked
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def standing_name(identity: Identity) -> str:

@@ -9,6 +9,8 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import time
+from collections import Counter
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,7 @@ from kcagc.runtime.server import RoleServer
 logger = logging.getLogger(__name__)
 
 _NO_SESSION = b"\0"  # is the name of no session: only an interrupted run may open
+_LOOK_AGAIN = 1.0  # seconds until a run is looked at again for a party that waits: it may start a new session
 
 current_federation: ContextVar[str] = ContextVar("current_federation", default="")  # of the log records of a task
 
@@ -54,6 +57,10 @@ class HostedFederation:
         self.run: OpenRun | None = None
         self._running: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
+        self._begun = asyncio.Event()  # set when the next run is open
+        self.ended: Counter[str] = Counter(finished=0, failed=0)  # runs since this process started, by state
+        self.last_seconds = 0.0  # duration of the last run that ended
+        self.waiting: Counter[str] = Counter()  # questions of each party for the next run
 
     def load(self) -> RoleRun:
         """Read the configuration, as it is now."""
@@ -115,8 +122,25 @@ class HostedFederation:
             raise
         logger.info("run %d %s", run.record.number, "goes on" if run.resumed else "begins")
         self.run = run
+        self._begun.set()
+        self._begun = asyncio.Event()
         self._running = asyncio.create_task(self._run_to_end(run))
         return run
+
+    async def next_run(self, party: str, seconds: float) -> int:
+        """Return the number of a run that a party can join; 0 if there is none within some seconds."""
+        end = time.monotonic() + seconds
+        self.waiting[party] += 1
+        try:
+            while (left := end - time.monotonic()) > 0:
+                if self.run is not None and self.run.server.awaits(party):
+                    return self.run.record.number
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(left if self.run is None else min(left, _LOOK_AGAIN)):
+                        await self._begun.wait()
+        finally:
+            self.waiting[party] -= 1
+        return 0
 
     async def stop(self) -> None:
         """Stop the open run, so that the next start of the process resumes it."""
@@ -197,8 +221,11 @@ class HostedFederation:
             logger.warning("the ledger of run %d could not be written: %s", run.record.number, error)
         finally:
             run.journal.close()
+            record = run.record.ended(cause)
+            self.ended[record.state] += 1
+            self.last_seconds = (record.until or record.since) - record.since
             with contextlib.suppress(OSError):
-                self.records.write(run.record.ended(cause))
+                self.records.write(record)
 
 
 def _reject_ended(name: str, journal: Journal, bound: bytes) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from kcagc.data.files import PRIVATE, write_bytes
+from kcagc.text import seconds
 
 RunState = Literal["running", "finished", "failed"]
 
@@ -29,6 +31,19 @@ class RunRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the record of the run now that it has ended; without a cause it has succeeded."""
         state: RunState = "finished" if cause is None else "failed"
         return msgspec.structs.replace(self, state=state, until=time.time(), cause=cause or "")
+
+    def shown(self, *, served: bool) -> dict[str, Any]:
+        """Return the record for people and scripts; `served` is whether the coordinator's process runs."""
+        state = "interrupted" if self.state == "running" and not served else self.state
+        took = "" if self.until is None else seconds(self.until - self.since)
+        result = {
+            "running": "",
+            "interrupted": "goes on when the coordinator starts",
+            "finished": f"finished in {took}",
+            "failed": self.cause,
+        }
+        since = datetime.fromtimestamp(self.since, UTC).isoformat(timespec="seconds")
+        return {"run": self.number, "state": state, "since": since, "result": result[state]}
 
 
 class RunRecords:

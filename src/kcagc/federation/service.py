@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
-from kcagc.errors import KcagcError, ParameterError
+from kcagc.errors import KcagcError, ParameterError, PeerError
 from kcagc.federation.folder import StandingFolder
 from kcagc.federation.hosting import HostedFederation
 from kcagc.federation.meetings import Meetings
 from kcagc.federation.methods import Method, answer
+from kcagc.federation.waiting import RunsToWaitFor
 from kcagc.net.frames import Rejected, RejectionReason, Request
 from kcagc.net.grpc_server import Caller, Server, ServerStream
 from kcagc.net.tls import Credentials
@@ -35,10 +37,12 @@ class Service:
         self.folder, self._listen = folder, listen
         self.federations: dict[str, HostedFederation] = {}
         self.problems: dict[str, str] = {}  # why a federation in the folder is not served
+        self.refused: Counter[str] = Counter(request=0, stream=0)
         self._by_digest: dict[bytes, HostedFederation] = {}
         self._credentials: dict[str, Credentials] = {}  # of the coordinator in each federation
         self._authorities = folder.credentials.ca
         self._seen: Stamp | None = None
+        self._runs = RunsToWaitFor(self._federation_of)
         self.meetings = Meetings(folder.path, folder.identity, folder.credentials, on_change=self.refresh)
         self._server = Server(
             listen, folder.credentials, self._serve, self._answer, lambda: self._authorities, self._other_credentials
@@ -51,7 +55,7 @@ class Service:
 
     def methods(self) -> Mapping[str, Method]:
         """Return everything that it answers outside sessions."""
-        return self.meetings.methods()
+        return {**self._runs.methods(), **self.meetings.methods()}
 
     async def run(self) -> None:
         """Serve until this is cancelled; interrupted runs go on at once."""
@@ -128,10 +132,20 @@ class Service:
         return tuple({one.certificate: one for one in self._credentials.values() if one.certificate != own}.values())
 
     async def _serve(self, stream: ServerStream) -> None:
-        await self._federation_of(stream.caller).serve(stream)
+        with self._counting("stream"):
+            await self._federation_of(stream.caller).serve(stream)
 
     async def _answer(self, caller: Caller, asked: Request) -> bytes:
-        return await answer(self.methods(), caller, asked)
+        with self._counting("request"):
+            return await answer(self.methods(), caller, asked)
+
+    @contextlib.contextmanager
+    def _counting(self, kind: str) -> Iterator[None]:
+        try:
+            yield
+        except (Rejected, PeerError):
+            self.refused[kind] += 1
+            raise
 
     def _federation_of(self, caller: Caller) -> HostedFederation:
         if caller.federation not in self._by_digest:

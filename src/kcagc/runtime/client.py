@@ -37,7 +37,14 @@ class RoleClient:
 
     async def run(self) -> None:
         """Run sessions until one succeeds."""
-        worker, starts = Worker(), 0
+        worker = Worker()
+        try:
+            await self._run_sessions(worker)
+        finally:
+            worker.stop()
+
+    async def _run_sessions(self, worker: Worker) -> None:
+        starts = 0
         while True:
             starts += 1
             self._logged = ""

@@ -41,6 +41,16 @@ class RoleServer:
         if self._run is not None:
             await self._run.close()
 
+    @property
+    def connected(self) -> tuple[str, ...]:
+        """The parties that are connected."""
+        return () if self._run is None else tuple(self._run.connections)
+
+    def awaits(self, party: str) -> bool:
+        """Return whether a session is open that this party has not joined yet."""
+        run = self._run
+        return run is not None and not run.ended and not run.role.finished and party not in run.session.position.bound
+
     async def stop(self) -> None:
         """End every stream and the thread of the role."""
         run, self._run = self._run, None
