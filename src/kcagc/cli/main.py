@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -13,6 +14,10 @@ from kcagc.cli import terminal
 from kcagc.errors import KcagcError
 from kcagc.text import printable
 
+# gRPC writes a line to stderr for every TLS handshake that it refuses. These lines need knowledge of gRPC; the refused
+# party explains the reason itself. Set GRPC_VERBOSITY=INFO to see them. gRPC reads the variable when it is imported.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
 SHELLS = ("bash", "zsh", "fish")
 _INTERRUPTED = 130  # the exit code that shells report for a program ended by Ctrl-C
 
@@ -20,6 +25,8 @@ _INTERRUPTED = 130  # the exit code that shells report for a program ended by Ct
 _MODULES = {
     "demo": "demo",
     "init": "init",
+    "invite": "meet",
+    "join": "meet",
     "identity": "init",
     "columns": "columns",
     "nodes": "maintenance",

@@ -5,7 +5,6 @@ An option overrides its environment variable, and both override the configuratio
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +16,6 @@ from kcagc.text import printable, size
 
 if TYPE_CHECKING:
     from kcagc.deploy.config import Config
-
-# gRPC writes a line to stderr for every TLS handshake that it refuses. These lines need knowledge of gRPC; the refused
-# party explains the reason itself. Set GRPC_VERBOSITY=INFO to see them. gRPC reads the variable when it is imported.
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 CONFIG_NAME = "kcagc.toml"  # as `kcagc init` calls it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from pathlib import Path
 
 import click
@@ -18,21 +19,24 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.command()
 @click.argument("folder", type=FOLDER)
 @click.option("--listen", required=True, envvar="KCAGC_LISTEN", help="Address on which it listens, HOST:PORT.")
+@click.option("--address", help="Address at which the parties reach it, HOST:PORT  [default: that of --listen].")
 @click.option(
     "--metrics",
     envvar="KCAGC_METRICS",
     help="Answer /metrics and /healthz over plain HTTP at this local address, for example 127.0.0.1:9464.",
 )
 @click.option("--log-json", is_flag=True, help="Write each log line as a JSON object.")
-def serve(folder: Path, listen: str, metrics: str | None, *, log_json: bool) -> None:
+def serve(folder: Path, listen: str, address: str | None, metrics: str | None, *, log_json: bool) -> None:
     """Serve all federations in FOLDER as their coordinator, until it is stopped.
 
     FOLDER and its keys are made when they are not there. Each federation is a folder FOLDER/federations/NAME with the
-    coordinator's kcagc.toml. Runs of different federations go on at the same time; those of one follow each other.
+    coordinator's kcagc.toml, which a meeting of its parties writes (kcagc invite). Runs of different federations go on
+    at the same time; those of one follow each other.
     """
     from kcagc.deploy.run import until_stopped
     from kcagc.federation.folder import StandingFolder, in_use
     from kcagc.federation.hosting import current_federation
+    from kcagc.federation.meetings import ADMISSION
     from kcagc.federation.observe import Observer
     from kcagc.federation.service import Service
 
@@ -43,6 +47,8 @@ def serve(folder: Path, listen: str, metrics: str | None, *, log_json: bool) -> 
         service = Service(place, listen)
         click.echo(f"listening on {listen.rpartition(':')[0]}:{service.port}")
         click.echo(f"identity of this coordinator: {place.fingerprint}")
+        admission = service.meetings.admit(address or f"{_reachable(listen)}:{service.port}")
+        click.echo(f"admission code for inviters, who reach it at {admission.address}: {folder / ADMISSION}")
         async with contextlib.AsyncExitStack() as stack:
             if metrics is not None:
                 observer = Observer(service, metrics)
@@ -52,6 +58,12 @@ def serve(folder: Path, listen: str, metrics: str | None, *, log_json: bool) -> 
 
     with in_use(folder), display.shown():
         asyncio.run(work())
+
+
+def _reachable(listen: str) -> str:
+    """Return the host of the address, or the name of this machine if it listens on all of its addresses."""
+    host = listen.rpartition(":")[0]
+    return socket.gethostname() if host in ("0.0.0.0", "[::]") else host  # noqa: S104 - compared, not listened on
 
 
 @click.command()

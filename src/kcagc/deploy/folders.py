@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -32,8 +33,21 @@ _ALWAYS_SET = ("n_clusters", "psi", "aggregator")  # settings that are no commen
 
 
 @dataclass(frozen=True)
+class RoleFiles:
+    """The files of a role with its keys and certificates, relative to its configuration."""
+
+    identity: str = "private/identity.pem"
+    ca: str = "ca.pem"
+    certificate: str = "certificate.pem"
+    key: str = "private/tls-key.pem"
+
+
+@dataclass(frozen=True)
 class FolderPlan:
-    """The roles, the address of the aggregator, and the settings that differ from the default."""
+    """The roles, the address of the aggregator, and the settings that differ from the default.
+
+    `tls_names` are the names in the certificates of roles that have met; `kcagc init` makes its own.
+    """
 
     parties: tuple[str, ...]
     coordinator: str | None
@@ -41,6 +55,7 @@ class FolderPlan:
     listen: str
     settings: dict[str, Any]
     random_state: int | None = None
+    tls_names: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -52,15 +67,12 @@ class FolderPlan:
         address: str,
         listen: str,
         random_state: int | None = None,
+        tls_names: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> FolderPlan:
         """Check the names of the roles and the settings of the session; a party as `aggregator` becomes the last."""
         for name in (*parties, coordinator):
-            if not _NAME.fullmatch(name):
-                raise ParameterError(
-                    f"Invalid role name {name!r}: use 1 to 32 lower-case letters, digits and hyphens, and no hyphen at "
-                    "either end"
-                )
+            check_name(name, "role")
         names = [*parties, coordinator] if aggregator is None else parties
         again = {name for name in names if names.count(name) > 1}
         if again:
@@ -72,7 +84,8 @@ class FolderPlan:
         settings["aggregator"] = "coordinator" if aggregator is None else "party"
         RunSettings.read(settings)
         last = parties if aggregator is None else [*(name for name in parties if name != aggregator), aggregator]
-        return cls(tuple(last), coordinator if aggregator is None else None, address, listen, settings, random_state)
+        neutral = coordinator if aggregator is None else None
+        return cls(tuple(last), neutral, address, listen, settings, random_state, tls_names or {})
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -114,15 +127,32 @@ def write_folders(folder: Path, plan: FolderPlan, examples: Dataset | None = Non
     return written
 
 
+def check_name(name: str, what: str) -> None:
+    """Raise an error for a name that cannot be that of a folder and part of a DNS name."""
+    if not _NAME.fullmatch(name):
+        raise ParameterError(
+            f"Invalid {what} name {name!r}: use 1 to 32 lower-case letters, digits and hyphens, and no hyphen at "
+            "either end"
+        )
+
+
 def tls_name(name: str) -> str:
     """Return the name in a trial certificate; no host on the Internet can have it."""
     return f"{name}.kcagc.internal"
 
 
-def configuration(plan: FolderPlan, name: str, public: dict[str, bytes], *, has_units: bool = False) -> str:
+def configuration(
+    plan: FolderPlan,
+    name: str,
+    public: dict[str, bytes],
+    *,
+    has_units: bool = False,
+    files: RoleFiles | None = None,
+) -> str:
     """Return the configuration of one role, filled into the template `templates/role.toml`.
 
     With `has_units`, the columns of the table have different units, and the configuration contains a rule for them.
+    `files` are those with the keys of the role, if they are not in the places that `kcagc init` gives them.
     """
     party = name in plan.parties
     seed = "# random_state = 0" if plan.random_state is None else f"random_state = {plan.random_state}"
@@ -136,6 +166,7 @@ def configuration(plan: FolderPlan, name: str, public: dict[str, bytes], *, has_
         "graph": party and plan.settings.get("graph") != NO_GRAPH,
         "party-without-graph": party and plan.settings.get("graph") == NO_GRAPH,
         "anonymous-geometry": party and ANONYMOUS_GEOMETRY in needed,
+        "met": bool(plan.tls_names),
     }
     values = {
         "name": name,
@@ -149,6 +180,7 @@ def configuration(plan: FolderPlan, name: str, public: dict[str, bytes], *, has_
         "address": plan.address,
         "risks": ", ".join(f'"{risk}"' for risk in RISKS),
         "needed": ", ".join(f'"{risk}"' for risk in needed),
+        **asdict(files or RoleFiles()),
     }
     template = resources.files("kcagc.deploy").joinpath("templates", "role.toml").read_text(encoding="utf-8")
     return Template(_keep_blocks(template, blocks)).substitute(values)
@@ -194,7 +226,7 @@ def _participant(plan: FolderPlan, name: str, public: bytes) -> str:
 name = "{name}"
 role = "{"party" if name in plan.parties else "coordinator"}"
 identity = "{public.hex()}"
-tls_name = "{tls_name(name)}"
+tls_name = "{plan.tls_names.get(name) or tls_name(name)}"
 """
 
 

@@ -2,6 +2,7 @@
 
 identity.pem        the private identity key
 tls/                certificate.pem, key.pem, the authority ca.pem that signed it, and more authorities in trusted/
+admission.txt       the code with which an operator can found a federation here, and meetings/ that are not over
 federations/NAME/   kcagc.toml of the coordinator in this federation, its journal, and runs/0001, runs/0002, ...
 """
 
@@ -17,6 +18,7 @@ from typing import TextIO
 from kcagc.data.files import PRIVATE, write_bytes
 from kcagc.deploy.folders import CONFIG, tls_name
 from kcagc.errors import ParameterError, SessionError
+from kcagc.federation.codes import fingerprint
 from kcagc.net.tls import Credentials
 from kcagc.net.trial_authority import trial_authority
 from kcagc.secagg.keys import Identity
@@ -57,9 +59,8 @@ class StandingFolder:
 
     @property
     def fingerprint(self) -> str:
-        """The public identity key in groups of four digits, which two people can compare over the telephone."""
-        digits = self.identity.public.hex()
-        return " ".join(digits[start : start + 4] for start in range(0, len(digits), 4))
+        """The fingerprint of the identity key, which two people can compare over the telephone."""
+        return fingerprint(self.identity.public)
 
     @property
     def tls_name(self) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from kcagc.errors import KcagcError, ParameterError, PeerError
 from kcagc.federation.folder import StandingFolder
 from kcagc.federation.hosting import HostedFederation
+from kcagc.federation.meetings import Meetings
 from kcagc.federation.methods import Method, answer
 from kcagc.federation.waiting import RunsToWaitFor
 from kcagc.net.frames import Rejected, RejectionReason, Request
@@ -42,6 +43,7 @@ class Service:
         self._authorities = folder.credentials.ca
         self._seen: Stamp | None = None
         self._runs = RunsToWaitFor(self._federation_of)
+        self.meetings = Meetings(folder.path, folder.identity, folder.credentials, on_change=self.refresh)
         self._server = Server(
             listen, folder.credentials, self._serve, self._answer, lambda: self._authorities, self._other_credentials
         )
@@ -53,7 +55,7 @@ class Service:
 
     def methods(self) -> Mapping[str, Method]:
         """Return everything that it answers outside sessions."""
-        return {**self._runs.methods()}
+        return {**self._runs.methods(), **self.meetings.methods()}
 
     async def run(self) -> None:
         """Serve until this is cancelled; interrupted runs go on at once."""

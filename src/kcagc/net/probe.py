@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kcagc.errors import ParameterError
+from kcagc.net.frames import ConnectionLost
 from kcagc.net.tls import Credentials, split_address
 
 # The first bytes of an HTTP/2 client: the preface and an empty SETTINGS frame.
@@ -134,6 +135,25 @@ def _attempt(address: str, credentials: Credentials, server_name: str, clock: _C
             return _handshake_failure(error)
     with tls:
         return _first_frame(tls, clock)
+
+
+def server_certificate(address: str, timeout: float = 5.0) -> bytes:
+    """Return the certificate of the server at `host:port` as PEM, verified by nothing; raise `ConnectionLost`.
+
+    The caller must verify it by other means, for example by a signature of a known key on its digest.
+    """
+    host, port = split_address(address)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    clock = _Clock(timeout)
+    try:
+        with _connect(host, port, clock) as raw:
+            raw.settimeout(clock.left())
+            with context.wrap_socket(raw) as tls:
+                return ssl.DER_cert_to_PEM_cert(tls.getpeercert(binary_form=True) or b"").encode()
+    except (OSError, ValueError) as error:
+        raise ConnectionLost(f"{address}: no TLS server can be reached there ({_reason(error)})") from error
 
 
 class _Clock:

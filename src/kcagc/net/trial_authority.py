@@ -1,4 +1,7 @@
-"""A certificate authority for trials: it signs a certificate for every role, and its key is never stored."""
+"""Certificate authorities of our own: one that signs certificates for all roles of a trial, and one for a single name.
+
+The key of such an authority is not stored.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -22,6 +26,7 @@ AUTHORITY_DAYS = 2 * CERTIFICATE_DAYS
 
 _CLOCK_SKEW = timedelta(hours=1)
 _MAX_NAME = 64  # characters of the common name, which repeats the DNS name for people
+_BAD_EXTENSIONS = (x509.DuplicateExtension, x509.ExtensionNotFound)
 _LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)", re.IGNORECASE)
 
 
@@ -31,12 +36,57 @@ def trial_authority(name: str, days: float = AUTHORITY_DAYS) -> Authority:
     Its key can issue a certificate for every role and is never written to a file. In production, use certificates of
     an authority that the organisations agreed on.
     """
-    key = ec.generate_private_key(ec.SECP256R1())
+    return _authority(name, ec.generate_private_key(ec.SECP256R1()), days=days)
+
+
+def authority_for(tls_name: str, key: ec.EllipticCurvePrivateKey | None = None) -> Authority:
+    """Create an authority that can issue certificates for this DNS name only; without `key` it draws a new one.
+
+    Every TLS library enforces the limit, so other roles can trust the authority without trusting its owner.
+    """
+    return _authority(_authority_name(tls_name), key or ec.generate_private_key(ec.SECP256R1()), tls_name.lower())
+
+
+def limited_to(authority_pem: bytes, tls_name: str) -> bool:
+    """Return whether a PEM text is one authority as `authority_for` makes it for this DNS name."""
+    try:
+        (found,) = x509.load_pem_x509_certificates(authority_pem)
+        basic = found.extensions.get_extension_for_class(x509.BasicConstraints).value
+        limits = found.extensions.get_extension_for_class(x509.NameConstraints)
+        found.verify_directly_issued_by(found)
+        key = found.public_key()
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm, x509.InvalidVersion, *_BAD_EXTENSIONS):
+        return False
+    return (
+        found.public_bytes(Encoding.PEM) == authority_pem  # without any other text
+        and basic == x509.BasicConstraints(ca=True, path_length=0)
+        and limits.critical
+        and limits.value == _only(tls_name.lower())
+        and found.subject == _subject("authority", _authority_name(tls_name))
+        and isinstance(key, ec.EllipticCurvePublicKey)
+        and isinstance(key.curve, ec.SECP256R1)
+    )
+
+
+def _authority_name(tls_name: str) -> str:
+    # Not the name in the certificate, which would then seem to be signed by itself.
+    return f"CA {tls_name.lower()}"
+
+
+def _only(tls_name: str) -> x509.NameConstraints:
+    return x509.NameConstraints(permitted_subtrees=[x509.DNSName(tls_name)], excluded_subtrees=None)
+
+
+def _authority(
+    name: str, key: ec.EllipticCurvePrivateKey, tls_name: str | None = None, days: float = AUTHORITY_DAYS
+) -> Authority:
     subject = _subject("authority", name)
     now = datetime.now(UTC)
     builder = _certificate(subject, subject, key.public_key(), now, now + timedelta(days=days))
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_key_usage(authority=True), critical=True)
+    if tls_name is not None:
+        builder = builder.add_extension(_only(tls_name), critical=True)
     return Authority(builder.sign(key, hashes.SHA256()), key)
 
 
