@@ -155,3 +155,10 @@ class RejectedError(_PeerRelatedError):
 
     exit_code = 11
     public_message = "it was rejected"
+
+
+class EngineError(SessionError):
+    """The machines that do a party's own work failed; nothing of that work was sent, and the same command resumes it."""
+
+    exit_code = 13
+    public_message = "its machines cannot do its work"

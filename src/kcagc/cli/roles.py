@@ -52,6 +52,7 @@ _SETTINGS = {  # options that replace a setting of the file, and where it is
     "output": "output.folder",
     "state": "output.state",
     "engine": "engine.name",
+    "scheduler": "engine.scheduler",
     "random_state": "me.random_state",
     "peer_timeout": "limits.peer_timeout",
 }
@@ -73,7 +74,8 @@ _OPTIONS = {
     "graph": _option("graph", "The shared edges."),
     "output": _option("output", "Folder of the results."),
     "state": _option("state", "Folder of the journal."),
-    "engine": _option("engine", "Where this party's own work runs: auto, local or gpu."),
+    "engine": _option("engine", "Where this party's own work runs: auto, local, dask or gpu."),
+    "scheduler": _option("scheduler", "Scheduler of a Dask cluster, tls://HOST:PORT, for the engine dask."),
     "random_state": _option("random-state", "For tests only: the same number gives the same labels.", type=int),
     "peer_timeout": _option("peer-timeout", "Seconds to wait for a disconnected participant.", type=float),
     "model": _option("model", "The file model.kcagc of the fit.", type=FILE, required=True),

@@ -295,6 +295,7 @@ class Config:
                     raise ParameterError(f"limits.{name}: must be above 0")
             if document.limits.max_message_bytes > MAX_STORED_BYTES:
                 raise ParameterError(f"limits.max_message_bytes: must be at most {MAX_STORED_BYTES:,} bytes")
+            document.engine.check()
             self._check_files()
             if not 0 <= (document.me.random_state or 0) < 2**32:
                 raise ParameterError("me.random_state: must be a whole number from 0 to 2^32 - 1")
@@ -423,6 +424,13 @@ class Config:
         """Return the limits of this role."""
         limits = self.document.limits
         return Limits(limits.peer_timeout, limits.message_timeout, limits.max_message_bytes)
+
+    def engine(self) -> EngineSection:
+        """Return where this party's own work runs, with the paths of its files."""
+        section = self.document.engine
+        names = ("ca", "certificate", "key", "folder")
+        paths = {name: str(self.file(value)) for name in names if (value := getattr(section, name))}
+        return msgspec.structs.replace(section, **paths)
 
     def file(self, name: str) -> Path:
         """Return the path of a file that the configuration names."""

@@ -29,7 +29,7 @@ from kcagc.deploy.results import (
     write_ledger,
     write_results,
 )
-from kcagc.engines.choice import EngineChoice, choose_engine
+from kcagc.engines.choice import EngineChoice, choose_engine, report_progress
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
@@ -148,7 +148,7 @@ class RoleRun:
     @cached_property
     def engine_choice(self) -> EngineChoice | None:
         """Where a party's own work runs, and why; None at a coordinator."""
-        return None if self.input is None else choose_engine(self.config.document.engine, self.input.features.shape)
+        return None if self.input is None else choose_engine(self.config.engine(), self.input.features.shape)
 
     @property
     def graph(self) -> Graph | None:
@@ -399,6 +399,8 @@ def role_spec(
         results.append(result)
         return {"summary": json.dumps(summary).encode()}
 
+    if watcher is not None and run.engine_choice is not None:
+        report_progress(run.engine_choice.engine, lambda *step: watcher(run.config.me, Progress(*step)))
     return RoleSpec(
         endpoint=run.endpoint,
         make_role=run.role,

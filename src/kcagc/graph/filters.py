@@ -77,6 +77,10 @@ class Filter(ABC):
         """Filter a block of columns; `times` multiplies a block by a I + b Â, on whatever device holds it."""
         raise NotImplementedError
 
+    def step(self, graph: Graph, dtype: Any) -> Sparse | None:
+        """Return the matrix that `run` multiplies by on this graph; None if features are not changed."""
+        raise NotImplementedError
+
     def fixed_on(self, graph: Graph) -> Filter:
         """Return the filter with the same response on every graph, taken from this graph."""
         return self
@@ -168,12 +172,16 @@ class _PowerFilter(Filter):
         return (1 - eigenvalues / cutoff) ** self.psi if cutoff > 0 else np.ones_like(eigenvalues)
 
     def prepare(self, graph: Graph, dtype: Any) -> BlockFilter:
+        step = self.step(graph, dtype)
+        return (lambda block: block) if step is None else (lambda block: self.run(step.__matmul__, block))
+
+    def step(self, graph: Graph, dtype: Any) -> Sparse | None:
+        """Return I - L_s/c."""
         cutoff = laplacian_norm(graph) if self._cutoff is None and self.psi else self._cutoff
         if self.psi == 0 or not cutoff:
-            return lambda block: block
+            return None
         identity = sparse.eye_array(graph.n_nodes, format="csr")
-        step = sparse.csr_array(identity - normalised_laplacian(graph) / cutoff, dtype=dtype)
-        return lambda block: self.run(step.__matmul__, block)
+        return sparse.csr_array(identity - normalised_laplacian(graph) / cutoff, dtype=dtype)
 
     @property
     def mix(self) -> tuple[float, float] | None:
@@ -346,14 +354,14 @@ def filter_for_projection(
     chosen: Filter, graph: Graph, features: Features, n_components: int, *, n_threads: int | None = None
 ) -> AnyFloatArray | FilteredOperator:
     """Filter checked features, as a table or as an operator: the cheaper way to `n_components` singular vectors."""
-    if sparse.issparse(features) and _operator_is_cheaper(chosen, graph, features, n_components):
+    if sparse.issparse(features) and operator_is_cheaper(chosen, graph, features, n_components):
         table = sparse.csr_array(features, dtype=np.float64)
         filter_block = chosen.prepare(graph, np.float64)
         return FilteredOperator(table, sparse.csr_array(table.T), filter_block, np.dtype(features.dtype))
     return filter_columns(chosen.prepare(graph, features.dtype), features, features.dtype, n_threads=n_threads)
 
 
-def _operator_is_cheaper(chosen: Filter, graph: Graph, features: Sparse, q: int) -> bool:
+def operator_is_cheaper(chosen: Filter, graph: Graph, features: Sparse, q: int) -> bool:
     """Compare the Lanczos iterations on the operator with filtering all columns and decomposing the table."""
     n, m = features.shape
     if chosen.degree is None or not q < min(n, m) // 2:
