@@ -29,6 +29,7 @@ MODULES = {
     "million": "benchmarks.million",
     "scaling": "benchmarks.scaling",
     "gpu": "benchmarks.gpu",
+    "dask": "benchmarks.dask",
     "startup": "benchmarks.startup",
 }
 NAMES = tuple(MODULES)

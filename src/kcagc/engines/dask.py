@@ -46,6 +46,9 @@ _PIECE_SHARE = 6  # and some rows with all columns this part
 _COPIES = 3  # of a slice that a filter holds: before and after a product, and room for a block of rows
 _MORE_COPIES = 7  # those of a Chebyshev filter
 
+FILTERING = "filtering columns on the cluster"  # the stage that takes longest
+_VECTORS = "singular vectors on the cluster"
+
 Progress = Callable[[str, int, int], None]
 
 
@@ -226,7 +229,7 @@ class DaskEngine(LocalEngine):
         make_folder(folder)
         values = (str(source), "" if matrix is None else str(matrix), str(folder), layout, stored)
         items = [(*values, number) for number in range(len(layout.slices))]
-        largest = cluster.run(filter_slice, items, partial(self._report, "filtering columns on the cluster"))
+        largest = cluster.run(filter_slice, items, partial(self._report, FILTERING))
         table = DaskTable(cluster, layout, folder, max(largest), self._report)
         weakref.finalize(table, cluster.files.remove, folder)
         self._tables[folder] = table
@@ -318,9 +321,6 @@ class DaskEngine(LocalEngine):
 def _squares_fit(cluster: Cluster, m: int) -> bool:
     """Return whether a task may hold three matrices of m rows and m columns."""
     return 3 * 8 * m * m <= cluster.room
-
-
-_VECTORS = "singular vectors on the cluster"
 
 
 def _by_gram(table: DaskTable, q: int) -> tuple[FloatArray, FloatArray]:
