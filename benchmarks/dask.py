@@ -1,4 +1,4 @@
-"""The engine for a Dask cluster: a table larger than the memory of all workers, one lost worker, and the local engine."""
+"""The engine on a Dask cluster: a table larger than all workers together, one lost worker, and the local engine."""
 
 from __future__ import annotations
 
@@ -202,13 +202,12 @@ def render(book: Book, figures: Figures) -> str:
     difference = max((one["largest_difference"] for one in compared), default=0.0)
     return (
         f"A party's own work with ψ = {PSI} and {CLUSTERS} clusters in float64, on a generated graph with communities "
-        f"whose nodes are in random order: a cluster on this machine with {WORKERS} workers of one thread, each limited "
-        f"to {MEMORY[:-3]} GiB of memory. Processes of workers, scheduler and party share the cores of the machine with "
-        "each other, so the times say what the way over files costs, and not what a cluster gains. The party's table is "
-        "a file that it maps; its own memory is that of the graph and of the projected rows, without mapped files. "
-        f"Projected rows differ from those of the local engine by at most {difference:.0e}. *After a kill*: a worker was "
-        "killed when the first columns were filtered, and the labels are compared with those of the run without.\n\n"
-        + table(header, rows, left=1)
+        f"whose nodes are in random order: a cluster on this machine with {WORKERS} workers of one thread, limited to "
+        f"{MEMORY[:-3]} GiB of memory each. Party and workers share the cores of this machine, so the times say what the "
+        "way over files costs, and not what a cluster gains. The party maps its table from a file; its own memory is "
+        "that of the graph and of the projected rows, without mapped files. Projected rows differ from those of the "
+        f"local engine by at most {difference:.0e}. *After a kill*: a worker was killed when the first columns were "
+        "filtered, and the labels are compared with those of the run without.\n\n" + table(header, rows, left=1)
     )
 
 

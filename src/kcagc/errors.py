@@ -158,7 +158,7 @@ class RejectedError(_PeerRelatedError):
 
 
 class EngineError(SessionError):
-    """The machines that do a party's own work failed; nothing of that work was sent, and the same command resumes it."""
+    """The machines that do a party's own work failed; nothing of it was sent, and the same command resumes."""
 
     exit_code = 13
     public_message = "its machines cannot do its work"

@@ -47,7 +47,7 @@ class EngineSection(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     workers : int or None
         The number of processes of a cluster on this machine. Without it, the number of cores.
     memory : str or None
-        The memory limit of each of these processes, such as `2.5GiB`. Without it, they divide the memory of the machine.
+        The memory limit of each of these processes, such as `2.5GiB`. Without it, they share all memory.
     worker_timeout : float
         How many seconds to wait for a worker when the cluster has none.
     """

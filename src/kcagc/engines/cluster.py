@@ -27,7 +27,7 @@ from typing import Any
 from kcagc._types import check_count
 from kcagc.engines.pieces import make_folder, read_probe
 from kcagc.errors import EngineError, ParameterError
-from kcagc.text import listed, size
+from kcagc.text import listed
 
 _RETRIES = 2  # of a task that raised an error, for example because a file system did not answer
 _POLL = 1.0  # seconds between two looks at the cluster while no task ends
@@ -149,6 +149,7 @@ class Cluster:
         self._distributed, self._settings = import_distributed(), settings
         self.lasting = bool(settings.folder)
         self.files = _Files(self.lasting)
+        self._without_since: float | None = None  # no worker since then
         self._stack = contextlib.ExitStack()
         self._closed = weakref.finalize(self, self._stack.close)
         try:
@@ -200,9 +201,7 @@ class Cluster:
         # Errors of the connection become ours; Dask would print them with a traceback too.
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         if settings.scheduler:
-            names = {"tls_ca_file": settings.ca, "tls_client_cert": settings.certificate, "tls_client_key": settings.key}
-            encrypted = settings.scheduler.startswith("tls")
-            security = made.Security(require_encryption=True, **names) if encrypted else None
+            security = self._security() if settings.scheduler.startswith("tls") else None
             place: Any = settings.scheduler
         else:
             security = None
@@ -221,6 +220,19 @@ class Cluster:
         client = made.Client(place, security=security, set_as_default=False, timeout=_CONNECT)
         self._stack.callback(client.close)
         return client
+
+    def _security(self) -> Any:
+        settings = self._settings
+        files = {"ca": settings.ca, "certificate": settings.certificate, "key": settings.key}
+        for name, file in files.items():
+            if not Path(file).is_file():
+                raise ParameterError(f"engine.{name}: {file}: there is no such file")
+        return self._distributed.Security(
+            tls_ca_file=settings.ca,
+            tls_client_cert=settings.certificate,
+            tls_client_key=settings.key,
+            require_encryption=True,
+        )
 
     def _inspect(self) -> tuple[int, int]:
         """Check that every worker has this version and sees the folder; return the threads and the room of a task."""
@@ -287,7 +299,7 @@ class Cluster:
             report(0, len(items))
             for done in range(1, len(items) + 1):
                 future = self._ended(ended)
-                results[numbers.pop(future)] = future.result()
+                results[numbers.pop(future)] = self._result(future)
                 report(done, len(items))
         except self._distributed.KilledWorker as error:
             raise EngineError(
@@ -311,23 +323,31 @@ class Cluster:
 
     def _ended(self, ended: queue.SimpleQueue[Any]) -> Any:
         """Return the next task that has ended; raise an error if there is no worker for too long."""
-        missing_since: float | None = None
         while True:
             try:
                 return ended.get(timeout=_POLL)
             except queue.Empty:
-                now = time.monotonic()
-            if self._client.nthreads():
-                missing_since = None
-            elif missing_since is None:
-                missing_since = now
-                logger.warning("engine: the Dask cluster has no worker; waiting for one")
-            elif now - missing_since > self._settings.worker_timeout:
-                raise self._without_workers()
+                self._check_workers()
 
-    def describe(self) -> str:
-        """Return the size of the cluster in words."""
-        return f"{self.threads} tasks at a time, {size(self.room)} each"
+    def _result(self, future: Any) -> Any:
+        """Return the result of a task; one whose worker is lost meanwhile runs again."""
+        while True:
+            try:
+                return future.result(timeout=_POLL)
+            except TimeoutError:
+                if future.status == "error":
+                    raise
+                self._check_workers()
+
+    def _check_workers(self) -> None:
+        now = time.monotonic()
+        if self._client.nthreads():
+            self._without_since = None
+        elif self._without_since is None:
+            self._without_since = now
+            logger.warning("engine: the Dask cluster has no worker; waiting for one")
+        elif now - self._without_since > self._settings.worker_timeout:
+            raise self._without_workers()
 
 
 def _describe(probe: str, dask_worker: Any) -> tuple[str, str, int, int]:

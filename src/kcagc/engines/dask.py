@@ -31,6 +31,7 @@ from kcagc.engines.pieces import (
     save,
     times_of,
     transposed_times_of,
+    triangle,
     triangle_of,
     write_graph,
     write_slices,
@@ -109,9 +110,7 @@ class DaskTable:
 
     def triangle(self, basis: FloatArray | None, *, stage: str) -> FloatArray:
         """Return R of Q R = X̄ V, or of X̄, divided: each piece gives one, and those are reduced together."""
-        parts = self.each(triangle_of, self.divisor, stage=stage, operand=basis)
-        found: FloatArray = np.linalg.qr(np.concatenate(parts), mode="r")
-        return found
+        return triangle(np.concatenate(self.each(triangle_of, self.divisor, stage=stage, operand=basis)))
 
     def take(self, nodes: IntArray) -> AnyFloatArray:
         """Return the rows of some nodes."""
@@ -173,9 +172,7 @@ class DaskEngine(LocalEngine):
         client: Any = None,
     ) -> None:
         import_distributed()
-        tls = {"ca": ca, "certificate": certificate, "key": key}
-        local = {"workers": workers, "memory": memory}
-        self._settings = ClusterSettings(scheduler, **tls, folder=folder, **local, worker_timeout=worker_timeout)
+        self._settings = ClusterSettings(scheduler, ca, certificate, key, folder, workers, memory, worker_timeout)
         self._client = client
         self._cluster: Cluster | None = None
         self._numbers = count()
@@ -338,11 +335,10 @@ def _by_gram(table: DaskTable, q: int) -> tuple[FloatArray, FloatArray]:
 
 def _by_lanczos(table: DaskTable, q: int) -> tuple[FloatArray, FloatArray]:
     """Find singular vectors with products of the table and one vector, each of which is a reduction over all pieces."""
-    times = {"stage": _VECTORS, "divisor": table.divisor}
     operator = LinearOperator(
         table.shape,
-        matvec=lambda one: table.times(one.reshape(-1, 1), **times).ravel(),
-        rmatvec=lambda one: table.transposed_times(one.reshape(-1, 1), **times).ravel(),
+        matvec=lambda one: table.times(one.reshape(-1, 1), stage=_VECTORS, divisor=table.divisor).ravel(),
+        rmatvec=lambda one: table.transposed_times(one.reshape(-1, 1), stage=_VECTORS, divisor=table.divisor).ravel(),
         dtype=np.float64,
     )
     start = np.random.default_rng(0).standard_normal(min(table.shape))  # fixed, so that the result is deterministic

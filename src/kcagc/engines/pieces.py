@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -197,13 +196,18 @@ def gram_of(folder: str, layout: Layout, divisor: float, _: str, piece: int) -> 
     return found
 
 
+def triangle(rows: FloatArray) -> FloatArray:
+    """Return R of Q R = rows."""
+    found: FloatArray = np.asarray(np.linalg.qr(rows, mode="r"))
+    return found
+
+
 def triangle_of(folder: str, layout: Layout, divisor: float, basis: str, piece: int) -> FloatArray:
     """Return R of Q R = X̄ V for some rows; without a basis, that of X̄."""
     rows = read_piece(folder, layout, piece, divisor)
     if basis:
         rows = rows @ np.load(basis)
-    found: FloatArray = np.linalg.qr(rows, mode="r")
-    return found
+    return triangle(rows)
 
 
 def times_of(folder: str, layout: Layout, divisor: float, vectors: str, piece: int) -> FloatArray:
