@@ -296,9 +296,20 @@ class Config:
             if document.limits.max_message_bytes > MAX_STORED_BYTES:
                 raise ParameterError(f"limits.max_message_bytes: must be at most {MAX_STORED_BYTES:,} bytes")
             document.engine.check()
+            self._check_engine_authority()
             self._check_files()
             if not 0 <= (document.me.random_state or 0) < 2**32:
                 raise ParameterError("me.random_state: must be a whole number from 0 to 2^32 - 1")
+
+    def _check_engine_authority(self) -> None:
+        """Raise an error if the machines of this party trust the authority of all roles."""
+        own = self.document.engine.ca
+        with contextlib.suppress(OSError):
+            if own and self.file(own).read_bytes() == self.file(self.document.network.ca).read_bytes():
+                raise ParameterError(
+                    "engine.ca: is the authority of [network]; other roles with its certificates could run code on the "
+                    "machines of this party. Make an authority for the Dask cluster alone"
+                )
 
     def _check_files(self) -> None:
         """Raise an error if the sections of the files cannot be used."""
