@@ -14,6 +14,7 @@ from kcagc.disclosure import Ledger, Policy
 from kcagc.engines import LOCAL
 from kcagc.errors import AbortedError, DataError, PolicyError
 from kcagc.graph import Graph, HalfFilter
+from kcagc.protocol import label_policy
 from kcagc.protocol.label_policy import LIMITS, NARROW, check_labels, measure_labels, observed_nodes
 from kcagc.protocol.local import (
     ObservedRows,
@@ -269,3 +270,9 @@ def test_other_parties_learn_only_that_the_run_ended():
     assert str(AbortedError(PolicyError().with_public_message("aborted").public_message, peer="bank")).endswith(
         "bank ended the run: aborted"
     )
+
+
+def test_variances_of_a_table_that_is_read_some_rows_at_a_time(monkeypatch):
+    table = np.random.default_rng(0).normal(5.0, 2.0, size=(103, 7))
+    monkeypatch.setattr(label_policy, "_AT_ONCE", 70)
+    np.testing.assert_allclose(label_policy._variances(table), table.var(axis=0), rtol=1e-12)

@@ -199,7 +199,7 @@ def _run_whenever_one_opens(path: Path, **given: Any) -> None:
     import asyncio
 
     from kcagc.deploy.run import RoleRun, until_stopped
-    from kcagc.errors import AbortedError, PeerTimeoutError, SessionError
+    from kcagc.errors import AbortedError, EngineError, PeerTimeoutError, SessionError
     from kcagc.federation.waiting import next_run
 
     changes = {name: value for name, value in given.items() if name in _SETTINGS}
@@ -212,6 +212,8 @@ def _run_whenever_one_opens(path: Path, **given: Any) -> None:
                 asyncio.run(until_stopped(next_run(run)))
         try:
             _run("party", path, None, new_session=erase or status == "finished", **given)
+        except EngineError:
+            raise
         except (AbortedError, PeerTimeoutError, SessionError) as error:
             click.echo(f"kcagc: {printable(str(error))}; waiting for the next run", err=True)
         erase = False

@@ -9,12 +9,15 @@ connection to another machine needs TLS with certificates on both sides.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
+import os
 import queue
 import re
 import secrets
 import shutil
+import signal
 import tempfile
 import time
 import weakref
@@ -36,6 +39,7 @@ _SHARE = 0.7  # of the memory limit of a worker, from which on Dask writes to th
 _BASE = 300 << 20  # bytes that a worker holds without any task
 _UNLIMITED = 4 << 30  # bytes that the tasks of a worker without a limit take
 _UNITS = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+_DASK_LOGGERS = ("client", "comm", "core", "nanny", "scheduler", "utils", "worker")
 _SAME_COMMAND = "Repair the cluster, then start the same command again: it resumes the run"
 
 logger = logging.getLogger(__name__)
@@ -155,6 +159,7 @@ class Cluster:
         try:
             self.folder = self._own_folder()
             self._client = self._connected() if client is None else client
+            atexit.register(self._closed)  # before Dask's own, which waits for running tasks
             self.threads, self.room = self._inspect()
         except OSError as error:
             self.close()
@@ -168,6 +173,7 @@ class Cluster:
 
     def close(self) -> None:
         """Disconnect, end a local cluster, and remove what need not stay."""
+        atexit.unregister(self._closed)
         self._closed()
 
     def owned(self, name: str) -> Path:
@@ -199,7 +205,8 @@ class Cluster:
     def _connected(self) -> Any:
         made, settings = self._distributed, self._settings
         # Errors of the connection become ours; Dask would print them with a traceback too.
-        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+        for part in _DASK_LOGGERS:
+            logging.getLogger(f"distributed.{part}").setLevel(logging.CRITICAL)
         if settings.scheduler:
             security = self._security() if settings.scheduler.startswith("tls") else None
             place: Any = settings.scheduler
@@ -216,7 +223,7 @@ class Cluster:
                 local_directory=str(self.folder),
                 silence_logs=logging.CRITICAL,
             )
-            self._stack.callback(place.close)
+            self._stack.callback(_end_now, place)
         client = made.Client(place, security=security, set_as_default=False, timeout=_CONNECT)
         self._stack.callback(client.close)
         return client
@@ -348,6 +355,16 @@ class Cluster:
             logger.warning("engine: the Dask cluster has no worker; waiting for one")
         elif now - self._without_since > self._settings.worker_timeout:
             raise self._without_workers()
+
+
+def _end_now(cluster: Any) -> None:
+    """End a local cluster without waiting for its tasks, which nobody needs any more."""
+    for nanny in cluster.workers.values():
+        nanny.auto_restart = False
+        with contextlib.suppress(ProcessLookupError):
+            if nanny.pid:
+                os.kill(nanny.pid, signal.SIGKILL)
+    cluster.close()
 
 
 def _describe(probe: str, dask_worker: Any) -> tuple[str, str, int, int]:

@@ -54,6 +54,7 @@ _LEAST = 20  # nodes with and without a property: with fewer the AUC is too unce
 _SIMILAR = 0.7  # correlation of two columns that are left out together
 _SAFE = 1e100  # a magnitude whose square is a finite number
 _RIDGE = 10.0
+_AT_ONCE = 1 << 26  # values of a table whose differences from the mean are held at a time
 # Probability that labels without information predict any column. It is small, because the folds depend on each other
 # and the true probability is larger.
 _CHANCE = 0.001
@@ -300,7 +301,13 @@ def _variances(features: Features) -> FloatArray:
         squares = np.asarray(features.multiply(features).sum(axis=0), dtype=np.float64).ravel()
         sums = np.asarray(features.sum(axis=0), dtype=np.float64).ravel()
         return np.asarray(np.maximum(squares / n - (sums / n) ** 2, 0.0))
-    return np.asarray(features.var(axis=0, dtype=np.float64))
+    if features.size <= _AT_ONCE:
+        return np.asarray(features.var(axis=0, dtype=np.float64))
+    step = max(_AT_ONCE // features.shape[1], 1)  # rows at a time: all differences from the mean need as much again
+    mean, found = features.mean(axis=0, dtype=np.float64), np.zeros(features.shape[1])
+    for start in range(0, n, step):
+        found += ((features[start : start + step] - mean) ** 2).sum(axis=0)
+    return found / n
 
 
 def _areas(scores: FloatArray, positive: FloatArray) -> FloatArray:
