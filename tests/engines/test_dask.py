@@ -374,7 +374,8 @@ def test_the_configuration_file_names_a_cluster(tmp_path):
     section = '[engine]\nname = "dask"\nscheduler = "tls://s:8786"\nfolder = "shared"\n'
     files = 'ca = "cluster.pem"\ncertificate = "me.pem"\nkey = "me.key"\n'
     edit(path, r"^\[policy\]", f"{section}{files}\n[policy]")
-    found = Config.load(path).engine()
+    config = Config.load(path)
+    found = config.document.engine.located(config.file)
     assert found.folder == str(path.parent / "shared")
     assert found.key == str(path.parent / "me.key")
     (path.parent / "cluster.pem").write_bytes(

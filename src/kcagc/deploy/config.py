@@ -295,21 +295,10 @@ class Config:
                     raise ParameterError(f"limits.{name}: must be above 0")
             if document.limits.max_message_bytes > MAX_STORED_BYTES:
                 raise ParameterError(f"limits.max_message_bytes: must be at most {MAX_STORED_BYTES:,} bytes")
-            document.engine.check()
-            self._check_engine_authority()
+            document.engine.located(self.file).check(others=self.file(document.network.ca))
             self._check_files()
             if not 0 <= (document.me.random_state or 0) < 2**32:
                 raise ParameterError("me.random_state: must be a whole number from 0 to 2^32 - 1")
-
-    def _check_engine_authority(self) -> None:
-        """Raise an error if the machines of this party trust the authority of all roles."""
-        own = self.document.engine.ca
-        with contextlib.suppress(OSError):
-            if own and self.file(own).read_bytes() == self.file(self.document.network.ca).read_bytes():
-                raise ParameterError(
-                    "engine.ca: is the authority of [network]; other roles with its certificates could run code on the "
-                    "machines of this party. Make an authority for the Dask cluster alone"
-                )
 
     def _check_files(self) -> None:
         """Raise an error if the sections of the files cannot be used."""
@@ -435,13 +424,6 @@ class Config:
         """Return the limits of this role."""
         limits = self.document.limits
         return Limits(limits.peer_timeout, limits.message_timeout, limits.max_message_bytes)
-
-    def engine(self) -> EngineSection:
-        """Return where this party's own work runs, with the paths of its files."""
-        section = self.document.engine
-        names = ("ca", "certificate", "key", "folder")
-        paths = {name: str(self.file(value)) for name in names if (value := getattr(section, name))}
-        return msgspec.structs.replace(section, **paths)
 
     def file(self, name: str) -> Path:
         """Return the path of a file that the configuration names."""

@@ -148,7 +148,8 @@ class RoleRun:
     @cached_property
     def engine_choice(self) -> EngineChoice | None:
         """Where a party's own work runs, and why; None at a coordinator."""
-        return None if self.input is None else choose_engine(self.config.engine(), self.input.features.shape)
+        asked = self.config.document.engine.located(self.config.file)
+        return None if self.input is None else choose_engine(asked, self.input.features.shape)
 
     @property
     def graph(self) -> Graph | None:

@@ -6,8 +6,10 @@ Each party chooses for itself. The choice is no part of the agreed settings, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -66,8 +68,16 @@ class EngineSection(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         """Return the settings for a Dask cluster."""
         return {name: value for name, value in msgspec.structs.asdict(self).items() if name != "name"}
 
-    def check(self) -> None:
-        """Raise an error for settings that would have no effect, or that cannot be used."""
+    def located(self, place: Callable[[str], Path]) -> EngineSection:
+        """Return the section with the paths of its files, as `place` gives them."""
+        given = {name: getattr(self, name) for name in ("ca", "certificate", "key", "folder")}
+        return msgspec.structs.replace(self, **{name: str(place(text)) for name, text in given.items() if text})
+
+    def check(self, *, others: Path | None = None) -> None:
+        """Raise an error for settings that would have no effect, or that cannot be used.
+
+        `others` is the file of the authorities of all roles, which must not be those of the cluster.
+        """
         if self.name == "auto":
             default = EngineSection()
             for name, value in self.cluster_settings().items():
@@ -77,6 +87,12 @@ class EngineSection(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             from kcagc.engines.cluster import ClusterSettings  # noqa: PLC0415 - only for this engine
 
             ClusterSettings(**self.cluster_settings())
+            with suppress(OSError):
+                if self.ca and others is not None and Path(self.ca).read_bytes() == others.read_bytes():
+                    raise ParameterError(
+                        "engine.ca: is the authority of [network]; other roles with its certificates could run code "
+                        "on the machines of this party. Make an authority for the Dask cluster alone"
+                    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +158,7 @@ def _dask(asked: EngineSection) -> Engine:
 
 
 def report_progress(engine: Engine, watcher: Callable[[str, int, int], None]) -> None:
-    """Let an engine report its progress to a function of stage, done and total, if it reports any."""
+    """Set the function of stage, done and total to which an engine reports its progress, if it reports any."""
     if hasattr(engine, "on_progress"):
         engine.on_progress = watcher
 

@@ -35,7 +35,7 @@ from kcagc.text import listed
 _RETRIES = 2  # of a task that raised an error, for example because a file system did not answer
 _POLL = 1.0  # seconds between two looks at the cluster while no task ends
 _CONNECT = "15s"
-_SHARE = 0.7  # of the memory limit of a worker, from which on Dask writes to the disk
+_SHARE = 0.65  # of the memory limit of a worker; Dask writes to the disk and warns from 0.7 on
 _BASE = 300 << 20  # bytes that a worker holds without any task
 _UNLIMITED = 4 << 30  # bytes that the tasks of a worker without a limit take
 _UNITS = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40, "KB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -120,7 +120,7 @@ def import_distributed() -> Any:
 
 
 @dataclass
-class _Files:
+class _WorkFiles:
     """What happens to the files of this work: those of a named folder stay while some work is unfinished."""
 
     may_stay: bool
@@ -152,7 +152,7 @@ class Cluster:
     def __init__(self, settings: ClusterSettings, client: Any = None) -> None:
         self._distributed, self._settings = import_distributed(), settings
         self.lasting = bool(settings.folder)
-        self.files = _Files(self.lasting)
+        self.files = _WorkFiles(self.lasting)
         self._without_since: float | None = None  # no worker since then
         self._stack = contextlib.ExitStack()
         self._closed = weakref.finalize(self, self._stack.close)
@@ -358,7 +358,7 @@ class Cluster:
 
 
 def _end_now(cluster: Any) -> None:
-    """End a local cluster without waiting for its tasks, which nobody needs any more."""
+    """End a local cluster without waiting for its tasks: their results are not needed."""
     for nanny in cluster.workers.values():
         nanny.auto_restart = False
         with contextlib.suppress(ProcessLookupError):

@@ -66,7 +66,7 @@ def save(path: Path, values: AnyFloatArray | IntArray) -> None:
     partial_file.replace(path)
 
 
-def mark_done(folder: Path, name: str = _DONE, text: str = "") -> None:
+def note_done(folder: Path, name: str = _DONE, text: str = "") -> None:
     """Note that what belongs to a name is complete."""
     partial_file = folder / f".{uuid.uuid4().hex}.part"
     partial_file.write_text(text, encoding="utf-8")
@@ -127,7 +127,7 @@ def write_slices(folder: Path, features: Features, layout: Layout, report: Repor
                 for file, part in zip(files, slices, strict=True):
                     file.write(np.ascontiguousarray(block[:, part]).data)
                 report(done, len(blocks))
-    mark_done(folder)
+    note_done(folder)
 
 
 def write_graph(folder: Path, matrix: Sparse, most_entries: int) -> None:
@@ -143,7 +143,7 @@ def write_graph(folder: Path, matrix: Sparse, most_entries: int) -> None:
         pointers = (starts[first : last + 1] - starts[first]).astype(matrix.indices.dtype)
         for name, values in (("data", matrix.data[inside]), ("indices", matrix.indices[inside]), ("starts", pointers)):
             save(folder / f"{number}-{name}.npy", values)
-    mark_done(folder)
+    note_done(folder)
 
 
 def _product(folder: Path, block: AnyFloatArray) -> AnyFloatArray:
@@ -174,7 +174,7 @@ def filter_slice(source: str, graph: str, target: str, layout: Layout, stored: S
     for piece, rows in enumerate(layout.pieces):
         save(Path(target) / f"{piece}-{number}.npy", found[rows])
     largest = max(float(found.max()), -float(found.min()))
-    mark_done(Path(target), done.name, repr(largest))
+    note_done(Path(target), done.name, repr(largest))
     return largest
 
 

@@ -307,7 +307,7 @@ def _variances(features: Features) -> FloatArray:
     mean, found = features.mean(axis=0, dtype=np.float64), np.zeros(features.shape[1])
     for start in range(0, n, step):
         found += ((features[start : start + step] - mean) ** 2).sum(axis=0)
-    return found / n
+    return np.asarray(found / n)
 
 
 def _areas(scores: FloatArray, positive: FloatArray) -> FloatArray:
