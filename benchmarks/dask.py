@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from experiments.paper.plots import Figures
     from experiments.paper.store import Book
 
-PSI, CLUSTERS, WORKERS, MEMORY = 10, 16, 2, "2.5GiB"
+CLUSTERS, WORKERS, MEMORY = 16, 2, "2.5GiB"
 _ROWS = 1 << 15  # rows of the table that are drawn at a time
 
 
@@ -96,10 +96,10 @@ def worker_memory() -> tuple[int, int]:
     return own_memory("Pid") >> 10, own_memory("VmHWM")
 
 
-def measure(engine: Any, graph: Graph, features: np.ndarray) -> tuple[dict[str, float], Any]:
+def measure(engine: Any, graph: Graph, features: np.ndarray, psi: int) -> tuple[dict[str, float], Any]:
     """Time filter, projection and clusters; return what was found too."""
     marks = [time.perf_counter()]
-    smoothed = engine.smooth(HalfFilter(PSI), graph, features, CLUSTERS)
+    smoothed = engine.smooth(HalfFilter(psi), graph, features, CLUSTERS)
     marks.append(time.perf_counter())
     rows = engine.project(smoothed, engine.singular_vectors(smoothed, CLUSTERS), "unit")
     marks.append(time.perf_counter())
@@ -109,7 +109,7 @@ def measure(engine: Any, graph: Graph, features: np.ndarray) -> tuple[dict[str, 
     return parts | {"all": round(marks[-1] - marks[0], 2)}, (rows, clusters)
 
 
-def on_cluster(graph: Graph, features: np.ndarray, folder: Path, *, kill: bool = False) -> tuple[Result, Any]:
+def on_cluster(graph: Graph, features: np.ndarray, folder: Path, psi: int, *, kill: bool = False) -> tuple[Result, Any]:
     """Run the engine on two limited workers; with `kill`, one is killed after the first filtered columns."""
     cluster = LocalCluster(
         n_workers=WORKERS,
@@ -130,7 +130,7 @@ def on_cluster(graph: Graph, features: np.ndarray, folder: Path, *, kill: bool =
                 os.kill(min(before), signal.SIGKILL)
 
         engine.on_progress = progress
-        parts, found = measure(engine, graph, features)
+        parts, found = measure(engine, graph, features, psi)
         after = client.run(worker_memory).values()
         engine.close()
     result = {
@@ -145,16 +145,16 @@ def on_cluster(graph: Graph, features: np.ndarray, folder: Path, *, kill: bool =
 
 def compute(cell: Config) -> Result:
     """Measure one size."""
-    nodes, edges, columns = cell["nodes"], cell["edges"], cell["columns"]
+    nodes, edges, columns, psi = cell["nodes"], cell["edges"], cell["columns"], cell["psi"]
     with tempfile.TemporaryDirectory() as folder:
         graph, group = planted(nodes, edges, seed=1)
         features = write_table(Path(folder) / "table.npy", group, columns, seed=2)
-        result, (rows, clusters) = on_cluster(graph, features, Path(folder))
+        result, (rows, clusters) = on_cluster(graph, features, Path(folder), psi)
         result |= {"edges": graph.n_edges, "bytes": features.nbytes, "ari_to_truth": ari(group, clusters.labels)}
         if not cell["compare"]:
             return result
-        killed, (_, other) = on_cluster(graph, features, Path(folder), kill=True)
-        local, (own_rows, own) = measure(LOCAL, graph, np.asarray(features))
+        killed, (_, other) = on_cluster(graph, features, Path(folder), psi, kill=True)
+        local, (own_rows, own) = measure(LOCAL, graph, np.asarray(features), psi)
     return result | {
         "killed": killed,
         "local": local,
@@ -168,10 +168,10 @@ def compute(cell: Config) -> Result:
 def cells(options: Options) -> list[Config]:
     """Return the sizes: one that the local engine can do too, and one larger than all workers together."""
     if options.quick:
-        return [{"nodes": 20_000, "edges": 200_000, "columns": 64, "compare": True}]
+        return [{"nodes": 20_000, "edges": 200_000, "columns": 64, "psi": 10, "compare": True}]
     return [
-        {"nodes": 200_000, "edges": 2_000_000, "columns": 128, "compare": True},
-        {"nodes": 2_000_000, "edges": 20_000_000, "columns": 512, "compare": False},
+        {"nodes": 200_000, "edges": 2_000_000, "columns": 128, "psi": 10, "compare": True},
+        {"nodes": 2_000_000, "edges": 20_000_000, "columns": 512, "psi": 3, "compare": False},
     ]
 
 
@@ -182,7 +182,7 @@ def render(book: Book, figures: Figures) -> str:
         seconds, local = found["seconds"], found.get("local")
         rows.append(
             [
-                f"{config['nodes']:,} nodes, {config['edges']:,} edges, {config['columns']} columns",
+                f"{config['nodes']:,} nodes, {config['edges']:,} edges, {config['columns']} columns, ψ = {config['psi']}",
                 f"{found['bytes'] / 2**30:.2f}",
                 f"{seconds['filter']:.1f}",
                 f"{seconds['projection']:.1f}",
@@ -201,7 +201,7 @@ def render(book: Book, figures: Figures) -> str:
     compared = [found for _, found in book["dask"].all() if "local" in found]
     difference = max((one["largest_difference"] for one in compared), default=0.0)
     return (
-        f"A party's own work with ψ = {PSI} and {CLUSTERS} clusters in float64, on a generated graph with communities "
+        f"A party's own work with {CLUSTERS} clusters in float64, on a generated graph with communities "
         f"whose nodes are in random order: a cluster on this machine with {WORKERS} workers of one thread, limited to "
         f"{MEMORY[:-3]} GiB of memory each. Party and workers share the cores of this machine, so the times say what "
         "the way over files costs, and not what a cluster gains. The party maps its table from a file; its memory is "
