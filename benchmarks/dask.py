@@ -180,9 +180,10 @@ def render(book: Book, figures: Figures) -> str:
     rows = []
     for config, found in sorted(book["dask"].all(), key=lambda one: one[0]["nodes"]):
         seconds, local = found["seconds"], found.get("local")
+        size = f"{config['nodes']:,} nodes, {config['edges']:,} edges, {config['columns']} columns"
         rows.append(
             [
-                f"{config['nodes']:,} nodes, {config['edges']:,} edges, {config['columns']} columns, ψ = {config['psi']}",
+                f"{size}, ψ = {config['psi']}",
                 f"{found['bytes'] / 2**30:.2f}",
                 f"{seconds['filter']:.1f}",
                 f"{seconds['projection']:.1f}",

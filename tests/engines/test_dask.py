@@ -302,13 +302,13 @@ def other_folder(_, __):
 
 
 def no_package(_, __):
-    raise ModuleNotFoundError(name="kcagc")
+    raise ModuleNotFoundError("No module named 'kcagc'")
 
 
 @pytest.mark.parametrize(("answer", "said"), [
     (other_version, r"worker tls://worker:1 has kcagc 0\.0\.1, and this machine .*install the same version"),
     (other_folder, r"engine\.folder: worker tls://worker:1 does not see the files of this machine in "),
-    (no_package, r"cannot import kcagc; install kcagc\[dask\] .* on all workers"),
+    (no_package, r"cannot run the code of kcagc \(No module named 'kcagc'\); install kcagc\[dask\] .* on all workers"),
 ])  # fmt: skip
 def test_workers_that_cannot_do_the_work_are_named(answer, said, tmp_path):
     with pytest.raises(EngineError, match=said):
@@ -322,11 +322,28 @@ def test_a_column_that_fits_no_worker_is_refused(narrow, data):
         narrow.smooth(HalfFilter(1), data.graph, data.features)
 
 
-def test_a_task_that_fails_names_itself(narrow, data):
+def test_a_task_that_fails_names_itself_and_the_next_work_connects_again(narrow, data):
     found = narrow.smooth(HalfFilter(1), data.graph, data.features)
     next(found.folder.glob("1-*.npy")).write_bytes(b"damaged")
     with pytest.raises(EngineError, match=r"a task failed on the Dask cluster \(gram_of: ValueError.*same command"):
         narrow.singular_vectors(found, 2)
+    before = narrow._cluster
+    assert np.array_equal(
+        whole(narrow.smooth(HalfFilter(2), data.graph, data.features)),
+        LOCAL.smooth(HalfFilter(2), data.graph, data.features),
+    )
+    assert narrow._cluster is not before
+
+
+def test_an_error_of_a_callback_stays_what_it_is(engine, data):
+    def stop(*_):
+        raise ZeroDivisionError
+
+    engine.on_progress = stop
+    with pytest.raises(ZeroDivisionError):
+        engine.smooth(HalfFilter(1), data.graph, data.features)
+    engine.on_progress = None
+    assert engine.smooth(HalfFilter(1), data.graph, data.features).shape == (700, 70)
 
 
 @pytest.mark.parametrize(("given", "said"), [

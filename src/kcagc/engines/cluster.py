@@ -21,7 +21,7 @@ import signal
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -249,9 +249,11 @@ class Cluster:
         probe.write_text(token, encoding="utf-8")
         try:
             found: dict[str, Any] = self._client.run(_describe, str(probe))
-        except ModuleNotFoundError as error:
+        except OSError:
+            raise
+        except Exception as error:
             raise EngineError(
-                f"engine: a worker of the Dask cluster cannot import {error.name}; install kcagc[dask] "
+                f"engine: a worker of the Dask cluster cannot run the code of kcagc ({error}); install kcagc[dask] "
                 f"{version('kcagc')} on all workers"
             ) from error
         finally:
@@ -299,19 +301,32 @@ class Cluster:
         numbers = {}
         self.files.unfinished = True
         try:
-            for number, values in enumerate(items):
-                future = self._client.submit(function, *values, pure=False, retries=_RETRIES)
-                numbers[future] = number
-                future.add_done_callback(ended.put)
+            with self._errors_of(function.__name__):
+                for number, values in enumerate(items):
+                    future = self._client.submit(function, *values, pure=False, retries=_RETRIES)
+                    numbers[future] = number
+                    future.add_done_callback(ended.put)
             report(0, len(items))
             for done in range(1, len(items) + 1):
-                future = self._ended(ended)
-                results[numbers.pop(future)] = self._result(future)
+                with self._errors_of(function.__name__):
+                    future = self._ended(ended)
+                    results[numbers.pop(future)] = self._result(future)
                 report(done, len(items))
+        finally:
+            for future in numbers:  # the scheduler drops tasks whose result is not wanted
+                future.release()
+        self.files.unfinished = False
+        return results
+
+    @contextlib.contextmanager
+    def _errors_of(self, task: str) -> Iterator[None]:
+        """Raise an `EngineError` for every error of the cluster inside this context."""
+        try:
+            yield
         except self._distributed.KilledWorker as error:
             raise EngineError(
-                f"engine: workers of the Dask cluster were lost one after the other during the same task "
-                f"({function.__name__}); most often they need more memory than their limit. {_SAME_COMMAND}"
+                f"engine: workers of the Dask cluster were lost one after the other during the same task ({task}); "
+                f"most often they need more memory than their limit. {_SAME_COMMAND}"
             ) from error
         except self._distributed.CancelledError as error:  # as all tasks are that lose their scheduler
             raise EngineError(
@@ -322,11 +337,8 @@ class Cluster:
             raise
         except Exception as error:
             raise EngineError(
-                f"engine: a task failed on the Dask cluster ({function.__name__}: {type(error).__name__}: {error}). "
-                f"{_SAME_COMMAND}"
+                f"engine: a task failed on the Dask cluster ({task}: {type(error).__name__}: {error}). {_SAME_COMMAND}"
             ) from error
-        self.files.unfinished = False
-        return results
 
     def _ended(self, ended: queue.SimpleQueue[Any]) -> Any:
         """Return the next task that has ended; raise an error if there is no worker for too long."""

@@ -192,7 +192,12 @@ class DaskEngine(LocalEngine):
         return type(self)(**vars(self._settings), client=self._client)
 
     def connect(self) -> Cluster:
-        """Connect to the cluster, or start it, and check that its workers can do the work."""
+        """Connect to the cluster, or start it, and check that its workers can do the work.
+
+        After work that failed, connect again.
+        """
+        if self._cluster is not None and self._cluster.files.unfinished:
+            self.close()
         if self._cluster is None:
             self._cluster = Cluster(self._settings, self._client)
         return self._cluster
@@ -215,13 +220,14 @@ class DaskEngine(LocalEngine):
         if stored.kind == "custom" or (by_operator and operator_is_cheaper(fixed, graph, features, n_components or 1)):
             return super().smooth(chosen, graph, features, n_components)
         cluster = self.connect()
-        cluster.files.unfinished = True
         layout = self._layout(cluster, fixed, features)
+        cluster.files.unfinished = True
         source = self._written_table(cluster, features, layout)
         matrix = self._written_graph(cluster, fixed, graph, layout.dtype)
         key = hashlib.sha256(repr((source.name, matrix, stored, layout)).encode()).hexdigest()[:32]
         folder = cluster.folder / f"filtered-{key if cluster.lasting else next(self._numbers)}"
         if (known := self._tables.get(folder)) is not None:
+            cluster.files.unfinished = False
             return known
         make_folder(folder)
         values = (str(source), "" if matrix is None else str(matrix), str(folder), layout, stored)
