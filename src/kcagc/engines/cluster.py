@@ -34,7 +34,7 @@ from kcagc.text import listed
 
 _RETRIES = 2  # of a task that raised an error, for example because a file system did not answer
 _POLL = 1.0  # seconds between two looks at the cluster while no task ends
-_CONNECT = "15s"
+_CONNECT = "30s"
 _SHARE = 0.65  # of the memory limit of a worker; Dask writes to the disk and warns from 0.7 on
 _BASE = 300 << 20  # bytes that a worker holds without any task
 _UNLIMITED = 4 << 30  # bytes that the tasks of a worker without a limit take
