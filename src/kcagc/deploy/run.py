@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 import json
 import logging
-import signal
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -19,6 +18,7 @@ from kcagc._types import FloatArray, IntArray
 from kcagc.cluster.held_out import check_edges
 from kcagc.cluster.local import confidence
 from kcagc.data.party_files import PartyInput, read_party
+from kcagc.deploy import interrupts
 from kcagc.deploy.config import Config, DataSection
 from kcagc.deploy.results import (
     Disclosed,
@@ -58,6 +58,7 @@ from kcagc.secagg.keys import Identity, digest
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Kind = Literal["fit", "predict", "match"]
 NODE_LIST = "nodes.csv"  # the common ids that a matching finds
 _STREAMS_END = 2.0  # seconds for gRPC's own tasks to end after its server has stopped
@@ -372,6 +373,7 @@ async def _run_on_network(run: RoleRun, spec: RoleSpec) -> None:
         await role.run()
     finally:
         await server.stop(0.5)
+        await role.stop()
 
 
 def _log_choices(run: RoleRun) -> None:
@@ -417,28 +419,30 @@ def stored_summary(journal: Journal) -> dict[str, Any]:
     return summary
 
 
-async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Handle SIGTERM as Ctrl-C: end the run in order, so that the same command resumes it."""
-    task = asyncio.ensure_future(work)
+async def until_stopped(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine; end it in order on Ctrl-C and SIGTERM, so that the same command resumes it."""
+    task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
     stopped = False
 
     def stop() -> None:
         nonlocal stopped
-        stopped = True
-        task.cancel()
+        if not stopped:
+            stopped = True
+            task.cancel()
 
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-            loop.add_signal_handler(number, stop)
-    try:
-        await task
-    except asyncio.CancelledError:
-        if stopped:
+    def stop_soon() -> None:
+        with contextlib.suppress(RuntimeError):  # the event loop is closed
+            loop.call_soon_threadsafe(stop)
+
+    with interrupts.cancelled_by_interrupts(stop_soon):
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not stopped:
+                raise
             raise KeyboardInterrupt from None
-        raise
-    finally:
-        # If gRPC's own tasks are cancelled before they end by themselves, they write errors to stderr.
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        if others:
-            await asyncio.wait(others, timeout=_STREAMS_END)
+        finally:
+            # If gRPC's own tasks are cancelled before they end by themselves, they write errors to stderr.
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            if others:
+                await asyncio.wait(others, timeout=_STREAMS_END)

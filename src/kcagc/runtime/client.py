@@ -121,7 +121,11 @@ class RoleClient:
         """Find out why the connection fails; return the number of failures with a cause that does not pass."""
         from kcagc.net.probe import probe  # noqa: PLC0415 - only after a failure
 
-        found = await asyncio.to_thread(probe, self._address, self._spec.credentials, self._server_name, 5.0)
+        prober = Worker()  # not a thread of the event loop: an interrupted process would wait for its end
+        try:
+            found = await prober.call(probe, self._address, self._spec.credentials, self._server_name, 5.0)
+        finally:
+            prober.stop()
         if found.accepted:
             return 0
         if found.transient:
