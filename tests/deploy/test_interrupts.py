@@ -38,7 +38,7 @@ FAILED = f"{STUCK}\nThreadPoolExecutor(1).submit(wait)\nready.wait()\ninterrupts
 IN_A_LOOP = """
 import asyncio
 from kcagc.deploy import interrupts
-from kcagc.deploy.run import until_stopped
+from kcagc.deploy.interrupts import until_stopped
 interrupts.handle_interrupts()
 async def work():
     print("ready", flush=True)

@@ -36,7 +36,7 @@ def invite(federation: str, coordinator: str, parties: str, hours: float, folder
     printed code on over a channel that outsiders cannot read: with it, anyone can join under the name of a party that
     has not joined yet.
     """
-    from kcagc.deploy.run import until_stopped
+    from kcagc.deploy.interrupts import until_stopped
     from kcagc.federation.codes import Code
     from kcagc.federation.joining import expiry
     from kcagc.federation.joining import invite as open_meeting
@@ -68,7 +68,7 @@ def join(code: str, name: str, folder: Path) -> None:
     """
     from rich.markup import escape
 
-    from kcagc.deploy.run import until_stopped
+    from kcagc.deploy.interrupts import until_stopped
     from kcagc.federation.codes import Code, fingerprint
     from kcagc.federation.joining import join as join_meeting
     from kcagc.text import listed

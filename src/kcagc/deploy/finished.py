@@ -15,7 +15,8 @@ import msgspec
 from kcagc.data.files import PRIVATE, write_text
 from kcagc.data.fitted_rules import FittedRules
 from kcagc.deploy.config import Config
-from kcagc.deploy.run import Kind, RoleRun, erase_journal, journal_path, result_files, stored_summary, until_stopped
+from kcagc.deploy.interrupts import until_stopped
+from kcagc.deploy.run import Kind, RoleRun, erase_journal, journal_path, result_files, stored_summary
 from kcagc.errors import KcagcError, SessionError
 from kcagc.protocol.effects import REPORT_STAGE, Progress
 from kcagc.protocol.parameters import NO_GRAPH

@@ -16,13 +16,15 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, NoReturn, TypeVar
 
+T = TypeVar("T")
 EXIT_CODE = 130  # of an interrupted command, as shells report it
 MESSAGE = "interrupted"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PATIENCE = 4.0  # seconds for an orderly end
+_STREAMS_END = 2.0  # seconds for gRPC's own tasks to end after its server has stopped
 _SHOW_CURSOR = b"\x1b[?25h"
 
 
@@ -97,6 +99,37 @@ def unlimited() -> Iterator[None]:
         yield
     finally:
         _interrupts.limited = True
+
+
+async def until_stopped(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine; end it in order on Ctrl-C and SIGTERM, so that the same command resumes it."""
+    import asyncio  # noqa: PLC0415 - commands without a network do not need it
+
+    task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
+    stopped = False
+
+    def stop() -> None:
+        nonlocal stopped
+        if not stopped:
+            stopped = True
+            task.cancel()
+
+    def stop_soon() -> None:
+        with contextlib.suppress(RuntimeError):  # the event loop is closed
+            loop.call_soon_threadsafe(stop)
+
+    with cancelled_by_interrupts(stop_soon):
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not stopped:
+                raise
+            raise KeyboardInterrupt from None
+        finally:
+            # If gRPC's own tasks are cancelled before they end by themselves, they write errors to stderr.
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            if others:
+                await asyncio.wait(others, timeout=_STREAMS_END)
 
 
 def leave(code: int) -> NoReturn:

@@ -174,12 +174,12 @@ class Driver:
         """Return messages that name the role that ended the run and its public reason, without anything about data."""
         self._role.close()
         origin, reason = self.name, error.public_message if isinstance(error, KcagcError) else KcagcError.public_message
-        informed = ""  # a peer that knows of the end already
+        informed, final = "", False  # a peer that knows of the end already
         if isinstance(error, PeerError) and error.recoverable and error.peer in self.peers:
             origin, reason = error.peer, f"it broke the rules, says {self.name}"
         elif isinstance(error, AbortedError):
-            origin, reason, informed = error.peer, error.reason, error.peer
-        payload = encode(Abort(origin[:MAX_TEXT], reason[:MAX_TEXT]))
+            origin, reason, informed, final = error.peer, error.reason, error.peer, error.final
+        payload = encode(Abort(origin[:MAX_TEXT], reason[:MAX_TEXT], final))
         receivers = [peer for peer in self.peers if peer != informed]
         for peer in receivers:
             self._record(Disclosure(self.name, peer, "message/abort", "abort", (), len(payload)))
