@@ -96,6 +96,7 @@ class Server:
 
     `authorities` returns the PEM of the authorities that it trusts at the moment; without it, they never change.
     `others` returns its certificates with other names at the moment; a party names the one that it expects.
+    `on_rejected` learns of every stream that is rejected.
     """
 
     def __init__(
@@ -106,9 +107,10 @@ class Server:
         answer: Callable[[Caller, Request], Awaitable[bytes]] | None = None,
         authorities: Callable[[], bytes] | None = None,
         others: Callable[[], Sequence[Credentials]] = tuple,
+        on_rejected: Callable[[Caller, Rejected], None] = lambda *_: None,
     ) -> None:
         split_address(address, "listen", any_port=True)
-        self._handler, self._answer, self._stopping = handler, answer, False
+        self._handler, self._answer, self._on_rejected, self._stopping = handler, answer, on_rejected, False
         self._server = aio.server(options=_SERVER_OPTIONS)
         methods = {STREAM: grpc.stream_stream_rpc_method_handler(self._serve)}
         if answer is not None:
@@ -140,6 +142,8 @@ class Server:
             _require_protocol(caller)
             await self._handler(stream)
         except (Rejected, PeerError) as error:
+            if isinstance(error, Rejected):
+                self._on_rejected(caller, error)
             await _reject(context, caller, "stream", error)
         except (ConnectionLost, asyncio.CancelledError) as end:
             # The end of a stream with a frame that is too long, or of a party with another version.
@@ -211,7 +215,7 @@ async def _reject(context: Any, caller: Caller, what: str, error: Rejected | Pee
     """Log and send why a call is rejected; this ends the call with an exception of gRPC."""
     reason = error.reason if isinstance(error, Rejected) else RejectionReason.MISBEHAVIOUR
     shown = error.args[0] if isinstance(error, PeerError) and error.peer == caller.address else error
-    if reason is not RejectionReason.RETRY:
+    if reason not in (RejectionReason.RETRY, RejectionReason.STOPPED):
         logger.warning("rejected a %s from %s: %s", what, caller.address, shown)
     status = str(error).encode("ascii", "replace").decode()[:2000]  # a status line holds no more
     await context.abort(grpc.StatusCode.FAILED_PRECONDITION, status, ((REASON_KEY, reason.value),))
