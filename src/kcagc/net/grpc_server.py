@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from grpc import aio
 from kcagc.errors import KcagcError, PeerError
 from kcagc.net import frames
 from kcagc.net.frames import ConnectionLost, Rejected, RejectionReason, Request, decode_frame
+from kcagc.net.gate import MAX_CONNECTIONS, Gate
 from kcagc.net.grpc_client import (
     FEDERATION_KEY,
     KEEPALIVE_MS,
@@ -44,6 +46,7 @@ _SERVER_OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_concurrent_streams", 64),
     ("grpc.server_handshake_timeout_ms", 10_000),
     ("grpc.max_connection_idle_ms", 60_000),  # of a connection without a stream
+    ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),  # where there is no gate
 ]
 
 
@@ -63,9 +66,10 @@ class Caller:
     protocol: str
 
     @classmethod
-    def of(cls, context: Any) -> Caller:
-        """Read what gRPC knows about the other end of a call."""
-        address = unquote(str(context.peer())).removeprefix("ipv4:").removeprefix("ipv6:")
+    def of(cls, context: Any, gate: Gate | None) -> Caller:
+        """Read what gRPC knows about the other end of a call, which has proven an identity."""
+        peer = unquote(str(context.peer()))
+        address = peer.removeprefix("ipv4:").removeprefix("ipv6:") if gate is None else gate.authenticated(peer)
         proven: dict[str, Any] = context.auth_context()
         version = _first(proven, "ssl_tls_version").decode("utf-8", "replace")
         certificate = _first(proven, "x509_pem_cert")
@@ -107,8 +111,9 @@ class Server:
         authorities: Callable[[], bytes] | None = None,
         others: Callable[[], Sequence[Credentials]] = tuple,
     ) -> None:
-        split_address(address, "listen", any_port=True)
+        host, port = split_address(address, "listen", any_port=True)
         self._handler, self._answer, self._stopping = handler, answer, False
+        self._gate = Gate(host, port) if hasattr(socket, "AF_UNIX") else None  # not on Windows
         self._server = aio.server(options=_SERVER_OPTIONS)
         methods = {STREAM: grpc.stream_stream_rpc_method_handler(self._serve)}
         if answer is not None:
@@ -116,24 +121,29 @@ class Server:
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
         secure = _server_credentials(credentials, authorities, others)
         try:
-            self.port = self._server.add_secure_port(address, secure)
+            inner = self._server.add_secure_port(address if self._gate is None else f"unix:{self._gate.target}", secure)
         except RuntimeError as error:
             raise KcagcError(
                 f"cannot listen on {address}: the port is in use, or the address does not belong to this machine. "
                 "Choose another address or port"
             ) from error
+        self.port: int = inner if self._gate is None else self._gate.port
 
     async def start(self) -> None:
         """Accept streams from now on."""
         await self._server.start()
+        if self._gate is not None:
+            self._gate.start()
 
     async def stop(self, grace: float) -> None:
         """Stop; open streams may end by themselves within `grace` seconds."""
         self._stopping = True
         await self._server.stop(grace)
+        if self._gate is not None:
+            self._gate.close()
 
     async def _serve(self, _: Any, context: Any) -> None:
-        caller = Caller.of(context)
+        caller = Caller.of(context, self._gate)
         stream = ServerStream(context, caller)
         try:
             _require_tls(caller)
@@ -149,7 +159,7 @@ class Server:
                 raise
 
     async def _serve_request(self, payload: bytes, context: Any) -> bytes:
-        caller = Caller.of(context)
+        caller = Caller.of(context, self._gate)
         try:
             _require_tls(caller)
             _require_protocol(caller)
