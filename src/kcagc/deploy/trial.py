@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import queue
 import signal
@@ -20,6 +19,7 @@ from typing import Any
 from kcagc.datasets.dataset import Dataset
 from kcagc.deploy.folders import FolderPlan, write_folders
 from kcagc.errors import KcagcError
+from kcagc.text import read_json
 
 _STOPPING = 5.0  # seconds for a process to end by itself
 
@@ -66,7 +66,7 @@ class LogRecord:
     def of(cls, line: str) -> LogRecord:
         """Read a log line; an error at the end of a process is plain text."""
         with contextlib.suppress(ValueError, TypeError, KeyError):
-            fields = json.loads(line)
+            fields = read_json(line)
             return cls(fields["message"], f"{datetime.fromisoformat(fields['time']).astimezone():%H:%M:%S}")
         return cls(line, f"{datetime.now():%H:%M:%S}")
 
