@@ -1,4 +1,4 @@
-"""A coordinator that stays, with real processes: many runs of several federations, and what the process holds after each."""
+"""A coordinator that stays, with real processes: runs of several federations, and what the process holds after each."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Standing:
 
     def metric(self, name: str, federation: str, **labels: str) -> float:
         """Read a metric of a federation."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:  # noqa: S310
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
             text = answer.read().decode()
         listed = ",".join(f'{key}="{value}"' for key, value in {"federation": federation, **labels}.items())
         return float(re.search(rf"^{name}{{{listed}}} (\S+)$", text, flags=re.MULTILINE)[1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,31 @@ _SERVER_OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_connection_idle_ms", 60_000),  # of a connection without a stream
     ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),  # where there is no gate
 ]
+
+
+class BoundedLog:
+    """Warnings about other roles, of which only so many are written: nobody else may fill the log.
+
+    `burst` lines may follow each other; after that there is one in `seconds`. A line tells how many were left out.
+    """
+
+    def __init__(self, burst: int = 100, seconds: float = 6.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._burst, self._seconds, self._clock = burst, seconds, clock
+        self._left, self._since, self._left_out = float(burst), clock(), 0
+
+    def warning(self, message: str, *values: object) -> None:
+        """Write a warning, unless there were too many."""
+        now = self._clock()
+        self._left = min(self._left + (now - self._since) / self._seconds, self._burst)
+        self._since = now
+        if self._left < 1.0:
+            self._left_out += 1
+            return
+        self._left -= 1.0
+        if self._left_out:
+            logger.warning("%d more warnings about rejected streams and requests were left out", self._left_out)
+            self._left_out = 0
+        logger.warning(message, *values)
 
 
 @dataclass(frozen=True)
@@ -113,6 +139,7 @@ class Server:
     ) -> None:
         host, port = split_address(address, "listen", any_port=True)
         self._handler, self._answer, self._stopping = handler, answer, False
+        self._log = BoundedLog()
         self._gate = Gate(host, port) if hasattr(socket, "AF_UNIX") else None  # not on Windows
         self._server = aio.server(options=_SERVER_OPTIONS)
         methods = {STREAM: grpc.stream_stream_rpc_method_handler(self._serve)}
@@ -150,11 +177,11 @@ class Server:
             _require_protocol(caller)
             await self._handler(stream)
         except (Rejected, PeerError) as error:
-            await _reject(context, caller, "stream", error)
+            await self._reject(context, caller, "stream", error)
         except (ConnectionLost, asyncio.CancelledError) as end:
             # The end of a stream with a frame that is too long, or of a party with another version.
             if not stream.received_frame and not self._stopping:
-                logger.warning("a stream from %s ended before a valid frame arrived", caller.address)
+                self._log.warning("a stream from %s ended before a valid frame arrived", caller.address)
             if isinstance(end, asyncio.CancelledError):
                 raise
 
@@ -168,8 +195,17 @@ class Server:
                 raise Rejected(RejectionReason.MISBEHAVIOUR, "sent another frame instead of a request")
             return await self._answer(caller, frame)
         except (Rejected, PeerError) as error:
-            await _reject(context, caller, "request", error)
+            await self._reject(context, caller, "request", error)
             raise
+
+    async def _reject(self, context: Any, caller: Caller, what: str, error: Rejected | PeerError) -> None:
+        """Log and send why a call is rejected; this ends the call with an exception of gRPC."""
+        reason = error.reason if isinstance(error, Rejected) else RejectionReason.MISBEHAVIOUR
+        shown = error.args[0] if isinstance(error, PeerError) and error.peer == caller.address else error
+        if reason is not RejectionReason.RETRY:
+            self._log.warning("rejected a %s from %s: %s", what, caller.address, shown)
+        status = str(error).encode("ascii", "replace").decode()[:2000]  # a status line holds no more
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, status, ((REASON_KEY, reason.value),))
 
 
 def _server_credentials(
@@ -215,16 +251,6 @@ def _require_protocol(caller: Caller) -> None:
             f"{', '.join(sorted(caller.names)) or 'no name'} uses {theirs}: install the same version of kcagc at all "
             "roles",
         )
-
-
-async def _reject(context: Any, caller: Caller, what: str, error: Rejected | PeerError) -> None:
-    """Log and send why a call is rejected; this ends the call with an exception of gRPC."""
-    reason = error.reason if isinstance(error, Rejected) else RejectionReason.MISBEHAVIOUR
-    shown = error.args[0] if isinstance(error, PeerError) and error.peer == caller.address else error
-    if reason is not RejectionReason.RETRY:
-        logger.warning("rejected a %s from %s: %s", what, caller.address, shown)
-    status = str(error).encode("ascii", "replace").decode()[:2000]  # a status line holds no more
-    await context.abort(grpc.StatusCode.FAILED_PRECONDITION, status, ((REASON_KEY, reason.value),))
 
 
 def _first(proven: dict[str, Any], key: str) -> bytes:
