@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTHON := $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup setup-graphsage setup-peers test test-fast test-report test-wheel test-kill test-late docs notebook disclosure lint format demo reproduce bench accuracy study attack lock build clean check-python check-venv
+.PHONY: help setup setup-graphsage setup-peers test test-fast test-report test-wheel test-kill test-late test-standing docs notebook disclosure lint format demo reproduce bench accuracy study attack lock build clean check-python check-venv
 
 help: ## Show this help
 	@echo "make TARGET, where TARGET is one of:"
@@ -95,6 +95,10 @@ test-kill: $(READY) ## SIGKILL every role at every message boundary, cut links (
 
 test-late: $(READY) ## Roles that come back after the others have stopped waiting, 2 to 5 parties (15 minutes)
 	@$(BIN)/python -m pytest tests/kill/test_late.py -m "kill or not kill"
+
+# Real processes; the figures are kept in tests/standing/results with their commit.
+test-standing: $(READY) ## 200 runs on one standing coordinator, 3 federations at once, a killed party (10 minutes)
+	@$(call timed,PYTHONPATH=tests:. $(BIN)/python -m standing)
 
 lint: $(READY) ## Check style (ruff) and types (mypy --strict)
 	@$(BIN)/ruff check .

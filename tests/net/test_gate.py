@@ -29,6 +29,7 @@ class Place:
     def __init__(self, gate, server, peers):
         self.gate, self._server, self.peers = gate, server, peers
         self._writers = []
+        self.serving = 0
 
     async def connect(self, host="127.0.0.1", *, served=True):
         """Connect from an address of this machine; wait until the server behind the gate has the connection."""
@@ -42,8 +43,10 @@ class Place:
     async def close(self):
         for writer in self._writers:
             writer.transport.abort()
-        self.gate.close()
         self._server.close()
+        while self.serving:
+            await asyncio.sleep(0.001)
+        await self.gate.stop()
 
 
 @contextlib.asynccontextmanager
@@ -51,8 +54,12 @@ async def place(host="127.0.0.1", **options):
     gate, peers = Gate(host, 0, **options), []
 
     async def serve(reader, writer):
+        made.serving += 1
         peers.append(f"unix:{writer.get_extra_info('peername')}")
         await echo(reader, writer)
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        made.serving -= 1
 
     server = await asyncio.start_unix_server(serve, gate.target)
     gate.start()
@@ -62,7 +69,6 @@ async def place(host="127.0.0.1", **options):
             yield made
     finally:
         await made.close()
-        await asyncio.sleep(0.01)  # transports end in the next rounds of the loop
 
 
 async def is_closed(reader):
@@ -92,7 +98,9 @@ def test_bytes_arrive_unchanged_in_both_directions():
     run(test)
 
 
-def test_a_reader_that_stops_fills_no_memory():
+def test_a_reader_that_stops_fills_no_memory(monkeypatch):
+    monkeypatch.setattr(module, "_FLUSH_SECONDS", 0.1)
+
     async def test():
         async with place() as one:
             _, writer = await one.connect()

@@ -22,7 +22,7 @@ import weakref
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from kcagc.errors import KcagcError
 
@@ -35,6 +35,7 @@ MAX_CONNECTIONS = 512
 _MAX_STRANGERS = 64  # connections that are not authenticated
 _STRANGER_SECONDS = 15.0  # for TLS and the first call
 _FLUSH_SECONDS = 10.0  # for what is left to send at the end of a connection
+_STOP_SECONDS = 1.0  # for the last bytes of all connections
 _SUMMARY_SECONDS = 60.0  # between two log lines about closed connections
 _HANDLES = 3  # file descriptors of a connection: its own, and both ends of the private socket
 _OTHER_HANDLES = 200  # file descriptors for everything else
@@ -49,12 +50,15 @@ def raise_descriptor_limit() -> int:
     if sys.platform == "win32":
         return _DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(OSError, ValueError):  # some systems have a lower limit of their own
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            return wanted
-    return soft
+    unlimited = resource.RLIM_INFINITY
+    wanted = _DESCRIPTORS if hard == unlimited else min(hard, _DESCRIPTORS)
+    if soft == unlimited or soft >= wanted:
+        return _DESCRIPTORS if soft == unlimited else soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):  # some systems have a lower limit of their own
+        return soft
+    return wanted
 
 
 @dataclass(eq=False)
@@ -75,7 +79,12 @@ class _End(asyncio.Protocol):
 
     def __init__(self, gate: Gate, connection: _Connection) -> None:
         self._gate, self._connection = gate, connection
+        self._own: asyncio.Transport | None = None
         self.other: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._own = cast(asyncio.Transport, transport)
+        self._gate.begun(self._own)
 
     def data_received(self, data: bytes) -> None:
         if self.other is not None:
@@ -92,7 +101,8 @@ class _End(asyncio.Protocol):
                 self.other.resume_reading()
 
     def connection_lost(self, _: Exception | None) -> None:
-        self._gate.end(self._connection)
+        if self._own is not None:
+            self._gate.ended(self._own, self._connection)
 
 
 class Gate:
@@ -115,6 +125,8 @@ class Gate:
         self._connections: dict[int, _Connection] = {}
         self._strangers: dict[int, _Connection] = {}  # the oldest first
         self._tasks: set[asyncio.Task[None]] = set()
+        self._transports: set[asyncio.Transport] = set()
+        self._all_ended = asyncio.Event()
 
     def start(self) -> None:
         """Accept connections from now on."""
@@ -122,16 +134,47 @@ class Gate:
         for one in self._sockets:
             loop.add_reader(one.fileno(), self._accept, one)
 
+    async def stop(self) -> None:
+        """Stop accepting; what the server behind the gate has sent at its own end still leaves."""
+        self.close()
+        for connection in list(self._strangers.values()):
+            self.end(connection)
+        for ending in (self._flushed(), self._aborted()):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_STOP_SECONDS):
+                    await ending
+
     def close(self) -> None:
-        """Stop accepting, and end every connection."""
+        """Stop accepting, without waiting for connections."""
         for one in self._sockets:
             with contextlib.suppress(RuntimeError):  # there is no loop if the gate was never started
                 asyncio.get_running_loop().remove_reader(one.fileno())
             one.close()
         self._sockets = []
-        for connection in list(self._connections.values()):
-            self.end(connection)
         self._remove_folder()
+
+    async def _flushed(self) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._transports:
+            await self._all_ended.wait()
+
+    async def _aborted(self) -> None:
+        for transport in list(self._transports):
+            transport.abort()
+        await self._flushed()
+
+    def begun(self, transport: asyncio.Transport) -> None:
+        """Note that an end of a connection is open."""
+        self._transports.add(transport)
+        self._all_ended.clear()
+
+    def ended(self, transport: asyncio.Transport, connection: _Connection) -> None:
+        """Note that an end of a connection is closed, and close the other one."""
+        self._transports.discard(transport)
+        if not self._transports:
+            self._all_ended.set()
+        self.end(connection)
 
     def authenticated(self, peer: str) -> str:
         """Note that gRPC has authenticated a connection; `peer` is what it calls the other end. Return its address."""

@@ -150,6 +150,8 @@ class Server:
         try:
             inner = self._server.add_secure_port(address if self._gate is None else f"unix:{self._gate.target}", secure)
         except RuntimeError as error:
+            if self._gate is not None:
+                self._gate.close()
             raise KcagcError(
                 f"cannot listen on {address}: the port is in use, or the address does not belong to this machine. "
                 "Choose another address or port"
@@ -167,7 +169,7 @@ class Server:
         self._stopping = True
         await self._server.stop(grace)
         if self._gate is not None:
-            self._gate.close()
+            await self._gate.stop()
 
     async def _serve(self, _: Any, context: Any) -> None:
         caller = Caller.of(context, self._gate)
