@@ -33,7 +33,7 @@ $(INSTALLED): requirements.lock pyproject.toml | check-python check-venv
 	@echo "setting up $(VENV) (once; about a minute)"
 	@'$(PYTHON)' -m venv --clear '$(VENV)' || { \
 		echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
-	@$(PIP) install --quiet -r requirements.lock || { \
+	@$(PIP) install --quiet --require-hashes -r requirements.lock || { \
 		echo "the packages of requirements.lock could not be installed: can this machine reach the package index?" >&2; exit 1; }
 	@touch $@
 
@@ -48,8 +48,9 @@ setup: $(READY) ## Make .venv and install the pinned versions
 TORCH := torch==2.13.0
 setup-graphsage: check-python ## Install PyTorch for the GraphSAGE baseline, in .venv-graphsage (1.3 GB)
 	@'$(PYTHON)' -m venv --clear .venv-graphsage
-	@.venv-graphsage/bin/python -m pip --disable-pip-version-check install --quiet -c requirements.lock '$(TORCH)' \
-		--editable '.[datasets,graphsage]'
+	@sed -n 's/^\([A-Za-z0-9._-]*==[^ ;]*\).*/\1/p' requirements.lock > .venv-graphsage/versions.txt
+	@.venv-graphsage/bin/python -m pip --disable-pip-version-check install --quiet -c .venv-graphsage/versions.txt \
+		'$(TORCH)' --editable '.[datasets,graphsage]'
 
 # Other systems that do the same k-means, each with versions of its own; for `make bench NAME=peers` only.
 SPU := spu==0.9.5
@@ -140,12 +141,11 @@ attack: $(READY) ## Attack runs on the demo and the public graphs as each role, 
 	@$(call timed,PYTHONPATH=tests:. $(BIN)/python -m attacks $(NAME) $(if $(SHORT),--short))
 	@$(BIN)/python docs/_ext/disclosure_page.py
 
-lock: check-python ## Resolve the newest versions anew and pin them in requirements.lock
+lock: check-python ## Resolve the newest versions anew, and pin them and their hashes in both lock files
 	@rm -rf .venv-lock && '$(PYTHON)' -m venv .venv-lock
 	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check '.[dev]'
-	@{ echo "# The exact versions kcagc was tested with. Made by 'make lock'." && \
-	   .venv-lock/bin/python -m pip freeze --exclude kcagc; } > requirements.lock.new
-	@mv requirements.lock.new requirements.lock && rm -rf .venv-lock
+	@.venv-lock/bin/python -m pip freeze --exclude kcagc | .venv-lock/bin/python tests/project/lock.py
+	@rm -rf .venv-lock
 
 build: $(READY) ## Build the wheel and the source archive in dist/, and check that they could be published
 	@rm -rf dist

@@ -118,7 +118,7 @@ class Gate:
         self._sockets = _listening(host, port)
         self.port = int(self._sockets[0].getsockname()[1])
         self._folder = Path(tempfile.mkdtemp(prefix="kcagc-", dir=_short_folder()))
-        self._remove_folder = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._release = weakref.finalize(self, _release, self._sockets, self._folder)
         self.target = str(self._folder / "grpc")
         self.refused = self._reported = self._count = 0
         self._reported_at = -math.inf
@@ -148,10 +148,9 @@ class Gate:
         """Stop accepting, without waiting for connections."""
         for one in self._sockets:
             with contextlib.suppress(RuntimeError):  # there is no loop if the gate was never started
-                asyncio.get_running_loop().remove_reader(one.fileno())
-            one.close()
-        self._sockets = []
-        self._remove_folder()
+                if one.fileno() >= 0:
+                    asyncio.get_running_loop().remove_reader(one.fileno())
+        self._release()
 
     async def _flushed(self) -> None:
         if self._tasks:
@@ -219,7 +218,7 @@ class Gate:
             self._admit(accepted, address)
 
     def _accept_again(self, listener: socket.socket) -> None:
-        if listener in self._sockets:
+        if listener.fileno() >= 0:  # the gate has not stopped
             asyncio.get_running_loop().add_reader(listener.fileno(), self._accept, listener)
 
     def _admit(self, accepted: socket.socket, address: Any) -> None:
@@ -321,6 +320,13 @@ def _listening(host: str, port: int) -> list[socket.socket]:
             "Choose another address or port"
         ) from error
     return sockets
+
+
+def _release(sockets: list[socket.socket], folder: Path) -> None:
+    """Give back what a gate holds outside its loop, also of one that was never started."""
+    for one in sockets:
+        one.close()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _listen(family: int, address: Any, *, both: bool = False) -> socket.socket:
