@@ -37,7 +37,7 @@ def project():
 
 def locked(path):
     """Read a lock file: the versions, and the hashes of their archives; every line must be one of the two."""
-    found = {}
+    found, name = {}, ""
     for line in path.read_text().splitlines()[1:]:
         if digest := re.fullmatch(r"    --hash=sha256:([0-9a-f]{64})( \\)?", line):
             found[name][1].append(digest[1])
