@@ -31,10 +31,10 @@ AGGREGATOR = "coordinator"
 class Role:
     """One process of `kcagc`."""
 
-    def __init__(self, fork_server, name, arguments, logs, patches):
+    def __init__(self, fork_server, name, arguments, logs, patches, descriptors=None):
         self._fork_server, self.name, self.code = fork_server, name, None
         self._out, self._err = (logs / f"{name}-{next(_numbers)}.{kind}" for kind in ("out", "err"))
-        plan = {"arguments": arguments, "patches": patches}
+        plan = {"arguments": arguments, "patches": patches, "descriptors": descriptors}
         self._process = fork_server.start("tests.role_process:run_command", plan, self._out, errors=self._err)
         self.pid = self._process.pid
 
@@ -189,18 +189,18 @@ class Collaboration:
 
     # Processes.
 
-    def start(self, name, *options, patches=None, port=None):
+    def start(self, name, *options, patches=None, port=None, descriptors=None):
         command = "coordinator" if name == AGGREGATOR else "party"
         listens = name == self.aggregator
         where = ["--listen", "127.0.0.1:0"] if listens else ["--address", f"127.0.0.1:{port or self.port}"]
         where = [] if "--listen" in options else where
         argv = [command, "--config", str(self.configs[name]), *where, *options]
-        role = Role(self.fork_server, name, argv, self.root, patches or {})
+        role = Role(self.fork_server, name, argv, self.root, patches or {}, descriptors)
         self.roles.append(role)
         return role
 
-    def start_aggregator(self, *options, patches=None):
-        aggregator = self.start(self.aggregator, *options, patches=patches)
+    def start_aggregator(self, *options, **more):
+        aggregator = self.start(self.aggregator, *options, **more)
         self.port = int(aggregator.wait_for_line(r"listening on").rpartition(":")[2])
         return aggregator
 

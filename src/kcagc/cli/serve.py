@@ -19,7 +19,11 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.command()
 @click.argument("folder", type=FOLDER)
 @click.option("--listen", required=True, envvar="KCAGC_LISTEN", help="Address on which it listens, HOST:PORT.")
-@click.option("--address", help="Address at which the parties reach it, HOST:PORT  [default: that of --listen].")
+@click.option(
+    "--address",
+    envvar="KCAGC_ADDRESS",
+    help="Address at which the parties reach it, HOST:PORT  [default: that of --listen].",
+)
 @click.option(
     "--metrics",
     envvar="KCAGC_METRICS",
