@@ -163,6 +163,12 @@ def report_progress(engine: Engine, watcher: Callable[[str, int, int], None]) ->
         engine.on_progress = watcher
 
 
+def close_engine(engine: Engine) -> None:
+    """End the processes that an engine has started, if any; further work starts them again."""
+    if hasattr(engine, "close"):
+        engine.close()
+
+
 def engines_by_party(asked: Any, shapes: Mapping[str, tuple[int, int]]) -> dict[str, EngineChoice]:
     """Return the engine of each party; `asked` is that of all parties, or a dictionary by party.
 
