@@ -121,7 +121,7 @@ def on_cluster(graph: Graph, features: np.ndarray, folder: Path, psi: int, *, ki
     )
     with cluster, Client(cluster, set_as_default=False) as client, PeakMemory() as party:
         before = {found[0] for found in client.run(worker_memory).values()}
-        engine = DaskEngine(client=client, folder=str(folder / "pieces"))
+        engine = DaskEngine(client=client)
         totals: dict[str, int] = {}
 
         def progress(stage: str, done: int, total: int) -> None:
@@ -171,7 +171,7 @@ def cells(options: Options) -> list[Config]:
         return [{"nodes": 20_000, "edges": 200_000, "columns": 64, "psi": 10, "compare": True}]
     return [
         {"nodes": 200_000, "edges": 2_000_000, "columns": 128, "psi": 10, "compare": True},
-        {"nodes": 2_000_000, "edges": 20_000_000, "columns": 512, "psi": 3, "compare": False},
+        {"nodes": 2_000_000, "edges": 20_000_000, "columns": 512, "psi": 2, "compare": False},
     ]
 
 
