@@ -205,7 +205,8 @@ def render(book: Book, figures: Figures) -> str:
         f"A party's own work with {CLUSTERS} clusters in float64, on a generated graph with communities "
         f"whose nodes are in random order: a cluster on this machine with {WORKERS} workers of one thread, limited to "
         f"{MEMORY[:-3]} GiB of memory each. Party and workers share the cores of this machine, so the times say what "
-        "the way over files costs, and not what a cluster gains. The party maps its table from a file; its memory is "
+        "the way over files costs, and not what a cluster gains; other work used the machine "
+        "too. The party maps its table from a file; its memory is "
         "that of the graph and of the projected rows, without mapped files. Projected rows differ from those of the "
         f"local engine by at most {difference:.0e}. *After a kill*: a worker was killed when the first columns were "
         "filtered, and the labels are compared with those of the run without.\n\n" + table(header, rows, left=1)
