@@ -28,6 +28,8 @@ MODULES = {
     "peers": "benchmarks.peers.benchmark",
     "million": "benchmarks.million",
     "scaling": "benchmarks.scaling",
+    "filter": "benchmarks.filter",
+    "plan": "benchmarks.plan",
     "gpu": "benchmarks.gpu",
     "startup": "benchmarks.startup",
 }
