@@ -1,4 +1,4 @@
-"""The graph filter beside that of version 0.5.0, in turns, and the share of this machine's memory bandwidth it reaches."""
+"""The graph filter beside that of version 0.5.0, in turns, and its share of this machine's memory bandwidth."""
 
 from __future__ import annotations
 
@@ -145,15 +145,18 @@ def render(book: Book, figures: Figures) -> str:
             ]
         )
     header = ["", "", "0.5.0, s", "now, s", "faster", "gathered, GB/s", "copy, GB/s", "share", "largest difference"]
+    cores = found[0][1]["threads"]
     return (
-        f"{COLUMNS} columns, ψ={ORDER}, {found[0][1]['threads']} cores, on a generated graph with communities whose nodes are in "
-        f"random order. Both versions ran in turns on the same files, in processes of their own. Version 0.5.0 is commit "
-        f"`{COMMIT}`. *Gathered* counts every row of a neighbour that a product reads, and the results. *Copy* is what all "
-        "cores together read and write while they copy memory. A row of a neighbour lies anywhere in memory: one line "
-        "of the cache for each access. The largest difference is relative to the largest value.\n\n"
+        f"{COLUMNS} columns, ψ={ORDER}, {cores} cores, on a generated graph with communities whose nodes are in random "
+        "order. Both versions ran in turns on the same files, in processes of their own. Version 0.5.0 is commit "
+        f"`{COMMIT}`. *Gathered* counts every row of a neighbour that a product reads, and the results. *Copy* is what "
+        "all cores together read and write while they copy memory. A row of a neighbour lies anywhere in memory: one "
+        "or two lines of the cache for each access. The largest difference is relative to the largest value.\n\n"
         + (targets_table(wanted) + "\n" if wanted else "")
         + table(header, rows, left=2)
     )
 
 
-BENCHMARK = Experiment("filter", "The graph filter beside version 0.5.0", cells, compute, render, alone=True, missing=missing)
+BENCHMARK = Experiment(
+    "filter", "The graph filter beside version 0.5.0", cells, compute, render, alone=True, missing=missing
+)

@@ -32,6 +32,7 @@ _MODULES = {
     "nodes": "maintenance",
     "match": "match",
     "check": "maintenance",
+    "plan": "plan",
     "party": "roles",
     "coordinator": "roles",
     "predict": "roles",

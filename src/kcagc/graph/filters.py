@@ -22,8 +22,8 @@ from kcagc.errors import ParameterError
 from kcagc.graph.graph import Graph, as_graph, check_features
 from kcagc.graph.laplacian import FilterStep, laplacian_norm
 
-# Columns filtered at a time. One random access to a node's row reads one or two lines of the cache: wider rows leave the
-# cache earlier, narrower rows read the matrix more often.
+# Columns filtered at a time: one random access to a node's row reads one or two lines of the cache. Wider rows leave
+# the cache earlier, and narrower rows read the matrix more often.
 BLOCK_COLUMNS = 16
 
 # Costs in nanoseconds of one core, for the choice between a filtered table and an operator (`filter_for_projection`).
