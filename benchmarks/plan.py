@@ -32,6 +32,7 @@ COEFFICIENTS = ROOT / "src" / "kcagc" / "planning" / "coefficients.json"
 LIMIT = 1.25
 _WAN = (0.1, 400e6 / 8)  # seconds one way and bytes per second, as in experiments/paper/network/relay.py
 _CORES = 2
+TURNS = 3
 _ACCEPT = {"shares": [], "coordinator": ["anonymous-geometry"]}
 
 
@@ -74,7 +75,10 @@ def cells(options: Options) -> list[Config]:
 
 
 def compute(cell: Config) -> Result:
-    """Run all roles as processes on files, and return what they needed."""
+    """Run all roles as processes on files, and return what the fastest of some runs needed.
+
+    Everything that slows a run down is other work on the machine.
+    """
     with tempfile.TemporaryDirectory() as folder:
         tables = alone(
             "write_tables",
@@ -88,10 +92,13 @@ def compute(cell: Config) -> Result:
         files = [Files(one, str(Path(folder) / "graph.npz")) for one in tables]
         network = NETWORKS["wan"] if cell["network"] == "wan" else None
         settings = _settings(cell) | {"random_state": 0, "accept": _accepted(cell)}
-        runs = run_roles(files, cell["parties"], settings, network)
+        every = [run_roles(files, cell["parties"], settings, network) for _ in range(TURNS)]
+    seconds = [figures_of(runs)["seconds"] for runs in every]
+    runs = every[seconds.index(min(seconds))]
     figures, parties = figures_of(runs), parties_of(runs)
     return {
         "seconds": figures["seconds"],
+        "all_seconds": seconds,
         "cpu_seconds": figures["cpu_seconds"],
         "reading_seconds": figures["reading_seconds"],
         "peak_megabytes": figures["peak_megabytes"],
