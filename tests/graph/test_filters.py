@@ -143,6 +143,22 @@ def test_memory_is_the_result_and_a_few_blocks():
     assert peak < data.features.nbytes + 2 * 3 * block + matrices
 
 
+def test_columns_on_disk_are_filtered_without_a_table_in_memory(tmp_path):
+    data = generate(20_000, 4, degree=4, features=16 * BLOCK_COLUMNS, seed=0)
+    graph, path = Graph(data.adjacency), tmp_path / "columns.npy"
+    np.save(path, data.features)
+    columns = np.load(path, mmap_mode="r")
+    wanted = HalfFilter(3).apply(graph, data.features)
+    tracemalloc.start()
+    try:
+        found = HalfFilter(3).apply(graph, columns, n_threads=2)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert_array_equal(found, wanted)
+    assert peak < 0.7 * data.features.nbytes
+
+
 def test_sparse_features_are_never_dense_as_a_whole_but_for_the_result():
     data = generate(20_000, 4, degree=2, features=16 * BLOCK_COLUMNS, sparsity=0.99, seed=0)
     result = data.n_nodes * 16 * BLOCK_COLUMNS * 8

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from tempfile import TemporaryFile
 from typing import Any, Literal
 
 import msgspec
@@ -294,7 +295,7 @@ def filter_columns(
     """
     columns = sparse.csc_array(features) if sparse.issparse(features) else features
     n_rows = features.shape[0] if isinstance(rows, slice) else len(rows)
-    result = np.empty((n_rows, features.shape[1]), dtype=dtype)
+    result = _room((n_rows, features.shape[1]), dtype, like=features)
 
     def work(start: int) -> None:
         stop = min(start + BLOCK_COLUMNS, features.shape[1])
@@ -306,6 +307,20 @@ def filter_columns(
     with ThreadPoolExecutor(min(n_threads or os.cpu_count() or 1, len(starts))) as pool:
         list(pool.map(work, starts))
     return result
+
+
+def _room(shape: tuple[int, int], dtype: Any, *, like: Features) -> AnyFloatArray:
+    """Return an array for filtered columns; on disk, as a temporary file, if the columns are on disk.
+
+    A table that is memory-mapped may be larger than the memory. The file has no name, and ends with the array.
+    """
+    base: Any = like
+    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+        base = base.base
+    if not isinstance(base, np.memmap) or 0 in shape:
+        return np.empty(shape, dtype=dtype)
+    with TemporaryFile(prefix="kcagc-") as file:
+        return np.asarray(np.memmap(file, dtype=dtype, shape=shape))
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,6 +34,7 @@ from kcagc.cluster.lloyd import one_blas_thread
 from kcagc.disclosure import Policy
 from kcagc.disclosure.texts import REVEALING_LABELS
 from kcagc.errors import KcagcError, PolicyError
+from kcagc.graph.filters import BLOCK_COLUMNS
 from kcagc.graph.graph import Graph
 from kcagc.text import quoted
 
@@ -320,7 +321,8 @@ def _variances(features: Features) -> FloatArray:
         squares = np.asarray(features.multiply(features).sum(axis=0), dtype=np.float64).ravel()
         sums = np.asarray(features.sum(axis=0), dtype=np.float64).ravel()
         return np.asarray(np.maximum(squares / n - (sums / n) ** 2, 0.0))
-    return np.asarray(features.var(axis=0, dtype=np.float64))
+    blocks = (features[:, start : start + BLOCK_COLUMNS] for start in range(0, features.shape[1], BLOCK_COLUMNS))
+    return np.concatenate([block.var(axis=0, dtype=np.float64) for block in blocks])
 
 
 def _areas(scores: FloatArray, positive: Flags) -> FloatArray:
