@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,7 +22,13 @@ from kcagc.planning.model import (
 from kcagc.planning.traffic import Task, Traffic, traffic
 from kcagc.text import size
 
-_JOINT = ("words", "multiplications", "sums")  # work of a party that begins when its local work has ended
+_JOINT = (
+    "words",
+    "blinded words",
+    "multiplications",
+    "sums",
+)  # work of a party that begins when its local work has ended
+_START = ("start",)  # before the connection of all roles
 _ROOM = 0.8  # of the memory of a machine
 COORDINATOR, LAST_PARTY = "coordinator", "the last party"
 
@@ -47,6 +53,8 @@ class RoleForecast:
         How many roles need the same.
     seconds : float
         The time in which it computes.
+    processor : float
+        The processor time of its process, with its start.
     sent, received : int
         The bytes of its messages.
     memory : float
@@ -56,6 +64,7 @@ class RoleForecast:
     name: str
     count: int
     seconds: float
+    processor: float
     sent: int
     received: int
     memory: float
@@ -101,6 +110,7 @@ class Forecast:
                     "role": one.name,
                     "count": one.count,
                     "seconds": round(one.seconds, 3),
+                    "processor_seconds": round(one.processor, 3),
                     "bytes_sent": one.sent,
                     "bytes_received": one.received,
                     "bytes_of_memory": round(one.memory),
@@ -148,25 +158,29 @@ def forecast(
     found, of = traffic(task), stored or coefficients()
     parties = [party_work(task, found, one) for one in range(task.parties)]
     here = [1.0 if together else float(cores)] * task.parties
-    local = [_seconds(_without(one, _JOINT), of.party, faster, on) for one, on in zip(parties, here, strict=True)]
+    local = [
+        _seconds(_without(one, (*_JOINT, *_START)), of.party, faster, on) for one, on in zip(parties, here, strict=True)
+    ]
     joint = [total(_only(one, _JOINT), of.party, faster) for one in parties]
-    hub = total(coordinator_work(found), of.coordinator, faster)
+    of_hub = coordinator_work(found)
+    hub = total(_without(of_hub, _START), of.coordinator, faster)
+    processor = [total(one, of.party, faster) for one in parties]
     own = task.parameters.aggregator == "coordinator"
-    waiting = total({"start": 1.0, "sums": float(found.sums)}, of.waiting, faster)
+    waiting = total({"sums": float(found.sums)}, of.waiting, faster)
     computing = max(local) + max(joint) + hub
     if together:
-        every = sum(total(one, of.party, faster) for one in parties) + hub
-        computing = max(computing, every / cores)
+        computing = max(computing, (sum(processor) + hub) / cores)
     network = found.delays * link.latency + found.in_turn / link.bandwidth
     of_memory = total(held(task, found), of.memory)
     extra = total(held_by_coordinator(found), of.memory)
-    roles = _roles(task, found, [a + b for a, b in zip(local, joint, strict=True)], of_memory)
+    roles = _roles(task, found, [a + b for a, b in zip(local, joint, strict=True)], processor, of_memory)
+    process = total(of_hub, of.coordinator, faster)
     if own:
-        roles.append(RoleForecast(COORDINATOR, 1, hub, found.sent[-1], found.received[-1], extra))
+        roles.append(RoleForecast(COORDINATOR, 1, hub, process, found.sent[-1], found.received[-1], extra))
     else:
         last = roles[-1]
-        roles[-1] = RoleForecast(
-            last.name, last.count, last.seconds + hub, last.sent, last.received, last.memory + extra
+        roles[-1] = replace(
+            last, seconds=last.seconds + hub, processor=last.processor + hub, memory=last.memory + extra
         )
     engine, reason = _engine(task, of_memory, memory)
     return Forecast(computing + waiting + network, network, found.sums, found.delays, tuple(roles), engine, reason)
@@ -185,7 +199,9 @@ def _seconds(counts: Counts, each: Mapping[str, float], faster: Mapping[str, flo
     return total(shared, each, faster) / cores + total(alone, each, faster)
 
 
-def _roles(task: Task, found: Traffic, seconds: list[float], memory: float) -> list[RoleForecast]:
+def _roles(
+    task: Task, found: Traffic, seconds: list[float], processor: list[float], memory: float
+) -> list[RoleForecast]:
     """Return the parties, those together that need the same."""
     names = ["the first party", "the second party"] if task.in_shares else ["the first party"]
     groups = [[one] for one in range(len(names))] + [list(range(len(names), task.parties))]
@@ -200,6 +216,7 @@ def _roles(task: Task, found: Traffic, seconds: list[float], memory: float) -> l
             name,
             len(several),
             max(seconds[one] for one in several),
+            max(processor[one] for one in several),
             max(found.sent[one] for one in several),
             max(found.received[one] for one in several),
             memory,

@@ -15,18 +15,20 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from kcagc.cluster.kmeans import KMEANS_ALL, KMEANS_SAMPLE
 from kcagc.cluster.lloyd import one_blas_thread
 from kcagc.graph.filters import BLOCK_COLUMNS, HalfFilter
 from kcagc.graph.graph import Graph
 from kcagc.planning.traffic import Task, Traffic
+from kcagc.protocol.label_policy import MEASURED_COLUMNS, MEASURED_NODES
 
 Counts = dict[str, float]
 
 ASSUMED_PSI = 5  # of the fit, if the parties search for ψ
 _CACHE = 12_800_000  # bytes of a block of columns from which on a product waits for memory
 _VALUE = 8  # bytes of a number
-_FILTER = ("near products", "far products")  # work that several cores share
-_PROBED = {"near products": "near", "far products": "far"}  # which probe tells the speed; all others: "algebra"
+_FILTER = ("products", "far products")  # work that several cores share
+_PROBED = {"products": "near", "far products": "far"}  # which probe tells the speed; all others: "algebra"
 
 
 class Coefficients(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,18 +74,27 @@ def party_work(task: Task, found: Traffic, number: int) -> Counts:
     far = max(0.0, 1.0 - _CACHE / block)
     counts = {
         "start": 1.0,
-        "near products": products * (1.0 - far),
-        "far products": products * far,
+        "products": products,
+        "far products": products * far,  # what they take more
         "algebra": float(n) * columns * (min(columns, n) + q),
+        "nodes": float(n),
         "graph": float(entries),
         "values": float(n) * columns,
-        "clusters": float(n) * q * parameters.n_local_clusters if parameters.has_local_clusters else 0.0,
         "words": float(found.words[number]),
+        "blinded words": float(found.blinded[number]),
         "multiplications": float(found.products[number]),
         "sums": float(found.sums),
     }
     if parameters.has_local_clusters:
-        counts["label measurement"] = 1.0
+        k = parameters.n_local_clusters
+        restarts = n if n <= KMEANS_ALL else KMEANS_SAMPLE
+        observed = min(n, MEASURED_NODES * (1.0 + 2.0 * task.edges / n))
+        counts["restarts"] = float(restarts) * k * q
+        counts["assignments"] = float(n) * k
+        counts["measured labels"] = observed * k
+        counts["measured columns"] = float(min(columns, MEASURED_COLUMNS)) * min(n, MEASURED_NODES)
+    if parameters.method == "joint" and task.sample < n:  # mixtures with an exact covariance, and scores
+        counts["algebra"] += float(n) * q * (2 * q + parameters.n_clusters)
     return counts
 
 

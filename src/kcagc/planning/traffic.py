@@ -34,7 +34,7 @@ _HELLO, _HELLO_FOR_EACH = 430, 70  # a hello, and what each participant adds to 
 # k-means on cells, as it went in measured runs: rounds until no restart is left, and the comparisons of all rounds for
 # each of the first. Rows with several nearer centres take one more sum in each round.
 _ITERATIONS, _COMPARISONS, _SETTLING = 5, 3.5, 0.05
-_CELLS = 7.0  # for each square root of the number of nodes
+_CELLS, _OF_NODES, _OF_MOST = 0.05, 0.53, 0.41  # cells = 0.05 · nodes^0.53 · (intersections that are possible)^0.41
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,8 @@ class Traffic:
         The bytes of all messages of each role.
     words : list of int
         The words that each role masks, or adds.
+    blinded : list of int
+        The words of comparisons whose place, factor and offset each party derives.
     products : list of int
         The multiplications of each role for shares.
     sums : int
@@ -125,13 +127,14 @@ class Traffic:
     sent: list[int] = field(default_factory=list)
     received: list[int] = field(default_factory=list)
     words: list[int] = field(default_factory=list)
+    blinded: list[int] = field(default_factory=list)
     products: list[int] = field(default_factory=list)
     sums: int = 0
     exchanges: int = 0
     in_turn: int = 0
 
     def __post_init__(self) -> None:
-        for one in (self.sent, self.received, self.words, self.products):
+        for one in (self.sent, self.received, self.words, self.blinded, self.products):
             one.extend([0] * (max(self.hub, self.parties - 1) + 1))
 
     @property
@@ -192,6 +195,8 @@ class Traffic:
         if self.hub >= self.parties:  # otherwise the aggregator knows what each comparison is
             length += min(MAX_COPIES, comparisons)
             length = padded_length(max(length + MIN_PROBES, MIN_LENGTH))
+            for one in members:
+                self.blinded[one] += length
         self.masked(senders, length)
         self.spread(members, packed_size(length, 2))
 
@@ -263,8 +268,9 @@ def cells(task: Task, children: int) -> int:
 
     The more the local clusters of the parties agree, the fewer cells there are.
     """
-    most = min(float(task.parameters.n_local_clusters) ** children, float(task.nodes))
-    return round(min(most, task.cells if task.cells is not None else _CELLS * math.sqrt(task.nodes)))
+    possible = float(task.parameters.n_local_clusters) ** children
+    assumed = _CELLS * task.nodes**_OF_NODES * possible**_OF_MOST
+    return round(min(possible, task.nodes, assumed if task.cells is None else task.cells))
 
 
 def _kmeans(found: Traffic, members: range, rows: int, k: int, restarts: int) -> None:
@@ -330,6 +336,7 @@ def _add(found: Traffic, other: Traffic, times: int) -> None:
         (found.sent, other.sent),
         (found.received, other.received),
         (found.words, other.words),
+        (found.blinded, other.blinded),
         (found.products, other.products),
     ):
         for one, value in enumerate(what):

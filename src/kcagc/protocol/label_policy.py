@@ -45,8 +45,8 @@ Kind = Literal["yes or no", "category", "number"]
 LIMITS: dict[Kind, float] = {"yes or no": 0.6, "category": 0.6, "number": 0.85}
 NARROW = 0.08  # mean gain over labels without the column, above which a table is narrow
 
-_NODES = 3_000  # drawn at random if there are more
-_COLUMNS = 500  # those with the largest variance if there are more
+MEASURED_NODES = 3_000  # drawn at random if there are more
+MEASURED_COLUMNS = 500  # those with the largest variance if there are more
 _FOLDS = 5
 N_BLOCKS = 5  # of columns that are left out together
 _VALUES = 10  # a column with more values is a number
@@ -114,9 +114,9 @@ Relabel = Callable[[Flags], IntArray | None]
 
 def measured_nodes(n_nodes: int) -> IntArray:
     """Return the nodes whose columns are predicted: all, or on large graphs the same random ones every time."""
-    if n_nodes <= _NODES:
+    if n_nodes <= MEASURED_NODES:
         return np.arange(n_nodes)
-    return np.sort(np.random.default_rng(0).choice(n_nodes, _NODES, replace=False)).astype(np.int64)
+    return np.sort(np.random.default_rng(0).choice(n_nodes, MEASURED_NODES, replace=False)).astype(np.int64)
 
 
 def observed_nodes(graph: Graph) -> IntArray:
@@ -136,7 +136,7 @@ def measure_labels(graph: Graph, features: Features, labels: IntArray, relabel: 
         features = features / largest
     nodes = measured_nodes(n)
     variance = _variances(features)
-    chosen = np.sort(np.argsort(-variance, kind="stable")[:_COLUMNS])
+    chosen = np.sort(np.argsort(-variance, kind="stable")[:MEASURED_COLUMNS])
     chosen = chosen[variance[chosen] > 0]
     part = features[nodes][:, chosen]
     table = sparse.csc_array(part, dtype=np.float64) if sparse.issparse(part) else np.asarray(part, dtype=np.float64)
