@@ -115,8 +115,8 @@ def test_the_speed_of_this_machine_is_measured():
 
 
 def test_a_forecast_grows_with_the_run():
-    small, large = (forecast(task(nodes=nodes), Link(), **MACHINE) for nodes in (100_000, 1_000_000))
+    small, large = (forecast(task(nodes=nodes), Link(), **MACHINE) for nodes in (1_000_000, 10_000_000))
     assert large.seconds > small.seconds
-    assert large.roles[-2].processor > 4 * small.roles[-2].processor
+    assert large.roles[-2].processor > 5 * small.roles[-2].processor
     assert large.roles[0].memory > 3 * small.roles[0].memory
-    assert large.roles[0].sent > 5 * small.roles[0].sent
+    assert large.roles[0].sent > 3 * small.roles[0].sent
