@@ -30,6 +30,7 @@ MODULES = {
     "scaling": "benchmarks.scaling",
     "filter": "benchmarks.filter",
     "plan": "benchmarks.plan",
+    "match": "benchmarks.match",
     "gpu": "benchmarks.gpu",
     "startup": "benchmarks.startup",
 }
