@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -228,7 +228,7 @@ class _Tests:
         self.positive, self.order, self.columns, self.kinds = positive, order, columns, kinds
 
     @classmethod
-    def of(cls, table: FloatArray | Sparse) -> _Tests:
+    def of(cls, table: Any) -> _Tests:
         n, m = table.shape
         properties: list[Flags] = []
         columns: list[int] = []
@@ -289,15 +289,19 @@ class _Tests:
         return LabelMeasurement(tuple(found[:_KEPT]), gain, n_nodes, len(columns))
 
 
-def _column(table: FloatArray | Sparse, column: int) -> tuple[FloatArray, FloatArray, IntArray]:
+def _column(table: Any, column: int) -> tuple[FloatArray, FloatArray, IntArray]:
     """Return the values of a column, its distinct values in ascending order, and how often each occurs."""
     if not sparse.issparse(table):
         return (table[:, column], *np.unique(table[:, column], return_counts=True))
     part = slice(*table.indptr[column : column + 2])
     values = np.zeros(table.shape[0])
     values[table.indices[part]] = table.data[part]
-    stored = table.data[part][table.data[part] != 0]
-    distinct, counts = np.unique(stored, return_counts=True)
+    stored = table.data[part]
+    stored = stored if stored.all() else stored[stored != 0]
+    if len(stored) and (stored == stored[0]).all():  # words of a text: sorting would take most of the time
+        distinct, counts = stored[:1], np.array([len(stored)])
+    else:
+        distinct, counts = np.unique(stored, return_counts=True)
     if len(stored) < len(values):
         zero = int(np.searchsorted(distinct, 0.0))
         distinct, counts = np.insert(distinct, zero, 0.0), np.insert(counts, zero, len(values) - len(stored))
@@ -335,7 +339,7 @@ def _areas(scores: FloatArray, positive: Flags) -> FloatArray:
     return found
 
 
-def _blocks(table: FloatArray | Sparse, chosen: IntArray, m: int) -> IntArray:
+def _blocks(table: Any, chosen: IntArray, m: int) -> IntArray:
     """Divide all columns into blocks of about equal variance; columns that resemble each other share one."""
     given = table.toarray(order="C") if sparse.issparse(table) else table
     mean = given.mean(axis=0)
