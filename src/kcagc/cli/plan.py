@@ -1,4 +1,4 @@
-"""`kcagc plan`: what a run will need, before anybody has data in place."""
+"""`kcagc plan`: what a run will need, from its sizes alone."""
 
 from __future__ import annotations
 
