@@ -94,10 +94,10 @@ _OPTIONS = {
         envvar="KCAGC_REPORT",
         help="Write report.html after the run.",
     ),
-    "wait": click.option(
-        "--wait",
+    "wait": _option(
+        "wait",
+        "Stay, and take part in every run that another party starts on a coordinator that stays (kcagc serve).",
         is_flag=True,
-        help="Stay, and take part in every run that another party starts on a coordinator that stays (kcagc serve).",
     ),
     "as_json": click.option("--json", "as_json", is_flag=True, help="Print the summary of the run as JSON."),
 }
@@ -196,7 +196,8 @@ def _run_whenever_one_opens(path: Path, **given: Any) -> None:
     """Take part in one run after the other; an error that needs a person ends this."""
     import asyncio
 
-    from kcagc.deploy.run import RoleRun, until_stopped
+    from kcagc.deploy.interrupts import until_stopped
+    from kcagc.deploy.run import RoleRun
     from kcagc.errors import AbortedError, PeerTimeoutError, SessionError
     from kcagc.federation.waiting import next_run
 
