@@ -182,7 +182,7 @@ def fitted(runs: list[tuple[Config, Result]], origin: dict[str, Any]) -> Coeffic
         probes={name: float(np.median([result["probes"][name] for _, result in runs])) for name in probe()},
     )
     left = [max(result["seconds"] - (one := predicted(cell, known)).seconds, 0.0) / one.sums for cell, result in runs]
-    return msgspec.structs.replace(known, waiting={"sums": float(f"{np.median(left):.5g}")})
+    return msgspec.structs.replace(known, waiting={"sums": float(f"{np.quantile(left, 0.25):.5g}")})
 
 
 def _least_squares(rows: list[tuple[Counts, float]]) -> dict[str, float]:
@@ -212,8 +212,9 @@ def render(book: Book, figures: Figures) -> str:
     worst = dict.fromkeys(_CHECKED_FOR, 1.0)
     for config, result in found:
         off = errors(config, result)
-        if config["use"] == "check" and config["method"] == "joint":
-            worst = {name: max(value, off[name], 1 / off[name]) for name, value in worst.items()}
+        if config["use"] == "check":
+            counted = [name for name in worst if name != "bytes" or config["method"] == "joint"]
+            worst |= {name: max(worst[name], off[name], 1 / off[name]) for name in counted}
         rows.append(
             [
                 "fitted" if config["use"] == "fit" else "**checked**",
@@ -242,7 +243,9 @@ def render(book: Book, figures: Figures) -> str:
         "`kcagc plan` before runs of all roles on this machine. *Predicted* is the forecast divided by what the run "
         "needed. Bytes are counted from the messages of the protocol, in both directions, for the party with most. "
         "Time and memory are counts of work times coefficients, which `python -m benchmarks.plan` fits to the runs "
-        f"marked so. {_CORES} cores; reading files is not included.\n\n"
+        f"marked so. {_CORES} cores; reading files is not included. *Run* is the least of {TURNS} runs, *processor* the "
+        "time of the process without its reading of files; the first suffers from other work on the machine. The bytes "
+        "of the method `cells` depend on the number of cells, which the forecast assumes.\n\n"
         + targets_table(wanted)
         + "\n"
         + table(header, rows, left=5)
@@ -258,10 +261,10 @@ def _most(of: dict[str, float]) -> float:
 
 
 _CHECKED_FOR = {
-    "run": "time of runs of the method joint that were not used in the fit",
-    "processor": "their processor time of a party",
-    "bytes": "their bytes of a party",
+    "processor": "processor time of a party in runs that were not used in the fit",
+    "run": "their time from the connection to the labels",
     "memory": "their memory of a party",
+    "bytes": "their bytes of a party, method joint",
 }
 
 BENCHMARK = Experiment("plan", "Forecasts of `kcagc plan`", cells, compute, render, alone=True)
