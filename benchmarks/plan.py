@@ -243,9 +243,9 @@ def render(book: Book, figures: Figures) -> str:
         "`kcagc plan` before runs of all roles on this machine. *Predicted* is the forecast divided by what the run "
         "needed. Bytes are counted from the messages of the protocol, in both directions, for the party with most. "
         "Time and memory are counts of work times coefficients, which `python -m benchmarks.plan` fits to the runs "
-        f"marked so. {_CORES} cores; reading files is not included. *Run* is the least of {TURNS} runs, *processor* the "
-        "time of the process without its reading of files; the first suffers from other work on the machine. The bytes "
-        "of the method `cells` depend on the number of cells, which the forecast assumes.\n\n"
+        f"marked so. {_CORES} cores; reading files is not included. *Run* is the least of {TURNS} runs, *processor* "
+        "the time of the process without its reading of files; other work on the machine affects the first most. The "
+        "bytes of the method `cells` depend on the number of cells, which the forecast assumes.\n\n"
         + targets_table(wanted)
         + "\n"
         + table(header, rows, left=5)
