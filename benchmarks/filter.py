@@ -1,4 +1,7 @@
-"""The graph filter beside that of version 0.5.0, in turns, and its share of this machine's memory bandwidth."""
+"""The graph filter beside that of version 0.5.0, in turns, and its share of this machine's memory bandwidth.
+
+`KCAGC_OLD=FOLDER python -m benchmarks.filter` measures and prints a table; it needs a machine without other work.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from benchmarks.page import book
 from benchmarks.presentation import Target, targets_table
 from benchmarks.versions import CHECKOUT, COMMIT, missing
 from experiments.paper.experiment import Config, Experiment, Options, Result
@@ -155,3 +159,16 @@ def render(book: Book, figures: Figures) -> str:
 BENCHMARK = Experiment(
     "filter", "The graph filter beside version 0.5.0", cells, compute, render, alone=True, missing=missing
 )
+
+
+def main() -> None:
+    """Measure both types of numbers, and print the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        kept = book(Path(folder))
+        for cell in cells(Options(quick="--quick" in sys.argv)):
+            kept["filter"].add(cell, compute(cell), 0.0)
+        print(render(kept, Figures(Path(folder), Path(folder) / "page.md")))
+
+
+if __name__ == "__main__":
+    main()

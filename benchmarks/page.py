@@ -28,7 +28,6 @@ MODULES = {
     "peers": "benchmarks.peers.benchmark",
     "million": "benchmarks.million",
     "scaling": "benchmarks.scaling",
-    "filter": "benchmarks.filter",
     "plan": "benchmarks.plan",
     "match": "benchmarks.match",
     "gpu": "benchmarks.gpu",

@@ -153,7 +153,7 @@ def probe() -> dict[str, float]:
     """Return the seconds of three small tasks of one core: products within a cache, beyond it, and dense algebra."""
     random = np.random.default_rng(0)
     found = {}
-    for name, n, psi in (("near", 10_000, 16), ("far", 150_000, 2)):
+    for name, n, psi in (("near", 20_000, 8), ("far", 400_000, 1)):
         graph = Graph.from_edges(random.integers(n, size=6 * n), random.integers(n, size=6 * n), n_nodes=n)
         columns = random.standard_normal((n, BLOCK_COLUMNS))
         found[name] = _least(partial(HalfFilter(psi).apply, graph, columns, n_threads=1))
