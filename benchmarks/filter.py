@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from benchmarks.page import book
+from benchmarks.page import measure_and_print
 from benchmarks.presentation import Target, targets_table
 from benchmarks.versions import CHECKOUT, COMMIT, missing
 from experiments.paper.experiment import Config, Experiment, Options, Result
@@ -161,14 +161,5 @@ BENCHMARK = Experiment(
 )
 
 
-def main() -> None:
-    """Measure both types of numbers, and print the table."""
-    with tempfile.TemporaryDirectory() as folder:
-        kept = book(Path(folder))
-        for cell in cells(Options(quick="--quick" in sys.argv)):
-            kept["filter"].add(cell, compute(cell), 0.0)
-        print(render(kept, Figures(Path(folder), Path(folder) / "page.md")))
-
-
 if __name__ == "__main__":
-    main()
+    measure_and_print(BENCHMARK)
