@@ -307,7 +307,7 @@ def execute(
         try:
             run.check()
         except KcagcError as error:
-            _tell_end(run, error)
+            _tell_end(run, journal, error)
             raise
         if journal.status == "new":
             keep_earlier_results(run.files)
@@ -330,14 +330,14 @@ def execute(
     return summary
 
 
-def _tell_end(run: RoleRun, error: KcagcError) -> None:
+def _tell_end(run: RoleRun, journal: Journal, error: KcagcError) -> None:
     """Tell the aggregator why this party does not even begin, if it can be reached."""
     if not run.config.listens:
         with contextlib.suppress(KcagcError):  # what makes a connection impossible is said already
             address = run.config.document.network.address
-            asyncio.run(
-                interrupts.until_stopped(tell_end(run.endpoint, run.credentials, address, public_reason(error)))
-            )
+            telling = tell_end(run.endpoint, run.credentials, address, public_reason(error))
+            if asyncio.run(interrupts.until_stopped(telling)):
+                journal.record_connection(run.config.me, run.agreement.aggregator, "link/opening")
 
 
 def open_journal(run: RoleRun, new_session: bool) -> Journal:

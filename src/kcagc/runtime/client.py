@@ -162,20 +162,26 @@ def _note_closed(journal: Journal) -> None:
     journal.commit()
 
 
-async def tell_end(endpoint: Endpoint, credentials: Credentials, address: str, reason: str) -> None:
-    """Tell the aggregator, if it answers soon, why this party ends, so that no other role has to guess."""
+async def tell_end(endpoint: Endpoint, credentials: Credentials, address: str, reason: str) -> bool:
+    """Tell the aggregator, if it answers soon, why this party ends, so that no other role has to guess.
+
+    Return whether an opening may have left.
+    """
     aggregator = endpoint.agreement.aggregator
     federation = endpoint.agreement.federation
     stream = ClientStream(address, endpoint.tls_names[aggregator], credentials, aggregator, federation=federation)
+    answered = False
     try:
         async with asyncio.timeout(_TELL_END):
             challenge = await receive_challenge(stream, endpoint, aggregator)
+            answered = True
             position = SessionPosition(random_token(), {})
             await answer_challenge(stream, endpoint, challenge, position, PeerQueue(aggregator), _TELL_END, reason)
     except (Rejected, ConnectionLost, TimeoutError, KcagcError):
         pass  # the answer is a rejection; without an aggregator there is nobody to tell
     finally:
         await stream.close()
+    return answered
 
 
 async def close_finished_session(
