@@ -195,7 +195,7 @@ class HostedFederation:
         try:
             await run.server.run()
         except asyncio.CancelledError as stopped:
-            run.server.tell_end(public_reason(stopped))
+            run.server.announce_end(public_reason(stopped))
             await run.server.stop()
             run.journal.close()
             raise
