@@ -241,7 +241,7 @@ def test_a_measurement_is_that_of_a_table_smoothed_without_the_columns(monkeypat
     """The rows that a party kept, those it computes again after a crash, and every block smoothed anew say the same."""
     graph, table = sensitive_among(12) if n_columns == 12 else words(n_columns, 30)
     settings = RunSettings(n_clusters=K, psi=3, method="cells").resolve(2)
-    monkeypatch.setattr("kcagc.protocol.label_policy._NODES", 100)
+    monkeypatch.setattr("kcagc.protocol.label_policy.MEASURED_NODES", 100)
     data = PartyData.build("bank", graph, table, HalfFilter(3))
     rows = compute_rows(data, settings)
     found = compute_local(data, settings, 0) if as_table else compute_labels(data, rows, settings, 0)

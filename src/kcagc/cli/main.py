@@ -31,6 +31,7 @@ _MODULES = {
     "nodes": "maintenance",
     "match": "match",
     "check": "maintenance",
+    "plan": "plan",
     "party": "roles",
     "coordinator": "roles",
     "predict": "roles",
