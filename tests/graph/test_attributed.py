@@ -110,14 +110,3 @@ def test_many_unknown_ids_are_counted():
 def test_float32_stays_and_integers_become_float64():
     assert check_features(np.ones((2, 1), np.float32)).dtype == np.float32
     assert check_features(sparse.csr_array(np.ones((2, 1), np.int8))).dtype == np.float64
-
-
-def test_a_value_that_is_not_finite_is_found_wherever_it_is(monkeypatch):
-    """Rows are checked some at a time."""
-    monkeypatch.setattr("kcagc.graph.graph._CHECKED", 3)
-    for row in range(7):
-        table = np.ones((7, 2))
-        check_features(table)
-        table[row, 1] = np.inf
-        with pytest.raises(DataError, match=f"row {row}, column 1 is inf"):
-            check_features(table)

@@ -18,8 +18,8 @@ from kcagc.text import listed
 Symmetrise = Literal["max", "mean", "sum"]
 Repeats = Literal["same", "sum"]
 
-_CHECKED = 1 << 18  # rows of a table that are checked at a time
 _LISTED = 5  # entries that an error names; further ones are counted
+_CHECKED = 1 << 16  # rows that are checked at a time: a table may be larger than the memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,7 +310,6 @@ def check_features(features: Features, *, n_nodes: int | None = None, where: str
         raise DataError(f"{where}: {checked.shape[0]} rows, but the graph has {n_nodes} nodes")
     if checked.shape[1] == 0:
         raise DataError(f"{where}: there are no columns")
-    # Some rows at a time: the answers for a table that is mapped from a file should not fill the memory.
     if not all(np.isfinite(values[start : start + _CHECKED]).all() for start in range(0, len(values), _CHECKED)):
         row, column = entry_at(checked, int(np.flatnonzero(~np.isfinite(values))[0]))
         raise DataError(f"{where}: the value in row {row}, column {column} is {checked[row, column]}")
