@@ -25,7 +25,7 @@ def values(**changes: Any) -> dict[str, Any]:
     return found
 
 
-def render(given: dict[str, Any], release: str = "hub") -> list[dict[str, Any]]:
+def render(given: dict[str, Any], release: str = "standing") -> list[dict[str, Any]]:
     """Return the objects that the chart makes with these values."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     context = {

@@ -113,13 +113,13 @@ def test_the_command_and_the_health_check_of_the_coordinator_that_stays_work(tmp
     assert len(set(STANDING["command"]) - set(command)) == len(ours)
     check, *arguments = STANDING["healthcheck"]["test"][1:]
     assert check == "python"
-    environment = os.environ | {"KCAGC_ADDRESS": "hub.example.org:7444"}
+    environment = os.environ | {"KCAGC_ADDRESS": "kcagc.example.org:7444"}
     with subprocess.Popen(
         [sys.executable, "-m", "kcagc", *command], stdout=subprocess.PIPE, env=environment
     ) as process:
         try:
             lines = iter(process.stdout.readline, b"")
-            assert any(b"hub.example.org:7444" in line for line in lines)
+            assert any(b"kcagc.example.org:7444" in line for line in lines)
             found = next(filter(None, (re.search(rb":(\d+)/metrics", line) for line in lines)))
             code = arguments[-1].replace("9464", found[1].decode())
             assert "9464" not in code

@@ -14,8 +14,8 @@ from kcagc.deploy.folders import CONFIG, RoleFiles
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 PARTY = {"secret": "bank-role", "dataClaim": "bank-data"}
 CASES = {
-    "coordinator": values(coordinator={"address": "hub.example.org:7443"}),
-    "coordinator with a class": values(coordinator={"address": "hub.example.org:7443", "storageClass": "fast"}),
+    "coordinator": values(coordinator={"address": "kcagc.example.org:7443"}),
+    "coordinator with a class": values(coordinator={"address": "kcagc.example.org:7443", "storageClass": "fast"}),
     "party that waits": values(role="party", party=PARTY),
     "party of one run": values(role="party", party={**PARTY, "wait": False, "storageClass": "fast"}),
 }
@@ -49,9 +49,9 @@ def test_the_values_fit_their_schema_and_mistakes_do_not():
         values(),  # a coordinator without an address
         values(role="party"),  # a party without secret and data
         values(role="observer"),
-        values(coordinator={"address": "hub.example.org"}),
-        values(coordinator={"address": "hub.example.org:7443", "prot": 1}),
-        values(coordinator={"address": "hub.example.org:7443", "port": 443}),
+        values(coordinator={"address": "kcagc.example.org"}),
+        values(coordinator={"address": "kcagc.example.org:7443", "prot": 1}),
+        values(coordinator={"address": "kcagc.example.org:7443", "port": 443}),
         {**CASES["coordinator"], "party": {**values()["party"], "storage": "much"}},
     ]
     assert [validator.is_valid(given) for given in wrong] == [False] * len(wrong)
@@ -109,7 +109,7 @@ def test_the_coordinator_listens_where_the_service_and_the_probes_are():
     named = dict(zip(only["args"], only["args"][1:], strict=False))
     assert named["--listen"] == f"0.0.0.0:{ports['kcagc']}"
     assert named["--metrics"] == f"0.0.0.0:{ports['metrics']}"
-    assert named["--address"] == "hub.example.org:7443"
+    assert named["--address"] == "kcagc.example.org:7443"
     assert [one["targetPort"] for one in service["spec"]["ports"]] == ["kcagc"]  # and not the metrics
     labels = objects("coordinator")["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
     assert service["spec"]["selector"].items() <= labels.items()

@@ -1,4 +1,4 @@
-"""The gate in front of a gRPC server: it limits connections before anybody has proven who they are.
+"""The gate in front of a gRPC server: it limits connections before they have proven an identity.
 
 A connection costs nothing until TLS has checked its certificate, so a stranger can open thousands, and gRPC, which
 accepts them, has one limit for all addresses together. The gate listens in its place, and passes bytes on to gRPC
@@ -84,7 +84,7 @@ class _End(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._own = cast(asyncio.Transport, transport)
-        self._gate.begun(self._own)
+        self._gate.opened_end(self._own)
 
     def data_received(self, data: bytes) -> None:
         if self.other is not None:
@@ -102,7 +102,7 @@ class _End(asyncio.Protocol):
 
     def connection_lost(self, _: Exception | None) -> None:
         if self._own is not None:
-            self._gate.ended(self._own, self._connection)
+            self._gate.closed_end(self._own, self._connection)
 
 
 class Gate:
@@ -163,12 +163,12 @@ class Gate:
             transport.abort()
         await self._flushed()
 
-    def begun(self, transport: asyncio.Transport) -> None:
+    def opened_end(self, transport: asyncio.Transport) -> None:
         """Note that an end of a connection is open."""
         self._transports.add(transport)
         self._all_ended.clear()
 
-    def ended(self, transport: asyncio.Transport, connection: _Connection) -> None:
+    def closed_end(self, transport: asyncio.Transport, connection: _Connection) -> None:
         """Note that an end of a connection is closed, and close the other one."""
         self._transports.discard(transport)
         if not self._transports:
@@ -323,7 +323,7 @@ def _listening(host: str, port: int) -> list[socket.socket]:
 
 
 def _release(sockets: list[socket.socket], folder: Path) -> None:
-    """Give back what a gate holds outside its loop, also of one that was never started."""
+    """Close the sockets and remove the folder of a gate, also of one that was never started."""
     for one in sockets:
         one.close()
     shutil.rmtree(folder, ignore_errors=True)

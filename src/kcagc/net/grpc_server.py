@@ -52,7 +52,7 @@ _SERVER_OPTIONS: list[tuple[str, int]] = [
 
 
 class BoundedLog:
-    """Warnings about other roles, of which only so many are written: nobody else may fill the log.
+    """Warnings about other roles, of which only so many are written: no other role may fill the log.
 
     `burst` lines may follow each other; after that there is one in `seconds`. A line tells how many were left out.
     """
