@@ -240,3 +240,10 @@ def test_a_wildcard_is_served_for_ipv4():
             assert await answers(*await one.connect())
 
     run(test)
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_with_a_remedy(monkeypatch, tmp_path):
+    monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path / "absent"))
+    monkeypatch.setattr(module, "_LONGEST_PATH", 1000)
+    with pytest.raises(KcagcError, match=r"cannot make a folder for temporary files: .*absent.*TMPDIR"):
+        Gate("127.0.0.1", 0)

@@ -115,9 +115,13 @@ class Gate:
         handles = (raise_descriptor_limit() - _OTHER_HANDLES) // _HANDLES
         self.max_connections = max(min(max_connections, handles), 8)
         self.max_strangers = min(_MAX_STRANGERS, max(self.max_connections // 2, 4))
-        self._sockets = _listening(host, port)
+        self._folder = _private_folder()
+        try:
+            self._sockets = _listening(host, port)
+        except BaseException:
+            self._folder.rmdir()
+            raise
         self.port = int(self._sockets[0].getsockname()[1])
-        self._folder = Path(tempfile.mkdtemp(prefix="kcagc-", dir=_short_folder()))
         self._release = weakref.finalize(self, _release, self._sockets, self._folder)
         self.target = str(self._folder / "grpc")
         self.refused = self._reported = self._count = 0
@@ -269,7 +273,7 @@ class Gate:
     async def _join(self, connection: _Connection) -> None:
         """Connect a client with gRPC."""
         loop, raw = asyncio.get_running_loop(), connection.raw
-        if raw is None:
+        if raw is None or connection.number not in self._connections:
             return
         inner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -297,8 +301,16 @@ class Gate:
             (self._folder / str(connection.number)).unlink(missing_ok=True)
 
 
-def _short_folder() -> str | None:
-    return None if len(tempfile.gettempdir()) < _LONGEST_PATH - len("/kcagc-12345678/1234567890") else "/tmp"  # noqa: S108
+def _private_folder() -> Path:
+    """Make a folder that only this user can open, with a path that is short enough for sockets."""
+    usual = len(tempfile.gettempdir()) < _LONGEST_PATH - len("/kcagc-12345678/1234567890")
+    try:
+        return Path(tempfile.mkdtemp(prefix="kcagc-", dir=None if usual else "/tmp"))  # noqa: S108
+    except OSError as error:
+        raise KcagcError(
+            f"cannot make a folder for temporary files: {error}. Set the variable TMPDIR to a folder that this user "
+            "can write to"
+        ) from error
 
 
 def _listening(host: str, port: int) -> list[socket.socket]:

@@ -158,6 +158,11 @@ class Server:
             ) from error
         self.port: int = inner if self._gate is None else self._gate.port
 
+    @property
+    def refused_connections(self) -> int:
+        """The number of connections that were closed because they had proven no identity."""
+        return 0 if self._gate is None else self._gate.refused
+
     async def start(self) -> None:
         """Accept streams from now on."""
         await self._server.start()
