@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTHON := $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup setup-graphsage setup-peers test test-fast test-report test-wheel test-kill test-late test-standing docs notebook disclosure lint format demo reproduce bench accuracy study attack lock build clean check-python check-venv
+.PHONY: help setup setup-graphsage setup-peers test test-fast test-report test-wheel test-kill test-interrupt test-late test-standing docs notebook disclosure lint format demo reproduce bench accuracy study attack lock build clean check-python check-venv
 
 help: ## Show this help
 	@echo "make TARGET, where TARGET is one of:"
@@ -93,6 +93,9 @@ test-report: $(READY) .venv-report/.ready ## Open the report in a headless Chrom
 
 test-kill: $(READY) ## SIGKILL every role at every message boundary, cut links (30 minutes)
 	@$(BIN)/python -m pytest tests/kill -m "kill or not kill"
+
+test-interrupt: $(READY) ## Ctrl-C and SIGTERM in filter, SVD and k-means of a large table, 50 times each (10 minutes)
+	@$(call timed,PYTHONPATH=tests:. $(BIN)/python -m kill.interrupts)
 
 test-late: $(READY) ## Roles that come back after the others have stopped waiting, 2 to 5 parties (15 minutes)
 	@$(BIN)/python -m pytest tests/kill/test_late.py -m "kill or not kill"

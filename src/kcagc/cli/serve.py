@@ -37,7 +37,7 @@ def serve(folder: Path, listen: str, address: str | None, metrics: str | None, *
     coordinator's kcagc.toml, which a meeting of its parties writes (kcagc invite). Runs of different federations go on
     at the same time; those of one follow each other.
     """
-    from kcagc.deploy.run import until_stopped
+    from kcagc.deploy.interrupts import until_stopped
     from kcagc.federation.folder import StandingFolder, in_use
     from kcagc.federation.hosting import current_federation
     from kcagc.federation.meetings import ADMISSION

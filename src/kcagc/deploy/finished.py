@@ -15,6 +15,7 @@ import msgspec
 from kcagc.data.files import PRIVATE, write_text
 from kcagc.data.fitted_rules import FittedRules
 from kcagc.deploy.config import Config
+from kcagc.deploy.interrupts import until_stopped
 from kcagc.deploy.run import Kind, RoleRun, erase_journal, journal_path, result_files, stored_summary
 from kcagc.errors import KcagcError, SessionError
 from kcagc.protocol.effects import REPORT_STAGE, Progress
@@ -125,7 +126,8 @@ def finished_summary(run: RoleRun, journal: Journal, *, report: bool) -> dict[st
     logger.info("this run has finished already. To start another, restart all roles with --new-session")
     if not run.config.listens:
         address = run.config.document.network.address
-        asyncio.run(close_finished_session(run.endpoint, run.credentials, address, journal, _CLOSE_TIMEOUT))
+        closing = close_finished_session(run.endpoint, run.credentials, address, journal, _CLOSE_TIMEOUT)
+        asyncio.run(until_stopped(closing))
     if report:
         write_report(run)
     return stored_summary(journal)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kcagc.datasets.dataset import Dataset
+from kcagc.deploy import interrupts
 from kcagc.deploy.folders import FolderPlan, write_folders
 from kcagc.errors import KcagcError
 from kcagc.text import read_json
@@ -45,7 +46,7 @@ class Trial:
     def running(self) -> Iterator[Processes]:
         """Start all roles, and stop those that still run at the end of this context."""
         processes = Processes()
-        with _signals_handled_by(_interrupt):
+        with interrupts.unlimited(), _signals_handled_by(_interrupt):
             try:
                 for name, config in self.configs.items():
                     command = "party" if name in self.parties else "coordinator"

@@ -126,6 +126,7 @@ class Server:
 
     `authorities` returns the PEM of the authorities that it trusts at the moment; without it, they never change.
     `others` returns its certificates with other names at the moment; a party names the one that it expects.
+    `on_rejected` learns of every stream that is rejected.
     """
 
     def __init__(
@@ -136,9 +137,10 @@ class Server:
         answer: Callable[[Caller, Request], Awaitable[bytes]] | None = None,
         authorities: Callable[[], bytes] | None = None,
         others: Callable[[], Sequence[Credentials]] = tuple,
+        on_rejected: Callable[[Caller, Rejected], None] = lambda *_: None,
     ) -> None:
         host, port = split_address(address, "listen", any_port=True)
-        self._handler, self._answer, self._stopping = handler, answer, False
+        self._handler, self._answer, self._on_rejected, self._stopping = handler, answer, on_rejected, False
         self._log = BoundedLog()
         self._gate = Gate(host, port) if hasattr(socket, "AF_UNIX") else None  # not on Windows
         self._server = aio.server(options=_SERVER_OPTIONS)
@@ -184,6 +186,8 @@ class Server:
             _require_protocol(caller)
             await self._handler(stream)
         except (Rejected, PeerError) as error:
+            if isinstance(error, Rejected):
+                self._on_rejected(caller, error)
             await self._reject(context, caller, "stream", error)
         except (ConnectionLost, asyncio.CancelledError) as end:
             # The end of a stream with a frame that is too long, or of a party with another version.
@@ -209,7 +213,7 @@ class Server:
         """Log and send why a call is rejected; this ends the call with an exception of gRPC."""
         reason = error.reason if isinstance(error, Rejected) else RejectionReason.MISBEHAVIOUR
         shown = error.args[0] if isinstance(error, PeerError) and error.peer == caller.address else error
-        if reason is not RejectionReason.RETRY:
+        if reason not in (RejectionReason.RETRY, RejectionReason.STOPPED):
             self._log.warning("rejected a %s from %s: %s", what, caller.address, shown)
         status = str(error).encode("ascii", "replace").decode()[:2000]  # a status line holds no more
         await context.abort(grpc.StatusCode.FAILED_PRECONDITION, status, ((REASON_KEY, reason.value),))

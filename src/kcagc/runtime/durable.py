@@ -318,4 +318,6 @@ class DurableRole:
             return error
         # The aggregator receives the aborts of all parties themselves, and does not believe one about another.
         origin = sender if self._is_aggregator else printable(message.origin)
-        return AbortedError(printable(message.reason), peer=origin)
+        aborted = AbortedError(printable(message.reason), peer=origin)
+        aborted.final = message.final and not self._is_aggregator
+        return aborted
