@@ -112,8 +112,9 @@ class Gate:
     """
 
     def __init__(self, host: str, port: int, *, max_connections: int = MAX_CONNECTIONS) -> None:
-        handles = (raise_descriptor_limit() - _OTHER_HANDLES) // _HANDLES
-        self.max_connections = max(min(max_connections, handles), 8)
+        descriptors = raise_descriptor_limit()
+        self.max_connections = max(min(max_connections, (descriptors - _OTHER_HANDLES) // _HANDLES), 8)
+        self._last_descriptor = descriptors - min(_OTHER_HANDLES, descriptors // 4) // 2
         self.max_strangers = min(_MAX_STRANGERS, max(self.max_connections // 2, 4))
         self._folder = _private_folder()
         try:
@@ -227,7 +228,9 @@ class Gate:
 
     def _admit(self, accepted: socket.socket, address: Any) -> None:
         host = str(address[0]).removeprefix("::ffff:")
-        if len(self._connections) >= self.max_connections and not self._strangers:
+        # The system gives the lowest free descriptor. Others are in use by closed connections that gRPC still holds.
+        scarce = accepted.fileno() >= self._last_descriptor
+        if scarce or (len(self._connections) >= self.max_connections and not self._strangers):
             accepted.close()
             self._refuse()
             return
