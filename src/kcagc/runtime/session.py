@@ -260,9 +260,8 @@ class SessionRun:
         """Close all streams; return whether the awaited peers have closed theirs, and know that this role has."""
         for connection in self.connections.values():
             connection.close()
-        if not self._is_aggregator:
-            return self.all_closed
-        return all(one.peer_closed and one.close_sent for one in self.connections.values())
+        ended = (one.peer_closed and one.close_sent for one in self.connections.values())
+        return all(ended) if self._is_aggregator else self.all_closed
 
     # The role.
 
