@@ -267,5 +267,5 @@ def test_a_measurement_survives_the_journal():
 
 def test_other_parties_learn_only_that_the_run_ended():
     assert str(AbortedError(PolicyError().with_public_message("aborted").public_message, peer="bank")).endswith(
-        "bank ended the run: aborted"
+        "bank ended the run: aborted, for a reason that only its own log gives"
     )

@@ -97,7 +97,7 @@ def main() -> None:
         code = _show_error("not enough memory", 1)
     except OSError as error:
         code = _show_error(f"{error.filename or 'output'}: {error.strerror or error}", 1)
-    interrupts.leave(code if isinstance(code, int) else 0)
+    interrupts.end_process(code if isinstance(code, int) else 0)
 
 
 def _show_error(message: str, code: int) -> int:

@@ -28,6 +28,7 @@ from kcagc.net.grpc_server import ServerStream
 from kcagc.runtime.connection import identify
 from kcagc.runtime.journal import InvalidJournalError, Journal, SessionEnd
 from kcagc.runtime.server import RoleServer
+from kcagc.runtime.session import public_reason
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +76,8 @@ class HostedFederation:
         try:
             endpoint = (self.load() if self.run is None else self.run.task).endpoint
             opened, signed = await identify(stream, endpoint)
+            if opened.leaving and self.run is None:
+                raise Rejected(RejectionReason.RETRY, "no run is open")
             run = await self.opened(opened.bound)
         except PeerError:
             raise
@@ -191,7 +194,8 @@ class HostedFederation:
         cause: str | None = None
         try:
             await run.server.run()
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as stopped:
+            run.server.announce_end(public_reason(stopped))
             await run.server.stop()
             run.journal.close()
             raise

@@ -45,7 +45,13 @@ class Service:
         self._runs = RunsToWaitFor(self._federation_of)
         self.meetings = Meetings(folder.path, folder.identity, folder.credentials, on_change=self.refresh)
         self._server = Server(
-            listen, folder.credentials, self._serve, self._answer, lambda: self._authorities, self._other_credentials
+            listen,
+            folder.credentials,
+            self._serve,
+            self._answer,
+            lambda: self._authorities,
+            self._other_credentials,
+            self._note_rejected,
         )
 
     @property
@@ -139,6 +145,11 @@ class Service:
     async def _serve(self, stream: ServerStream) -> None:
         with self._counting("stream"):
             await self._federation_of(stream.caller).serve(stream)
+
+    def _note_rejected(self, caller: Caller, rejection: Rejected) -> None:
+        federation = self._by_digest.get(caller.federation)
+        if federation is not None and federation.run is not None:
+            federation.run.server.note_rejected(caller, rejection)
 
     async def _answer(self, caller: Caller, asked: Request) -> bytes:
         with self._counting("request"):

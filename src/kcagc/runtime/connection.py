@@ -254,7 +254,7 @@ class Connection:
             await self.stop()
 
     def end(self) -> None:
-        """Let `run` return soon."""
+        """End the work without waiting for it."""
         self._ended = True
         for task in self._tasks:
             task.cancel()
