@@ -59,6 +59,11 @@ class Service:
         """The port on which it listens."""
         return int(self._server.port)
 
+    @property
+    def refused_connections(self) -> int:
+        """The number of connections that were closed because they had proven no identity."""
+        return self._server.refused_connections
+
     def methods(self) -> Mapping[str, Method]:
         """Return everything that it answers outside sessions."""
         return {**self._runs.methods(), **self.meetings.methods()}

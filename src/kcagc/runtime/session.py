@@ -257,10 +257,11 @@ class SessionRun:
         await self._until(self._close_all, _LINGER if self._is_aggregator else _CLOSE_TIMEOUT)
 
     def _close_all(self) -> bool:
-        """Close all streams; return whether the awaited peers have closed theirs."""
+        """Close all streams; return whether the awaited peers have closed theirs, and know that this role has."""
         for connection in self.connections.values():
             connection.close()
-        return all(one.peer_closed for one in self.connections.values()) if self._is_aggregator else self.all_closed
+        ended = (one.peer_closed and one.close_sent for one in self.connections.values())
+        return all(ended) if self._is_aggregator else self.all_closed
 
     # The role.
 
