@@ -32,6 +32,7 @@ MODULES = {
     "scaling": "benchmarks.scaling",
     "plan": "benchmarks.plan",
     "gpu": "benchmarks.gpu",
+    "dask": "benchmarks.dask",
     "startup": "benchmarks.startup",
 }
 NAMES = tuple(MODULES)

@@ -160,6 +160,13 @@ class RejectedError(_PeerRelatedError):
     public_message = "it was rejected"
 
 
+class EngineError(SessionError):
+    """The machines that do a party's own work failed; nothing of it was sent, and the same command resumes."""
+
+    exit_code = 13
+    public_message = "its machines cannot do its work"
+
+
 def explained(reason: str) -> str:
     """Return a public message as a reader understands it; the general one hides whether data caused the end."""
     return f"{reason}, for a reason that only its own log gives" if reason == KcagcError.public_message else reason

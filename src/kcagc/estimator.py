@@ -108,8 +108,8 @@ class KCAGC(ResultsMixin, ViewMixin, EstimatorBase):
         the graph too if it lists its nodes. A list of ids: a node that a table lacks becomes a row of missing values
         there.
     engine : str, Engine or dict, default="auto"
-        Where a party's own work runs, for all parties or by party: "local", "gpu", or "auto", which takes a GPU if
-        there is one and the table is large.
+        Where a party's own work runs, for all parties or by party: "local", "dask", "gpu", "auto", which takes a GPU if
+        there is one and the table is large, or an engine such as `kcagc.engines.dask.DaskEngine(workers=2)`.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ from kcagc.cluster.sweep import Sweep
 from kcagc.data.memory import GraphSource, ids_of_tables
 from kcagc.data.party_files import PartyInput
 from kcagc.disclosure import Policy
-from kcagc.engines.choice import engines_by_party
+from kcagc.engines.choice import engines_by_party, report_progress
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.filters import Filter
 from kcagc.graph.graph import Graph
@@ -88,6 +88,8 @@ class EstimatorBase(ClusterMixin, BaseEstimator):
     def _party_data(self, inputs: dict[str, PartyInput], chosen: Filter) -> dict[str, PartyData]:
         """Return the data of each party, with the engine that does its work."""
         engines = engines_by_party(self.engine, {name: one.features.shape for name, one in inputs.items()})
+        for name, one in engines.items():
+            report_progress(one.engine, lambda *step, name=name: self._watch(name, Progress(*step)))
         return {
             name: PartyData.build(name, one.graph, one.features, chosen, one.columns, engines[name].engine)
             for name, one in inputs.items()

@@ -247,6 +247,7 @@ OPTIONS = [  # option, variable, place in the document, two values and what beco
     ("--state", "KCAGC_STATE", ("output", "state"), "one", "two", True),
     ("--peer-timeout", "KCAGC_PEER_TIMEOUT", ("limits", "peer_timeout"), 11.0, 22.0, False),
     ("--engine", "KCAGC_ENGINE", ("engine", "name"), "local", "gpu", False),
+    ("--scheduler", "KCAGC_SCHEDULER", ("engine", "scheduler"), "tls://one:1", "tls://two:2", False),
     ("--random-state", "KCAGC_RANDOM_STATE", ("me", "random_state"), 11, 22, False),
 ]
 
@@ -277,6 +278,10 @@ def test_an_option_overrides_the_environment_which_overrides_the_file(
 ):
     monkeypatch.chdir(tmp_path)
     config = folders["alice"]
+    if place[0] == "engine":
+        files = {"scheduler": "tls://zero:1", "folder": "f", "ca": "c", "certificate": "d", "key": "e"}
+        lines = [f'{name} = "{text}"' for name, text in ({"name": "dask"} | files).items()]
+        edit(config, r"^\[policy\]", "\n".join(["[engine]", *lines, "", "[policy]"]))
 
     def value(loaded):
         return getattr(getattr(loaded.document, place[0]), place[1])

@@ -1,5 +1,6 @@
 """Which engine a party takes: what is set, what "auto" means, and what is said where an engine cannot work."""
 
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -110,3 +111,8 @@ def test_agc_filters_and_projects_on_its_engine(method, tmp_path):
     assert own.smoothed == 1
     found.save(tmp_path / "model")
     assert AGC.load(tmp_path / "model").engine == "auto"
+
+
+def test_dask_is_imported_only_by_runs_that_use_it():
+    code = "import sys, kcagc.cli.main, kcagc.deploy.run, kcagc.estimator; print('distributed' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -1,6 +1,7 @@
 """A role is killed at any moment and resumes from its journal: the run ends as an undisturbed run."""
 
 import random
+from dataclasses import replace
 from functools import partial
 
 import msgspec
@@ -8,7 +9,8 @@ import numpy as np
 import pytest
 
 from collaborations import EVERYTHING, parameters, random_parties
-from kcagc.errors import AbortedError, SessionError
+from kcagc.engines import LocalEngine
+from kcagc.errors import AbortedError, EngineError, SessionError
 from kcagc.protocol import party as protocol_party
 from kcagc.protocol.aggregator import aggregator_of_party, coordinator
 from kcagc.protocol.effects import combine_halves
@@ -181,6 +183,42 @@ class KilledError(BaseException):
 
 def killed(name):
     raise KilledError(name)
+
+
+class LostOnceEngine(LocalEngine):
+    """An engine whose cluster is lost the first time."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def smooth(self, *values, **more):
+        self.calls += 1
+        if self.calls == 1:
+            raise EngineError("engine: the connection to the Dask scheduler is lost")
+        return super().smooth(*values, **more)
+
+
+def begin_and_go_on(run, name):
+    """Begin a role again; it fails at its first step, or at a later one."""
+    run.crash(name)
+    while run.step():
+        pass
+
+
+def test_a_lost_cluster_ends_one_process_and_the_same_command_resumes_its_role(runs, mode):
+    """No other role hears of it, and the journal goes on where it was."""
+    undisturbed = runs(mode).play()
+    run = runs(mode, 5)
+    name, engine = next(iter(run.data)), LostOnceEngine()
+    run.data[name] = replace(run.data[name], engine=engine)
+    with pytest.raises(EngineError):
+        begin_and_go_on(run, name)
+    assert engine.calls == 1
+    assert [one for one, role in run.roles.items() if one != name and role.driver.error] == []
+    assert run.journals[name].status != "failed"
+    run.crash(name)
+    for party, found in run.play().items():
+        np.testing.assert_array_equal(found, undisturbed[party])
 
 
 def test_a_role_killed_at_a_flush_resumes(runs, mode):

@@ -54,8 +54,8 @@ class AGC(PooledEstimator):
     random_state : int, RandomState or None, default=None
         The seed. None draws a fresh one.
     engine : str or Engine, default="auto"
-        Where the filter of a given order and the projection run: "local", "gpu", or "auto", which takes a GPU if there
-        is one and the table is large. The search for an order runs in this process.
+        Where the filter of a given order and the projection run: "local", "dask", "gpu", "auto", which takes a GPU if
+        there is one and the table is large, or an engine. The search for an order runs in this process.
 
     Attributes
     ----------

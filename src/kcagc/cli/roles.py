@@ -52,6 +52,7 @@ _SETTINGS = {  # options that replace a setting of the file, and where it is
     "output": "output.folder",
     "state": "output.state",
     "engine": "engine.name",
+    "scheduler": "engine.scheduler",
     "random_state": "me.random_state",
     "peer_timeout": "limits.peer_timeout",
 }
@@ -73,7 +74,8 @@ _OPTIONS = {
     "graph": _option("graph", "The shared edges."),
     "output": _option("output", "Folder of the results."),
     "state": _option("state", "Folder of the journal."),
-    "engine": _option("engine", "Where this party's own work runs: auto, local or gpu."),
+    "engine": _option("engine", "Where this party's own work runs: auto, local, dask or gpu."),
+    "scheduler": _option("scheduler", "Scheduler of a Dask cluster, tls://HOST:PORT, for the engine dask."),
     "random_state": _option("random-state", "For tests only: the same number gives the same labels.", type=int),
     "peer_timeout": _option("peer-timeout", "Seconds to wait for a disconnected participant.", type=float),
     "model": _option("model", "The file model.kcagc of the fit.", type=FILE, required=True),
@@ -198,7 +200,7 @@ def _run_whenever_one_opens(path: Path, **given: Any) -> None:
 
     from kcagc.deploy.interrupts import until_stopped
     from kcagc.deploy.run import RoleRun
-    from kcagc.errors import AbortedError, PeerTimeoutError, SessionError
+    from kcagc.errors import AbortedError, EngineError, PeerTimeoutError, SessionError
     from kcagc.federation.waiting import next_run
 
     changes = {name: value for name, value in given.items() if name in _SETTINGS}
@@ -211,6 +213,8 @@ def _run_whenever_one_opens(path: Path, **given: Any) -> None:
                 asyncio.run(until_stopped(next_run(run)))
         try:
             _run("party", path, None, new_session=erase or status == "finished", **given)
+        except EngineError:
+            raise
         except (AbortedError, PeerTimeoutError, SessionError) as error:
             click.echo(f"kcagc: {printable(str(error))}; waiting for the next run", err=True)
         erase = False

@@ -81,8 +81,11 @@ class Projection:
         -------
         ndarray of shape (n, q)
         """
+        return self.scaled(_times(filtered, self.basis), scaling)
+
+    def scaled(self, projected: FloatArray, scaling: Scaling) -> FloatArray:
+        """Scale the rows X̄ V, in place where possible."""
         check_choice("scaling", scaling, get_args(Scaling))
-        projected = _times(filtered, self.basis)
         if scaling == "U":
             used = self.singular_values > 0
             return projected * np.divide(1.0, self.singular_values, out=np.zeros_like(self.singular_values), where=used)

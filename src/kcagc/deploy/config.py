@@ -296,6 +296,7 @@ class Config:
                     raise ParameterError(f"limits.{name}: must be above 0")
             if document.limits.max_message_bytes > MAX_STORED_BYTES:
                 raise ParameterError(f"limits.max_message_bytes: must be at most {MAX_STORED_BYTES:,} bytes")
+            document.engine.located(self.file).check(others=self.file(document.network.ca))
             self._check_files()
             if not 0 <= (document.me.random_state or 0) < 2**32:
                 raise ParameterError("me.random_state: must be a whole number from 0 to 2^32 - 1")

@@ -29,8 +29,8 @@ from kcagc.deploy.results import (
     write_ledger,
     write_results,
 )
-from kcagc.engines.choice import EngineChoice, choose_engine
-from kcagc.errors import DataError, KcagcError, ParameterError
+from kcagc.engines.choice import EngineChoice, choose_engine, close_engine, report_progress
+from kcagc.errors import DataError, EngineError, KcagcError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.net.tls import Credentials, digest_of
@@ -147,7 +147,8 @@ class RoleRun:
     @cached_property
     def engine_choice(self) -> EngineChoice | None:
         """Where a party's own work runs, and why; None at a coordinator."""
-        return None if self.input is None else choose_engine(self.config.document.engine, self.input.features.shape)
+        asked = self.config.document.engine.located(self.config.file)
+        return None if self.input is None else choose_engine(asked, self.input.features.shape)
 
     @property
     def graph(self) -> Graph | None:
@@ -306,6 +307,8 @@ def execute(
             logger.info("the last run ended with: %s. This is a new session", journal.failure)
         try:
             run.check()
+        except EngineError:  # the same command goes on once the machines are there
+            raise
         except KcagcError as error:
             _announce_end(run, journal, error)
             raise
@@ -321,6 +324,8 @@ def execute(
         summary = stored_summary(journal)
     finally:
         journal.close()
+        if (choice := vars(run).get("engine_choice")) is not None:  # one that nothing asked for holds no machines
+            close_engine(choice.engine)
     if report and results:
         from kcagc.deploy.finished import write_report  # noqa: PLC0415 - slow to import, and the labels are written
 
@@ -416,6 +421,8 @@ def role_spec(
         results.append(result)
         return {"summary": json.dumps(summary).encode()}
 
+    if watcher is not None and run.kind != "match" and run.engine_choice is not None:
+        report_progress(run.engine_choice.engine, lambda *step: watcher(run.config.me, Progress(*step)))
     return RoleSpec(
         endpoint=run.endpoint,
         make_role=run.role,

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from kcagc._types import FloatArray, check_between, check_count
+from kcagc._types import FloatArray, Sparse, check_between, check_count
 from kcagc.errors import DataError
 from kcagc.graph.filters import BlockFilter, Filter, StoredFilter
 from kcagc.graph.graph import Graph
@@ -96,8 +96,12 @@ class ChebyshevFilter(Filter):
 
     def prepare(self, graph: Graph, dtype: Any) -> BlockFilter:
         """Return the function that filters one block of columns on this graph."""
-        operator = -normalised_adjacency(graph, dtype=dtype)
+        operator = self.step(graph, dtype)
         return lambda block: self.run(operator.__matmul__, block)
+
+    def step(self, graph: Graph, dtype: Any) -> Sparse:
+        """Return L_s - I."""
+        return -normalised_adjacency(graph, dtype=dtype)
 
     @property
     def mix(self) -> tuple[float, float]:

@@ -21,7 +21,7 @@ from scipy import sparse
 from kcagc._types import AnyFloatArray, Features, FloatArray, IntArray, Sparse, check_between, check_choice, check_count
 from kcagc.errors import ParameterError
 from kcagc.graph.graph import Graph, as_graph, check_features
-from kcagc.graph.laplacian import FilterStep, laplacian_norm
+from kcagc.graph.laplacian import FilterStep, laplacian_norm, normalised_laplacian
 
 # Columns filtered at a time: one random access to a node's row reads one or two lines of the cache. Wider rows leave
 # the cache earlier, and narrower rows read the matrix more often.
@@ -76,6 +76,10 @@ class Filter(ABC):
 
     def run(self, times: Callable[[Any], Any], block: Any) -> Any:
         """Filter a block of columns; `times` multiplies a block by a I + b Â, on whatever device holds it."""
+        raise NotImplementedError
+
+    def step(self, graph: Graph, dtype: Any) -> Sparse | None:
+        """Return the matrix that `run` multiplies by on this graph; None if features are not changed."""
         raise NotImplementedError
 
     def fixed_on(self, graph: Graph) -> Filter:
@@ -174,6 +178,14 @@ class _PowerFilter(Filter):
             return lambda block: block
         step = FilterStep(graph, cutoff, dtype)
         return lambda block: step.power(block, self.psi)
+
+    def step(self, graph: Graph, dtype: Any) -> Sparse | None:
+        """Return I - L_s/c, for products elsewhere; `prepare` has a form of it that needs less memory."""
+        cutoff = laplacian_norm(graph) if self._cutoff is None and self.psi else self._cutoff
+        if self.psi == 0 or not cutoff:
+            return None
+        identity = sparse.eye_array(graph.n_nodes, format="csr")
+        return sparse.csr_array(identity - normalised_laplacian(graph) / cutoff, dtype=dtype)
 
     @property
     def mix(self) -> tuple[float, float] | None:
@@ -360,14 +372,14 @@ def filter_for_projection(
     chosen: Filter, graph: Graph, features: Features, n_components: int, *, n_threads: int | None = None
 ) -> AnyFloatArray | FilteredOperator:
     """Filter checked features, as a table or as an operator: the cheaper way to `n_components` singular vectors."""
-    if sparse.issparse(features) and _operator_is_cheaper(chosen, graph, features, n_components):
+    if sparse.issparse(features) and operator_is_cheaper(chosen, graph, features, n_components):
         table = sparse.csr_array(features, dtype=np.float64)
         filter_block = chosen.prepare(graph, np.float64)
         return FilteredOperator(table, sparse.csr_array(table.T), filter_block, np.dtype(features.dtype))
     return filter_columns(chosen.prepare(graph, features.dtype), features, features.dtype, n_threads=n_threads)
 
 
-def _operator_is_cheaper(chosen: Filter, graph: Graph, features: Sparse, q: int) -> bool:
+def operator_is_cheaper(chosen: Filter, graph: Graph, features: Sparse, q: int) -> bool:
     """Compare the Lanczos iterations on the operator with filtering all columns and decomposing the table."""
     n, m = features.shape
     if chosen.degree is None or not q < min(n, m) // 2:

@@ -169,7 +169,8 @@ class DurableRole:
         staged = self._numbered(self.driver.start())
         while ready := [peer for peer in sorted(self.driver.waiting_for) if inbox[peer]]:
             staged += self._numbered(self.driver.deliver(ready[0], inbox[ready[0]].popleft()))
-        if self.driver.error is not None and (received or sent):
+        # An error of the session, such as a lost cluster, ends this process only: the same command resumes the role.
+        if self.driver.error is not None and (received or sent or isinstance(self.driver.error, SessionError)):
             raise self._replay_failed(self.driver.error)
         if any(inbox.values()) or any(self._numbers[one.peer] < one.number for one in sent):
             raise self._replay_failed(KcagcError("the role asks for other messages than before"))
