@@ -95,6 +95,8 @@ def write_results(files: ResultFiles, run: RoleRun, result: Any, disclosed: Disc
     name, graph, rows = run.config.me, run.graph, run.new_rows
     files.folder.mkdir(parents=True, exist_ok=True)
     summary = summary_of(name, run.agreement, result, disclosed)
+    if run.config.approved is not None:
+        summary["agreement"] = run.config.approved.as_dict()
     is_fit, is_sweep = run.agreement.parameters.task == "fit", bool(run.agreement.parameters.most_clusters)
     if is_fit:
         summary["method"] = str(run.config.method_choice())

@@ -19,6 +19,7 @@ from kcagc._types import FloatArray, IntArray
 from kcagc.cluster.held_out import check_edges
 from kcagc.cluster.local import confidence
 from kcagc.data.party_files import PartyInput, read_party
+from kcagc.deploy.agreed import note_result, note_session, require_agreed
 from kcagc.deploy.config import Config, DataSection
 from kcagc.deploy.results import (
     Disclosed,
@@ -168,6 +169,8 @@ class RoleRun:
 
     def check(self) -> None:
         """Raise an error, before any connection, if the settings, the policy or the data do not allow this run."""
+        task, model = self.agreement.parameters.task, None if self.model is None else self.model.parameters
+        require_agreed(self.config, task, model=model)
         self.agreement.check()
         self._context(SessionRandomness.fresh(0)).check()
         self.check_data()
@@ -218,6 +221,7 @@ class RoleRun:
     def open_session(self, journal: Journal) -> StoredSession:
         """Open a new session, or the interrupted one that the journal holds."""
         journal.kept = self.kept
+        note_session(self.config, self.agreement.parameters.task)
         return open_session(journal, self.made_from, self.seed)
 
     @cached_property
@@ -255,8 +259,10 @@ class RoleRun:
         return PartyContext(self.config.me, self.agreement, self.identity, randomness.secrets, self.config.policy())
 
     def write(self, result: Any, disclosed: Disclosed) -> dict[str, Any]:
-        """Write the results and return the summary."""
-        return write_results(self.files, self, result, disclosed)
+        """Write the results and return the summary; a fit counts as a run of its proposal."""
+        summary = write_results(self.files, self, result, disclosed)
+        note_result(self.config, self.agreement.parameters.task, summary["session"])
+        return summary
 
     def share(self, result: Any) -> PartyModel | None:
         """Return this party's part of the model if the result has its rows; None at a coordinator."""

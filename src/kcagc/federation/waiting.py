@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
 from kcagc.deploy.run import RoleRun
-from kcagc.errors import PeerError, RejectedError
+from kcagc.errors import PeerError, PeerTimeoutError, RejectedError
 from kcagc.federation.hosting import HostedFederation
 from kcagc.federation.methods import Method, read_payload
 from kcagc.net.frames import ConnectionLost, Rejected, RejectionReason
@@ -72,8 +72,8 @@ def _check(question: WaitQuestion, caller: Caller, task: RoleRun) -> None:
         raise Rejected(RejectionReason.IDENTITY, message)
 
 
-async def next_run(run: RoleRun) -> None:
-    """Wait, as a party, until a run is open."""
+async def next_run(run: RoleRun, before: Callable[[], Awaitable[None]] | None = None) -> None:
+    """Wait, as a party, until a run is open; `before` is called before each question to the coordinator."""
     endpoint, address = run.endpoint, run.config.document.network.address
     aggregator, federation = run.agreement.aggregator, run.agreement.federation
     signature = run.identity.sign(_statement(federation, endpoint.name, endpoint.certificate))
@@ -81,6 +81,8 @@ async def next_run(run: RoleRun) -> None:
     pause, reached = 0.5, True
     while True:
         try:
+            if before is not None:
+                await before()
             answer = await request(
                 address,
                 endpoint.tls_names[aggregator],
@@ -98,7 +100,7 @@ async def next_run(run: RoleRun) -> None:
                 logger.info("run %d is open", number)
                 return
             continue
-        except ConnectionLost as error:
+        except (ConnectionLost, PeerTimeoutError) as error:
             if reached:
                 logger.warning("cannot ask %s for the next run: %s", aggregator, error)
             reached = False

