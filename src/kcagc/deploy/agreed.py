@@ -33,6 +33,7 @@ from kcagc.protocol.approval import (
     moment,
 )
 from kcagc.protocol.parameters import Parameters, Task
+from kcagc.secagg.keys import digest
 from kcagc.text import count, listed, printable
 
 T = TypeVar("T")
@@ -88,6 +89,12 @@ class ProposalFolder:
     def all(self) -> list[CheckedProposal]:
         """Return all proposals, the newest first."""
         return [self.read(number) for number in self.numbers()]
+
+    def newest_digest(self) -> bytes:
+        """Return a digest of the newest proposal and its decisions; a role that knows the same has the same one."""
+        numbers = self.numbers()
+        state = self.read(numbers[0]).state if numbers else None
+        return digest("kcagc newest proposal", b"" if state is None else msgspec.json.encode(state))
 
     def keep(self, found: CheckedProposal) -> CheckedProposal:
         """Write what is new in a checked proposal; return it with everything that is known.

@@ -17,6 +17,7 @@ import msgspec
 from kcagc import __version__
 from kcagc.deploy.agreed import ProposalFolder, agreed, with_proposal
 from kcagc.deploy.config import Config
+from kcagc.disclosure import Policy
 from kcagc.disclosure.page import describe_run
 from kcagc.disclosure.texts import TEXTS
 from kcagc.errors import AgreementError, KcagcError, ParameterError, PeerError, PeerTimeoutError
@@ -170,7 +171,9 @@ def decide(
     now: float,
 ) -> SignedRecord:
     """Return the signed decision of this role; refuse an approval of what it could not run or has not accepted."""
-    accepted = tuple(dict.fromkeys((*config.document.policy.accept, *accepts))) if approves else ()
+    Policy(accepts)  # raises an error for an unknown name
+    listed_here = [name for name in found.needs() if name in config.document.policy.accept]
+    accepted = tuple(dict.fromkeys((*listed_here, *accepts))) if approves else ()
     if approves:
         ProposalFolder.of(config).require_not_revoked()
         check_readable(config, found, now)
@@ -245,8 +248,11 @@ class AgreeingRole:
         made = make_proposal(self.config, RunSettings.read(given), terms, number, accepts, self._clock())
         return self._keep(await self._ask("proposal/send", msgspec.json.encode(made.state), ProposalState))
 
-    async def update(self) -> None:
-        """Learn the proposals and decisions that the coordinator has, and decide if no operator is needed."""
+    async def update(self) -> bytes:
+        """Learn the proposals and decisions that the coordinator has, and decide if no operator is needed.
+
+        Return a digest of what this role knows then.
+        """
         if not self._is_coordinator:
             for state in await self._ask("proposal/read", b"", list[ProposalState]):
                 self._keep(state)
@@ -255,6 +261,7 @@ class AgreeingRole:
             if (decision := automatic_decision(self.config, found, self._clock())) is not None:
                 await self._send(found, decision)
                 logger.info("approved proposal %d of %s", number, found.proposal.proposer)
+        return self.folder.newest_digest()
 
     def newest(self, number: int | None = None) -> CheckedProposal:
         """Return a proposal that this role knows, by default the newest one."""

@@ -83,7 +83,8 @@ class HostedFederation:
         """Serve the stream of a party to its end; if no run is open, this opens one."""
         current_federation.set(self.name)
         try:
-            task = self.load() if self.run is None else self.run.task
+            async with self._opening:  # until it ends, the record of the run is newer than that of its proposal
+                task = self.load() if self.run is None else self.run.task
             endpoint = task.endpoint
             opened, signed = await identify(stream, endpoint, self._earlier(task.config))
             self._check_opening(opened, task)
@@ -265,8 +266,8 @@ def _reject_ended(name: str, journal: Journal, bound: bytes) -> None:
     """Reject a party that comes back to a session that has ended."""
     end: Any = journal.fact("end")
     if end is not None and msgspec.msgpack.decode(end, type=SessionEnd).attempt == bound:
-        # It has everything, and only closes its stream: it ends by itself.
-        raise Rejected(RejectionReason.RETRY, f"{name} has finished that session")
+        # It has everything, and only closes its stream.
+        raise Rejected(RejectionReason.ENDED, f"{name} has finished that session")
     raise Rejected(
         RejectionReason.SESSION, f"that session is over: {name} has ended it. Start all roles with --new-session"
     )

@@ -211,7 +211,7 @@ async def _reject(context: Any, caller: Caller, what: str, error: Rejected | Pee
     """Log and send why a call is rejected; this ends the call with an exception of gRPC."""
     reason = error.reason if isinstance(error, Rejected) else RejectionReason.MISBEHAVIOUR
     shown = error.args[0] if isinstance(error, PeerError) and error.peer == caller.address else error
-    if reason is not RejectionReason.RETRY:
+    if reason not in (RejectionReason.RETRY, RejectionReason.ENDED):
         logger.warning("rejected a %s from %s: %s", what, caller.address, shown)
     status = str(error).encode("ascii", "replace").decode()[:2000]  # a status line holds no more
     await context.abort(grpc.StatusCode.FAILED_PRECONDITION, status, ((REASON_KEY, reason.value),))

@@ -169,8 +169,8 @@ class CheckedProposal:
             options = " ".join(f"--accept {risk}" for risk in refused)
             raise PolicyError(
                 f"{name}: proposal {self.proposal.number} needs {listed(refused)}, which discloses more than the "
-                f"default settings do. An approval does not accept that: read what it means, and add {options}, or list the "
-                "names under accept in [policy]; otherwise decline"
+                f"default settings do. An approval does not accept that: read what it means, and add {options}, or "
+                "list the names under accept in [policy]; otherwise decline"
             )
 
     def as_dict(self) -> dict[str, object]:

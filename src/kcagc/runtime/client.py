@@ -92,7 +92,9 @@ class RoleClient:
                 if rejection.reason is RejectionReason.OVER:
                     await run.drop(aggregator)
                     return
-                if rejection.reason is not RejectionReason.RETRY:
+                if rejection.reason is RejectionReason.ENDED and run.end_with_result(aggregator):
+                    return
+                if rejection.reason not in (RejectionReason.RETRY, RejectionReason.ENDED):
                     raise rejection_error(rejection, aggregator) from rejection
             except (ConnectionLost, TimeoutError):
                 failures = await self._diagnose(failures)

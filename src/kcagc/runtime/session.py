@@ -174,9 +174,17 @@ class SessionRun:
             await self.act(self.role.fail, self._dropped_for)
         if not self.role.failed:
             logger.warning("%s has started another session; this one ends with its result", peer)
-            self._excused.add(peer)
-            self._changed.set()
+            self.end_with_result(peer)
         return self.role.failed
+
+    def end_with_result(self, peer: str) -> bool:
+        """End without this peer, which has left the session, if this role has its result; return whether it has."""
+        if not self.role.finished or self.role.failed:
+            return False
+        self.queues[peer].closed = True
+        self._excused.add(peer)
+        self._changed.set()
+        return True
 
     # Connections.
 
