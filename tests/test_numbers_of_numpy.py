@@ -11,7 +11,17 @@ from kcagc.datasets import generate
 
 DATA = generate(90, 3, homophily=0.8, signal=4, features=(16, 16), seed=1)
 TABLES = DATA.parties()
-NOT_NUMBERS = {"accept", "callbacks", "id_column", "nodes", "transformers", "weighting", "filter", "aggregator"}
+NOT_NUMBERS = {
+    "accept",
+    "callbacks",
+    "id_column",
+    "nodes",
+    "transformers",
+    "weighting",
+    "filter",
+    "aggregator",
+    "engine",
+}
 # Of each parameter that can be a number: a value that a fit can have, and what else it needs.
 VALUES = {
     "n_clusters": (3, {}),

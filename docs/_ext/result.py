@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from html import escape
+from importlib.resources import files
 
 import numpy as np
 
@@ -12,7 +14,8 @@ from kcagc.baselines import AGC
 from kcagc.data import TablePreprocessor
 from kcagc.datasets import load
 
-COLOURS = ("#2563b8", "#d1700f", "#2f9a82", "#6a2c91", "#b03a6f")
+# The colours of the clusters, in the order in which the style of the report declares them first: for a light page.
+COLOURS = tuple(re.findall(r"--c\d+: (#\w{6})", files("kcagc.report").joinpath("style.css").read_text("utf-8"))[:16])
 _SAME_SCALE = TablePreprocessor(default={"scale": "standard"})
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kcagc.estimator import KCAGC
     from kcagc.graph import AttributedGraph, Graph
 
-__version__ = "0.10.0"
+__version__ = "0.11.0"
 __all__ = ["AGC", "GCC", "KCAGC", "MS2CAG", "S2GC", "AttributedGraph", "Graph", "__version__", "diagnose"]
 
 PUBLIC_MODULES = (

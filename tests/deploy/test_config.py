@@ -331,12 +331,22 @@ def test_the_tables_of_a_prediction_are_those_of_predict(command, folders, tmp_p
 
 def test_every_option_of_the_roles_is_tested_here():
     """So that an option which is added later comes to be tested, or is found here."""
-    fine = {"--config", "--new-session", "--json", "--model", "--report", "--watch", "--log-format"}
+    fine = {
+        "--config",
+        "--new-session",
+        "--json",
+        "--model",
+        "--report",
+        "--watch",
+        "--log-format",
+        "--log-json",
+        "--wait",
+    }
     for command in (roles.party, roles.coordinator, roles.predict):
         listed = {option for one in command.params for option in one.opts}
         assert listed - fine <= {row[0] for row in OPTIONS}
         for one in command.params:
-            if one.opts[0] not in ("--new-session", "--json"):
+            if one.opts[0] not in ("--new-session", "--json", "--log-json"):
                 assert one.envvar == "KCAGC_" + one.opts[0].removeprefix("--").replace("-", "_").upper()
 
 

@@ -28,6 +28,7 @@ OWN = (
     "id_column",
     "nodes",
     "weighting",
+    "engine",
 )  # of the estimator alone
 
 

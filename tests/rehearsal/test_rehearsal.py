@@ -359,6 +359,20 @@ def test_a_table_without_ids_is_told_which_option_names_them(files, tmp_path):
         simulate(*given)
 
 
+def test_how_a_table_is_written_is_found_out_and_said(files, tmp_path):
+    given = ["--n-clusters", 3, "--psi", 1, "--no-held-out"]
+    tables = [Path(files[files.index("--table", at) + 1]) for at in (0, 2)]
+    european = []
+    for one in tables:
+        to = tmp_path / one.name
+        to.write_text(one.read_text().replace(",", ";").replace(".", ","))
+        european += ["--table", to]
+    found = simulated(*european, *files[files.index("--graph") :], *given)
+    assert any('delimiter = ";", decimal = ","' in note for note in found["notes"])
+    same = simulated(*files, *given)
+    assert found["settings"][0]["cluster_sizes"] == same["settings"][0]["cluster_sizes"]
+
+
 def test_values_of_options():
     assert values_of("4,5,6", "n_clusters") == (4, 5, 6)
     assert values_of("4-6, 5,9", "n_clusters") == (4, 5, 6, 9)

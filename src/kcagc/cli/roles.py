@@ -96,10 +96,10 @@ _OPTIONS = {
         envvar="KCAGC_REPORT",
         help="Write report.html after the run.",
     ),
-    "wait": click.option(
-        "--wait",
+    "wait": _option(
+        "wait",
+        "Stay, and take part in every run that another party starts on a coordinator that stays (kcagc serve).",
         is_flag=True,
-        help="Stay, and take part in every run that another party starts on a coordinator that stays (kcagc serve).",
     ),
     "as_json": click.option("--json", "as_json", is_flag=True, help="Print the summary of the run as JSON."),
 }

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from kcagc.data.csv_format import CsvFormat
+from kcagc.data.detect import detect_format
 from kcagc.data.files import MATRICES, TABLES, InputFile
 from kcagc.data.parquet import pyarrow_for
 from kcagc.data.party_files import PartyInput, read_party
@@ -17,6 +19,7 @@ from kcagc.data.preprocessing import ColumnRule, TableRules
 from kcagc.data.table import Wanted
 from kcagc.data.table_files import read_features, read_table
 from kcagc.deploy.config import Config
+from kcagc.deploy.edit import toml_value
 from kcagc.deploy.run import RoleRun
 from kcagc.disclosure import Policy
 from kcagc.errors import AgreementError, DataError, ParameterError
@@ -186,10 +189,11 @@ class TableFiles:
 
 def from_tables(files: TableFiles, *, parts: int | None, accept: Iterable[str]) -> Parties:
     """Read a table for each party, which is called after its file."""
-    names = _names_of(files.tables)
-    headers = {name: _header(path, name) for name, path in zip(names, files.tables, strict=True)}
+    names, notes = _names_of(files.tables), list[str]()
+    written = {name: _written(path, name, notes) for name, path in zip(names, files.tables, strict=True)}
+    headers = {name: _header(path, name, written[name]) for name, path in zip(names, files.tables, strict=True)}
     _check_ruled_columns(files, [column for header in headers.values() for column in header or ()])
-    inputs, notes = {}, []
+    graph_written, inputs = _written(files.graph, "graph", notes), {}
     for name, path in zip(names, files.tables, strict=True):
         header = headers[name]
         rules = _rules(files, header or ())
@@ -213,9 +217,11 @@ def from_tables(files: TableFiles, *, parts: int | None, accept: Iterable[str]) 
                 weight=files.weight,
                 node_list=files.node_list,
                 rules=rules,
+                csv=written[name],
+                graph_csv=graph_written,
             )
         except DataError as error:
-            hints = [_AS_OPTIONS] if _is_about_columns(path, name, id_column, rules) else []
+            hints = [_AS_OPTIONS] if _is_about_columns(path, name, id_column, rules, written[name]) else []
             if header and id_column is None:
                 hints.append(f"{path} has no column {ID_COLUMN!r}; --id-column names the one with the ids")
             raise DataError(f"{error} ({'. '.join(hints)})" if hints else str(error)) from error
@@ -226,12 +232,26 @@ def from_tables(files: TableFiles, *, parts: int | None, accept: Iterable[str]) 
     return Parties(inputs, {name: Policy(accept) for name in inputs}, notes=notes)
 
 
-def _is_about_columns(path: Path, party: str, id_column: str | None, rules: TableRules) -> bool:
+def _written(path: Path, party: str, notes: list[str]) -> CsvFormat:
+    """Find out how a text file is written; add a note if it is not as usual."""
+    file = InputFile.named(path, party, (*TABLES, *MATRICES))
+    if file.kind not in ("csv", "tsv") or not path.is_file():
+        return CsvFormat()
+    detected = detect_format(file, given=CsvFormat())
+    if settings := detected.csv.settings():
+        how = ", ".join(f"{name} = {toml_value(value)}" for name, value in settings.items())
+        where = "graph_csv in [data] holds" if party == "graph" else "[data] holds"
+        notes.append(f"{path} is read with {how}. In a configuration, {where} these settings.")
+    notes += [f"{path}: {one}" for one in detected.notes]
+    return detected.csv
+
+
+def _is_about_columns(path: Path, party: str, id_column: str | None, rules: TableRules, csv: CsvFormat) -> bool:
     """Return whether the columns of a table do not fit its rules, as options could settle."""
     if not path.exists():
         return False
     try:
-        read_features(path, party=party, id_column=id_column, schema=rules.schema())
+        read_features(path, party=party, id_column=id_column, schema=rules.schema(), csv=csv)
     except DataError:
         return True
     return False
@@ -249,16 +269,16 @@ def _names_of(paths: Sequence[Path]) -> list[str]:
     return names
 
 
-def _header(path: Path, party: str) -> list[str] | None:
+def _header(path: Path, party: str, written: CsvFormat) -> list[str] | None:
     """Return the columns of a table; None for a matrix, which has no names."""
-    file = InputFile.named(path, party, (*TABLES, *MATRICES))
+    file = InputFile.named(path, party, (*TABLES, *MATRICES), written)
     if file.kind in MATRICES:
         return None
     if file.kind == "parquet":
         with file.opened() as stream:
             return [str(name) for name in pyarrow_for(path)[1].read_schema(stream).names]
     with file.lines() as lines:  # the reader of the table reports what is wrong with it
-        return next(csv.reader(lines, delimiter="\t" if file.kind == "tsv" else ","), [])
+        return next(csv.reader(lines, delimiter=file.delimiter), [])
 
 
 def _check_ruled_columns(files: TableFiles, columns: Sequence[str]) -> None:
