@@ -155,3 +155,25 @@ class RejectedError(_PeerRelatedError):
 
     exit_code = 11
     public_message = "it was rejected"
+
+
+class VerificationError(KcagcError):
+    """A file of a finished run was changed, or a signature in its audit file is wrong (`kcagc verify`).
+
+    Parameters
+    ----------
+    message : str
+        What is wrong.
+    file : str, default ""
+        File that does not pass.
+    """
+
+    exit_code = 13
+
+    def __init__(self, message: str = "", *, file: str = "") -> None:
+        super().__init__(message)
+        self.file = file
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return f"{self.file}: {message}" if self.file else message

@@ -40,6 +40,7 @@ _MODULES = {
     "predict": "roles",
     "serve": "serve",
     "runs": "serve",
+    "verify": "verify",
     "forget": "maintenance",
     "report": "maintenance",
     "explain": "insight",

@@ -20,6 +20,7 @@ import msgspec
 
 from kcagc.data.files import PRIVATE, write_bytes, write_text
 from kcagc.deploy.config import Config
+from kcagc.disclosure import Disclosure
 from kcagc.errors import AgreementError, DataError, RejectedError
 from kcagc.protocol.agreement import Participant
 from kcagc.protocol.approval import (
@@ -33,6 +34,7 @@ from kcagc.protocol.approval import (
     moment,
 )
 from kcagc.protocol.parameters import Parameters, Task
+from kcagc.runtime.journal import Journal
 from kcagc.secagg.keys import digest
 from kcagc.text import count, listed, printable
 
@@ -276,6 +278,20 @@ def note_session(config: Config, task: Task) -> None:
     """Note the proposal of a session that opens, so that the same command resumes it under the same proposal."""
     if config.approved is not None:
         ProposalFolder.of(config).note_current(task, config.approved.proposal.number)
+
+
+def disclose_approvals(config: Config, journal: Journal) -> None:
+    """Record, once for a proposal, which roles have approved it: it went over the coordinator before the session."""
+    found = config.approved
+    if found is None:
+        return
+    stage = f"proposal {found.proposal.number}"
+    if any(entry.stage == stage for _, entry in journal.ledger()):
+        return
+    names = [one.name for one in found.participants]
+    for name in found.decisions:
+        others = ", ".join(other for other in names if other != name)
+        journal.record_outside(Disclosure(name, others, "link/approval", stage, (), 0))
 
 
 def note_result(config: Config, task: Task, session: str) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from kcagc.data.files import PRIVATE, write_text
 from kcagc.data.fitted_rules import FittedRules
+from kcagc.deploy.audit import write_audit
 from kcagc.deploy.config import Config
 from kcagc.deploy.run import Kind, RoleRun, erase_journal, journal_path, result_files, stored_summary
 from kcagc.errors import KcagcError, SessionError
@@ -27,6 +28,7 @@ from kcagc.runtime.client import close_finished_session
 from kcagc.runtime.driver import Watcher
 from kcagc.runtime.journal import InvalidJournalError, Journal, changed_inputs, remove
 from kcagc.runtime.kept import KEPT, erase_kept
+from kcagc.runtime.session import RECEIPTS
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +66,32 @@ def write_report(run: RoleRun, result: Any = None, *, watcher: Watcher | None = 
         logger.warning(
             "the report could not be written: %s. The results are complete; try: kcagc report %s", why, folder
         )
+
+
+def complete_folder(
+    run: RoleRun,
+    summary: dict[str, Any],
+    receipts: bytes | None,
+    results: list[Any],
+    *,
+    watcher: Watcher | None = None,
+) -> dict[str, Any]:
+    """Write the report of a result, if there is one, and the signed audit file; return the summary with its additions.
+
+    The session is over by then, so no role waits for this one.
+    """
+    if results:
+        write_report(run, results[0], watcher=watcher)
+        with contextlib.suppress(OSError, ValueError):  # it has added what own columns alone would have found
+            summary = json.loads(run.files.summary.read_text(encoding="utf-8"))
+    if receipts is not None:
+        try:
+            write_audit(run, receipts)
+        except OSError as error:
+            logger.warning(
+                "%s: the audit file could not be written: %s. Run the same command again", run.files.folder, error
+            )
+    return summary
 
 
 def describe_clusters(run: RoleRun, result: Any, *, progress: Callable[[str], None] = lambda _: None) -> None:
@@ -128,7 +156,7 @@ def finished_summary(run: RoleRun, journal: Journal, *, report: bool) -> dict[st
         asyncio.run(close_finished_session(run.endpoint, run.credentials, address, journal, _CLOSE_TIMEOUT))
     if report:
         write_report(run)
-    return stored_summary(journal)
+    return complete_folder(run, stored_summary(journal), journal.fact(RECEIPTS), [])
 
 
 def _check_unchanged(run: RoleRun, journal: Journal) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kcagc.deploy.run import RoleRun
 
 FORMAT = "kcagc model 3"
+AUDIT, AUDIT_SIGNATURE = "audit.json", "audit.sig"
 PACKAGES = ("kcagc", "numpy", "scipy", "scikit-learn", "cryptography", "msgspec")
 _SUMS = {f"message/{kind}" for kind in ("masked", "plain", "answer", "split", "clusters", "finished")}
 
@@ -135,7 +136,8 @@ def keep_earlier_results(files: ResultFiles) -> None:
     from kcagc.report.names import NAMES  # noqa: PLC0415
 
     shown = (files.folder / name for name in (CLUSTERS, NODES, QUALITY, NAMES, REPORT))
-    every = (files.ledger, files.labels, files.model, files.summary, *shown)
+    audit = (files.folder / name for name in (AUDIT, AUDIT_SIGNATURE))
+    every = (files.ledger, files.labels, files.model, files.summary, *audit, *shown)
     there = [path for path in every if path.exists()]
     if there:
         moment = datetime.fromtimestamp(min(path.stat().st_mtime for path in there), UTC)

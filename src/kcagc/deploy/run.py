@@ -19,7 +19,7 @@ from kcagc._types import FloatArray, IntArray
 from kcagc.cluster.held_out import check_edges
 from kcagc.cluster.local import confidence
 from kcagc.data.party_files import PartyInput, read_party
-from kcagc.deploy.agreed import note_result, note_session, require_agreed
+from kcagc.deploy.agreed import disclose_approvals, note_result, note_session, require_agreed
 from kcagc.deploy.config import Config, DataSection
 from kcagc.deploy.results import (
     Disclosed,
@@ -54,7 +54,7 @@ from kcagc.runtime.journal import (
     remove,
 )
 from kcagc.runtime.kept import KEPT, KeptResults
-from kcagc.runtime.session import RoleSpec
+from kcagc.runtime.session import RECEIPTS, RoleSpec
 from kcagc.secagg.keys import Identity, digest
 
 logger = logging.getLogger(__name__)
@@ -222,7 +222,9 @@ class RoleRun:
         """Open a new session, or the interrupted one that the journal holds."""
         journal.kept = self.kept
         note_session(self.config, self.agreement.parameters.task)
-        return open_session(journal, self.made_from, self.seed)
+        opened = open_session(journal, self.made_from, self.seed)
+        disclose_approvals(self.config, journal)
+        return opened
 
     @cached_property
     def seed(self) -> int:
@@ -321,16 +323,12 @@ def execute(
             # The ledger matters after a run that failed or was interrupted, too.
             with contextlib.suppress(Exception):
                 write_ledger(run.files, journal.ledger())
-        summary = stored_summary(journal)
+        summary, receipts = stored_summary(journal), journal.fact(RECEIPTS)
     finally:
         journal.close()
-    if report and results:
-        from kcagc.deploy.finished import write_report  # noqa: PLC0415 - slow to import, and the labels are written
+    from kcagc.deploy.finished import complete_folder  # noqa: PLC0415 - slow to import, and the labels are written
 
-        write_report(run, results[0], watcher=watcher)
-        with contextlib.suppress(OSError, ValueError):  # it has added what own columns alone would have found
-            summary = json.loads(run.files.summary.read_text(encoding="utf-8"))
-    return summary
+    return complete_folder(run, summary, receipts, results if report else [], watcher=watcher)
 
 
 def open_journal(run: RoleRun, new_session: bool) -> Journal:

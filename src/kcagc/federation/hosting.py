@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from kcagc.deploy.agreed import ProposalFolder, agreed, require_agreed
+from kcagc.deploy.audit import write_audit
 from kcagc.deploy.config import Config
 from kcagc.deploy.results import write_ledger
 from kcagc.deploy.run import RoleRun, open_journal, role_spec
@@ -30,6 +31,7 @@ from kcagc.protocol.agreement import Agreement, compare_inputs
 from kcagc.runtime.connection import identify
 from kcagc.runtime.journal import InvalidJournalError, Journal, SessionEnd
 from kcagc.runtime.server import RoleServer
+from kcagc.runtime.session import RECEIPTS
 
 logger = logging.getLogger(__name__)
 
@@ -251,8 +253,10 @@ class HostedFederation:
             if cause is not None and run.journal.status == "running":
                 run.journal.fail(cause)
             write_ledger(run.task.files, run.journal.ledger())
+            if cause is None and (receipts := run.journal.fact(RECEIPTS)) is not None:
+                write_audit(run.task, receipts)
         except (KcagcError, OSError) as error:
-            logger.warning("the ledger of run %d could not be written: %s", run.record.number, error)
+            logger.warning("the ledger or audit file of run %d could not be written: %s", run.record.number, error)
         finally:
             run.journal.close()
             record = run.record.ended(cause)

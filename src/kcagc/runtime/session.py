@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from kcagc.errors import AbortedError, AgreementError, PeerError, PeerTimeoutError, SessionError
 from kcagc.net.frames import Stream
 from kcagc.net.tls import Credentials
@@ -34,6 +36,7 @@ from kcagc.text import listed
 
 logger = logging.getLogger(__name__)
 
+RECEIPTS = "receipts"  # fact of a finished session
 MAX_RESTARTS = 5  # new sessions without a new start of the process
 _TICK = 0.25
 _LINGER = 5.0  # seconds for peers to receive that a run has failed or finished
@@ -162,7 +165,7 @@ class SessionRun:
 
     def _finish(self, result: Any) -> None:
         aggregator, position = self._spec.aggregator, self.session.position
-        facts = self._spec.finish(result)
+        facts = {**self._spec.finish(result), RECEIPTS: msgspec.json.encode(self.role.receipts())}
         queue = self.queues.get(aggregator) or PeerQueue(aggregator)
         end = SessionEnd(position.attempt, position.bound.get(aggregator, b""), queue.arrived, queue.sent)
         self.session.finish(facts, end)
