@@ -10,12 +10,14 @@ import msgspec
 from deploy.collaboration import edit
 from federation.folders import federation, meet_at
 from kcagc.deploy.config import Config
+from kcagc.deploy.finished import complete_folder
 from kcagc.deploy.run import RoleRun, open_journal, role_spec, stored_summary
 from kcagc.federation.agreeing import AgreeingRole, ProposalTerms, for_next_run
 from kcagc.federation.folder import StandingFolder
 from kcagc.federation.service import Service
 from kcagc.protocol.approval import ProposalState
 from kcagc.runtime.client import RoleClient
+from kcagc.runtime.session import RECEIPTS
 
 
 class Agreeing:
@@ -72,7 +74,7 @@ class Agreeing:
             run.check()
             address = run.config.document.network.address
             await RoleClient(role_spec(run, journal, [], None, None), address).run()
-            return stored_summary(journal)
+            return complete_folder(run, stored_summary(journal), journal.fact(RECEIPTS), [])
         finally:
             journal.close()
 
