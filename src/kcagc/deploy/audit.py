@@ -21,7 +21,7 @@ from kcagc.deploy.results import AUDIT, AUDIT_SIGNATURE
 from kcagc.protocol.agreement import Participant, RoleName
 from kcagc.protocol.approval import ProposalState
 from kcagc.protocol.parameters import Task
-from kcagc.runtime.durable import Receipt
+from kcagc.runtime.durable import MessageReceipt
 from kcagc.secagg.keys import framed
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     finished: str
     approval: Hex
     proposal: ProposalState | None
-    receipts: tuple[Receipt, ...]
+    receipts: tuple[MessageReceipt, ...]
     files: dict[str, Hex]
     previous: Hex
 
@@ -84,7 +84,7 @@ def write_audit(run: RoleRun, receipts: bytes) -> None:
         finished=summary["finished"],
         approval=found.approval.hex(),
         proposal=None if approved is None else approved.state,
-        receipts=tuple(msgspec.json.decode(receipts, type=list[Receipt])),
+        receipts=tuple(msgspec.json.decode(receipts, type=list[MessageReceipt])),
         files={name: digest_of_file(folder / name) for name in sorted(names)},
         previous=last.read_text(encoding="utf-8").strip() if last.exists() else "",
     )

@@ -207,7 +207,7 @@ def check_proposal(
 ) -> CheckedProposal:
     """Check a proposal and its decisions, as they come from another role or from a file.
 
-    An error names `relayed_by`: whoever made a wrong record, this role has shown it.
+    An error names `relayed_by`, the role that has shown a wrong record.
     """
     known = {one.name: one for one in participants}
 

@@ -114,7 +114,7 @@ class PeerQueue:
         return PeerError(message, peer=self.peer)
 
 
-class Receipt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MessageReceipt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many messages a role and one peer have exchanged, and a digest of all in each direction."""
 
     peer: str
@@ -234,13 +234,13 @@ class DurableRole:
                     self.on_flush()
                     self._finish_step(self.driver.go_on())
 
-    def receipts(self) -> list[Receipt]:
+    def receipts(self) -> list[MessageReceipt]:
         """Return a receipt for every peer; call it before the journal forgets the messages."""
         sent: dict[str, list[bytes]] = {peer: [] for peer in self.queues}
         for one in self._journal.outgoing():
             sent[one.peer].append(one.digest)
         return [
-            Receipt(peer, len(sent[peer]), _chained(sent[peer]), queue.arrived, _chained(queue.digests()))
+            MessageReceipt(peer, len(sent[peer]), _chained(sent[peer]), queue.arrived, _chained(queue.digests()))
             for peer, queue in self.queues.items()
         ]
 
