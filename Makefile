@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTHON := $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help setup setup-graphsage setup-peers test test-fast test-report test-wheel test-kill test-late docs notebook disclosure lint format demo reproduce bench accuracy study attack lock build clean check-python check-venv
+.PHONY: help setup setup-graphsage setup-peers test test-fast test-report test-wheel test-kill test-interrupt test-late test-standing docs notebook disclosure lint format demo reproduce bench accuracy study attack lock build clean check-python check-venv
 
 help: ## Show this help
 	@echo "make TARGET, where TARGET is one of:"
@@ -33,7 +33,7 @@ $(INSTALLED): requirements.lock pyproject.toml | check-python check-venv
 	@echo "setting up $(VENV) (once; about a minute)"
 	@'$(PYTHON)' -m venv --clear '$(VENV)' || { \
 		echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
-	@$(PIP) install --quiet -r requirements.lock || { \
+	@$(PIP) install --quiet --require-hashes -r requirements.lock || { \
 		echo "the packages of requirements.lock could not be installed: can this machine reach the package index?" >&2; exit 1; }
 	@touch $@
 
@@ -48,8 +48,9 @@ setup: $(READY) ## Make .venv and install the pinned versions
 TORCH := torch==2.13.0
 setup-graphsage: check-python ## Install PyTorch for the GraphSAGE baseline, in .venv-graphsage (1.3 GB)
 	@'$(PYTHON)' -m venv --clear .venv-graphsage
-	@.venv-graphsage/bin/python -m pip --disable-pip-version-check install --quiet -c requirements.lock '$(TORCH)' \
-		--editable '.[datasets,graphsage]'
+	@sed -n 's/^\([A-Za-z0-9._-]*==[^ ;]*\).*/\1/p' requirements.lock > .venv-graphsage/versions.txt
+	@.venv-graphsage/bin/python -m pip --disable-pip-version-check install --quiet -c .venv-graphsage/versions.txt \
+		'$(TORCH)' --editable '.[datasets,graphsage]'
 
 # Other systems that do the same k-means, each with versions of its own; for `make bench NAME=peers` only.
 SPU := spu==0.9.5
@@ -93,8 +94,15 @@ test-report: $(READY) .venv-report/.ready ## Open the report in a headless Chrom
 test-kill: $(READY) ## SIGKILL every role at every message boundary, cut links (30 minutes)
 	@$(BIN)/python -m pytest tests/kill -m "kill or not kill"
 
+test-interrupt: $(READY) ## Ctrl-C and SIGTERM in filter, SVD and k-means of a large table, 50 times each (10 minutes)
+	@$(call timed,PYTHONPATH=tests:. $(BIN)/python -m kill.interrupts)
+
 test-late: $(READY) ## Roles that come back after the others have stopped waiting, 2 to 5 parties (15 minutes)
 	@$(BIN)/python -m pytest tests/kill/test_late.py -m "kill or not kill"
+
+# Real processes; the figures are kept in tests/standing/results with their commit.
+test-standing: $(READY) ## 200 runs on one standing coordinator, 3 federations at once, a killed party (10 minutes)
+	@$(call timed,PYTHONPATH=tests:. $(BIN)/python -m standing)
 
 lint: $(READY) ## Check style (ruff) and types (mypy --strict)
 	@$(BIN)/ruff check .
@@ -136,12 +144,11 @@ attack: $(READY) ## Attack runs on the demo and the public graphs as each role, 
 	@$(call timed,PYTHONPATH=tests:. $(BIN)/python -m attacks $(NAME) $(if $(SHORT),--short))
 	@$(BIN)/python docs/_ext/disclosure_page.py
 
-lock: check-python ## Resolve the newest versions anew and pin them in requirements.lock
+lock: check-python ## Resolve the newest versions anew, and pin them and their hashes in both lock files
 	@rm -rf .venv-lock && '$(PYTHON)' -m venv .venv-lock
 	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check '.[dev]'
-	@{ echo "# The exact versions kcagc was tested with. Made by 'make lock'." && \
-	   .venv-lock/bin/python -m pip freeze --exclude kcagc; } > requirements.lock.new
-	@mv requirements.lock.new requirements.lock && rm -rf .venv-lock
+	@.venv-lock/bin/python -m pip freeze --exclude kcagc | .venv-lock/bin/python tests/project/lock.py
+	@rm -rf .venv-lock
 
 build: $(READY) ## Build the wheel and the source archive in dist/, and check that they could be published
 	@rm -rf dist

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import resource
 import sys
 from typing import Any
 
@@ -12,7 +13,12 @@ ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 
 def run_command(plan: dict[str, Any]) -> int:
-    """Run `kcagc` with the plan's arguments, after setting the plan's module attributes; return the exit code."""
+    """Run `kcagc` with the plan's arguments, after setting the plan's module attributes; return the exit code.
+
+    With `descriptors`, the process can open only so many files and connections, as after `ulimit -n`.
+    """
+    if descriptors := plan.get("descriptors"):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
     for place, value in plan.get("patches", {}).items():
         module, _, name = place.rpartition(".")
         target = importlib.import_module(module)

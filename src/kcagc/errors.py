@@ -132,6 +132,8 @@ class AbortedError(_PeerRelatedError):
 
     exit_code = 7
     advice = ""  # what to do at this role
+    known = ""  # what this role knows about the reason itself, in its own words
+    final = False  # whether the aggregator has waited in vain for that role, so that no new session begins by itself
 
     @property
     def reason(self) -> str:
@@ -139,8 +141,9 @@ class AbortedError(_PeerRelatedError):
         return str(self.args[0])
 
     def __str__(self) -> str:
+        shown = self.known or explained(self.reason)
         advice = f". {self.advice}" if self.advice else ""
-        return f"{self.peer} ended the run: {self.reason}{advice}"
+        return f"{self.peer} ended the run: {shown}{advice}"
 
 
 class PeerTimeoutError(_PeerRelatedError):
@@ -177,3 +180,8 @@ class VerificationError(KcagcError):
     def __str__(self) -> str:
         message = super().__str__()
         return f"{self.file}: {message}" if self.file else message
+
+
+def explained(reason: str) -> str:
+    """Return a public message as a reader understands it; the general one hides whether data caused the end."""
+    return f"{reason}, for a reason that only its own log gives" if reason == KcagcError.public_message else reason

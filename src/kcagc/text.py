@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import tomllib
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +24,25 @@ def printable(text: str, keep: str = "") -> str:
         letter if letter.isprintable() or letter in keep else " " if unicodedata.category(letter) == "Zs" else "?"
         for letter in text
     )
+
+
+_TOO_DEEP = "it is nested too deeply"
+
+
+def read_json(text: str | bytes) -> Any:
+    """Return the content of a JSON text; raise `ValueError` for another text, and for one that is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """Return the content of a TOML text; raise `TOMLDecodeError` for another text, and for one nested too deeply."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise tomllib.TOMLDecodeError(_TOO_DEEP) from None
 
 
 def quoted(value: Any) -> str:

@@ -38,10 +38,19 @@ def test_the_image_is_built_in_stages_from_a_base_with_a_version():
 def test_only_code_and_its_pinned_versions_are_copied():
     copied = [rest.split()[:-1] for word, rest in stages()[0] if word == "COPY"]
     named = {name for names in copied for name in names}
-    assert named == {"pyproject.toml", "requirements.lock", "README.md", "LICENSE", "src"}
+    assert named == {"pyproject.toml", "deploy/requirements.lock", "README.md", "LICENSE", "src"}
     assert all((ROOT / name).exists() for name in named)
     assert [rest for word, rest in stages()[1] if word == "COPY"] == ["--from=build /wheels /wheels"]
     assert not {word for word, _ in instructions(CONTAINER)} & {"ADD", "ARG"}
+
+
+def test_the_builder_checks_hashes_and_the_image_is_installed_without_a_network():
+    build, last = (" ".join(rest for word, rest in stage if word == "RUN") for stage in stages())
+    commands = [one.split() for one in build.split("&&")]
+    online = [one for one in commands if "--no-index" not in one]
+    assert len(online) == 1
+    assert {"--require-hashes", "--no-deps", "requirements.lock"} <= set(online[0])
+    assert "pip install --no-cache-dir --no-index --find-links /wheels 'kcagc[parquet]'" in last
 
 
 def test_only_listed_files_reach_the_builder():
@@ -50,7 +59,7 @@ def test_only_listed_files_reach_the_builder():
     assert rules[0] == "*"
     assert {rule[1:] for rule in rules if rule.startswith("!")} == {
         "pyproject.toml",
-        "requirements.lock",
+        "deploy/requirements.lock",
         "README.md",
         "LICENSE",
         "src",

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from kcagc import errors
-from kcagc.cli import roles
+from kcagc.cli.main import cli
+from kcagc.net import gate
 
 UNITS = sorted((Path(__file__).parents[2] / "deploy" / "systemd").glob("*.service"))
 needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
@@ -32,22 +33,32 @@ def here(path, folder):
 
 
 def test_there_is_a_unit_for_each_kind_of_role():
-    assert [path.name for path in UNITS] == ["kcagc-coordinator@.service", "kcagc-party@.service"]
+    assert [path.name for path in UNITS] == [
+        "kcagc-coordinator@.service",
+        "kcagc-party@.service",
+        "kcagc-serve@.service",
+    ]
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
 def test_a_unit_runs_its_command_on_the_folder_of_its_instance(path):
     service = read(path)["Service"]
     command = path.stem.removeprefix("kcagc-").removesuffix("@")
-    assert service["ExecStart"] == f"/opt/kcagc/bin/kcagc {command} --config /etc/kcagc/%i/kcagc.toml"
-    # The variables of the unit are those that the command reads.
-    help_text = subprocess.run(
-        [sys.executable, "-m", "kcagc", command, "--help"], capture_output=True, text=True, check=True
-    ).stdout
-    assert "--state" in help_text
-    known = {one.envvar for one in getattr(roles, command).params}
-    for variable in re.findall(r"^Environment=(\w+)=", path.read_text(), flags=re.MULTILINE):
-        assert variable in known
+    arguments = {"serve": "/var/lib/kcagc/%i --log-json"}.get(command, "--config /etc/kcagc/%i/kcagc.toml")
+    assert service["ExecStart"] == f"/opt/kcagc/bin/kcagc {command} {arguments}"
+    # The variables of the unit, and of its example of a file of variables, are those that the command reads.
+    known = {one.envvar for one in cli.get_command(None, command).params} - {None}
+    variables = set(re.findall(r"^(?:Environment=|#   )(\w+)=", path.read_text(), flags=re.MULTILINE))
+    assert variables
+    assert variables <= known
+    options = {one for parameter in cli.get_command(None, command).params for one in parameter.opts}
+    assert {word for word in service["ExecStart"].split() if word.startswith("--")} <= options
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_a_unit_allows_as_many_open_files_as_the_program_uses(path):
+    assert read(path)["Service"]["LimitNOFILE"] == str(gate._DESCRIPTORS)
+    assert gate.MAX_CONNECTIONS * gate._HANDLES + gate._OTHER_HANDLES <= gate._DESCRIPTORS
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)

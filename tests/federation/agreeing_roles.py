@@ -17,7 +17,7 @@ from kcagc.federation.folder import StandingFolder
 from kcagc.federation.service import Service
 from kcagc.protocol.approval import ProposalState
 from kcagc.runtime.client import RoleClient
-from kcagc.runtime.session import RECEIPTS
+from kcagc.runtime.durable import RECEIPTS
 
 
 class Agreeing:

@@ -26,8 +26,8 @@ from kcagc.net.frames import (
 )
 
 EVERY_KIND = [
-    Challenge("aggregator", bytes(32), "kcagc-stream/3"),
-    Open("kcagc-stream/3", "alice", bytes(32), bytes(32), bytes(32), b"", 0, 0, 3, b"inputs", bytes(64)),
+    Challenge("aggregator", bytes(32), "kcagc-stream/4"),
+    Open("kcagc-stream/4", "alice", bytes(32), bytes(32), bytes(32), b"", 0, 0, 3, b"inputs", bytes(64)),
     Welcome(bytes(32), 1, 2, 3, bytes(64)),
     MessagePart(1, 3, 0, b"abc", bytes(32)),
     Ack(7),

@@ -31,10 +31,10 @@ AGGREGATOR = "coordinator"
 class Role:
     """One process of `kcagc`."""
 
-    def __init__(self, fork_server, name, arguments, logs, patches):
+    def __init__(self, fork_server, name, arguments, logs, patches, descriptors=None):
         self._fork_server, self.name, self.code = fork_server, name, None
         self._out, self._err = (logs / f"{name}-{next(_numbers)}.{kind}" for kind in ("out", "err"))
-        plan = {"arguments": arguments, "patches": patches}
+        plan = {"arguments": arguments, "patches": patches, "descriptors": descriptors}
         self._process = fork_server.start("tests.role_process:run_command", plan, self._out, errors=self._err)
         self.pid = self._process.pid
 
@@ -114,12 +114,19 @@ class Collaboration:
     fork_server: ForkServer
     parties: tuple[str, ...] = ("a", "b", "c")
     limits: str = "peer_timeout = 25\nmessage_timeout = 25"
+    aggregator: str = AGGREGATOR  # a party, if one aggregates
     port: int = 0
     roles: list[Role] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         plan = FolderPlan.of(
-            list(self.parties), coordinator=AGGREGATOR, address="127.0.0.1:1", listen="127.0.0.1:0", n_clusters=3, psi=1
+            list(self.parties),
+            coordinator=AGGREGATOR,
+            aggregator=None if self.aggregator == AGGREGATOR else self.aggregator,
+            address="127.0.0.1:1",
+            listen="127.0.0.1:0",
+            n_clusters=3,
+            psi=1,
         )
         self.configs = write_folders(self.root, plan)
         self.authority = trial_authority("test")
@@ -133,6 +140,9 @@ class Collaboration:
             self.edit(name, r"# random_state = 0", "random_state = 0")
             self.edit(name, r"# n_init = 10", "n_init = 2")
             self.edit(name, r"(?s)peer_timeout = 600.*?\n.*?\n", self.limits + "\n")
+        if plan.coordinator is None:
+            for name in plan.roles:
+                self.edit(name, r"accept = \[\]", 'accept = ["labelled-sums", "revealing-labels", "two-party-sum"]')
         for name in plan.parties:
             table = random.normal(scale=2, size=(3, 3))[groups] + random.normal(size=(NODES, 3))
             rows = [f"{who},{','.join(f'{value:.3f}' for value in row)}" for who, row in zip(names, table, strict=True)]
@@ -161,7 +171,7 @@ class Collaboration:
         """Write a new certificate for a role: in another name, by another authority, or with other dates."""
         authority = authority or self.authority
         pem, key = authority.issue(
-            tls_name(called or name), server=name == AGGREGATOR, client=name != AGGREGATOR, **dates
+            tls_name(called or name), server=name == self.aggregator, client=name != self.aggregator, **dates
         )
         folder = self.folder(name)
         write_bytes(folder / "private" / "tls-key.pem", key, mode=PRIVATE)
@@ -179,22 +189,23 @@ class Collaboration:
 
     # Processes.
 
-    def start(self, name, *options, patches=None, port=None):
+    def start(self, name, *options, patches=None, port=None, descriptors=None):
         command = "coordinator" if name == AGGREGATOR else "party"
-        where = ["--listen", "127.0.0.1:0"] if name == AGGREGATOR else ["--address", f"127.0.0.1:{port or self.port}"]
+        listens = name == self.aggregator
+        where = ["--listen", "127.0.0.1:0"] if listens else ["--address", f"127.0.0.1:{port or self.port}"]
         where = [] if "--listen" in options else where
         argv = [command, "--config", str(self.configs[name]), *where, *options]
-        role = Role(self.fork_server, name, argv, self.root, patches or {})
+        role = Role(self.fork_server, name, argv, self.root, patches or {}, descriptors)
         self.roles.append(role)
         return role
 
-    def start_aggregator(self, *options, patches=None):
-        aggregator = self.start(AGGREGATOR, *options, patches=patches)
+    def start_aggregator(self, *options, **more):
+        aggregator = self.start(self.aggregator, *options, **more)
         self.port = int(aggregator.wait_for_line(r"listening on").rpartition(":")[2])
         return aggregator
 
     def start_parties(self, *names):
-        return [self.start(name) for name in names or self.parties]
+        return [self.start(name) for name in names or self.parties if name != self.aggregator]
 
     def close(self) -> None:
         for role in self.roles:

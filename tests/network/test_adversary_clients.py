@@ -130,12 +130,12 @@ FIRST_FRAMES = {
     "inputs of the version before": (
         lambda adversary, challenge: adversary.opening(challenge, inputs=inputs_of_version(adversary, "kcagc/5")),
         "agreement",
-        "coordinator uses protocol kcagc/7, a uses kcagc/5: install the same version of kcagc",
+        "coordinator uses protocol kcagc/8, a uses kcagc/5: install the same version of kcagc",
     ),
     "inputs of an invisible version": (
         lambda adversary, challenge: adversary.opening(challenge, inputs=inputs_of_version(adversary, INVISIBLE)),
         "agreement",
-        "coordinator uses protocol kcagc/7, a uses ",
+        "coordinator uses protocol kcagc/8, a uses ",
     ),
     "another session": (
         lambda adversary, challenge: adversary.opening(challenge, bound=b"b" * 32),
@@ -224,7 +224,7 @@ def test_another_version_is_rejected_before_the_first_frame_with_a_remedy(waitin
     assert "certificate of a.kcagc.internal" in text
     assert shown in text
     assert text.endswith("install the same version of kcagc at all roles")
-    assert_one_line(aggregator, "rejected a stream from .*the aggregator uses kcagc-stream/3", since)
+    assert_one_line(aggregator, "rejected a stream from .*the aggregator uses kcagc-stream/4", since)
 
 
 def test_an_opening_recorded_on_another_stream_is_rejected(waiting_run):

@@ -134,7 +134,7 @@ def test_other_parameters_are_named(waiting_run, c, field, pattern):
 
 
 def test_another_version_of_the_link_is_named(waiting_run, c):
-    told = "the aggregator uses kcagc-stream/3, but .* certificate of c.kcagc.internal uses 'kcagc-stream/1': install"
+    told = "the aggregator uses kcagc-stream/4, but .* certificate of c.kcagc.internal uses 'kcagc-stream/1': install"
     changed = {"kcagc.net.frames.STREAM_PROTOCOL": "kcagc-stream/1"}
     assert_refused(waiting_run, 5, told, f"rejected a stream from .*{told}", patches=changed)
 

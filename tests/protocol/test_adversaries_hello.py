@@ -158,7 +158,7 @@ def test_roles_with_different_aggregators_do_not_open_a_session():
 def test_another_version_of_the_protocol_is_named(mode):
     scenario = Scenario(parameters(aggregator=mode))
     scenario.agreements["party-2"] = msgspec.structs.replace(scenario.agreement, protocol="kcagc/5")
-    words = "uses protocol kcagc/7, party-2 uses kcagc/5: install the same version of kcagc"
+    words = "uses protocol kcagc/8, party-2 uses kcagc/5: install the same version of kcagc"
     ended_by(scenario.run(), AgreementError, "party-2", words)
 
 
@@ -170,7 +170,7 @@ def test_a_hello_of_the_version_before_is_refused_with_the_remedy(mode):
     del before["parameters"]["joint_rows"]
     before["parameters"]["seeding"] = "common"
     inputs = msgspec.msgpack.encode(before)
-    for protocol in ("kcagc/5", "kcagc/7"):  # by the hello, and by its inputs alone
+    for protocol in ("kcagc/5", "kcagc/8"):  # by the hello, and by its inputs alone
         adversary = Changing(Hello, but(inputs=inputs, protocol=protocol), sender="party-2")
         ended_by(fit(adversary, aggregator=mode), AgreementError, "party-2 uses kcagc/5: install the same version")
 

@@ -14,6 +14,7 @@ import numpy as np
 from kcagc.cluster.search import PsiSearch
 from kcagc.data.files import PRIVATE, PathLike, write_bytes
 from kcagc.errors import DataError, ParameterError
+from kcagc.text import read_json
 
 FORMAT = "kcagc baseline 1"
 _HEADER = "header.json"
@@ -48,7 +49,7 @@ def load_baseline(kind: type[Any], path: PathLike) -> Any:
         if not zipfile.is_zipfile(raw):
             raise ValueError("it is not an archive of arrays")
         with np.load(raw, allow_pickle=False) as content:
-            header = json.loads(content[_HEADER].tobytes())
+            header = read_json(content[_HEADER].tobytes())
             arrays = {name: content[name] for name in content.files if name != _HEADER}
         found = header["format"], header["class"]
     except OSError as error:

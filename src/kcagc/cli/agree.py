@@ -54,7 +54,7 @@ def propose(
     """Propose the settings of the next runs to all other participants, and approve them as this party.
 
     Settings that no option gives are those of [session] in the configuration. The other participants read and decide
-    with kcagc approve. Then the runs have these settings, and no file is edited. Changing a setting needs a new proposal.
+    with kcagc approve. Then the runs have these settings, and no file is edited. Another setting needs a new proposal.
     """
     from kcagc.federation.agreeing import AgreeingRole, ProposalTerms
 

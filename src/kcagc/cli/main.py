@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from importlib import import_module
 
 import click
@@ -11,6 +10,7 @@ from click.shell_completion import ShellComplete, get_completion_class
 
 from kcagc import __version__
 from kcagc.cli import terminal
+from kcagc.deploy import interrupts
 from kcagc.errors import KcagcError
 from kcagc.text import printable
 
@@ -19,7 +19,6 @@ from kcagc.text import printable
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 SHELLS = ("bash", "zsh", "fish")
-_INTERRUPTED = 130  # the exit code that shells report for a program ended by Ctrl-C
 
 # Commands in the order of `kcagc --help`, each with its module. A command imports only its own module.
 _MODULES = {
@@ -87,6 +86,7 @@ def completion(context: click.Context, shell: str) -> None:
 
 def main() -> None:
     """Run the command line; each expected error ends in one line and the exit code of its class."""
+    interrupts.handle_interrupts()
     terminal.replace_missing_characters()
     try:
         code = cli(standalone_mode=False)
@@ -96,12 +96,12 @@ def main() -> None:
         error.show()
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        code = _show_error("interrupted", _INTERRUPTED)
+        code = _show_error(interrupts.MESSAGE, interrupts.EXIT_CODE)
     except MemoryError:
         code = _show_error("not enough memory", 1)
     except OSError as error:
         code = _show_error(f"{error.filename or 'output'}: {error.strerror or error}", 1)
-    sys.exit(code if isinstance(code, int) else 0)
+    interrupts.leave(code if isinstance(code, int) else 0)
 
 
 def _show_error(message: str, code: int) -> int:

@@ -36,6 +36,7 @@ def invite(federation: str, coordinator: str, parties: str, hours: float, folder
     printed code on over a channel that outsiders cannot read: with it, anyone can join under the name of a party that
     has not joined yet.
     """
+    from kcagc.deploy.interrupts import until_stopped
     from kcagc.federation.codes import Code
     from kcagc.federation.joining import expiry
     from kcagc.federation.joining import invite as open_meeting
@@ -45,7 +46,7 @@ def invite(federation: str, coordinator: str, parties: str, hours: float, folder
     settings = {name: value for name, value in given.items() if value is not None}
     admission = Code.read(_text(coordinator), "admission")
     code, invitation = asyncio.run(
-        open_meeting(admission, federation, names, folder, settings=settings, hours=hours),
+        until_stopped(open_meeting(admission, federation, names, folder, settings=settings, hours=hours)),
     )
     click.echo(code.text())
     terminal.messages().print(
@@ -67,6 +68,7 @@ def join(code: str, name: str, folder: Path) -> None:
     """
     from rich.markup import escape
 
+    from kcagc.deploy.interrupts import until_stopped
     from kcagc.federation.codes import Code, fingerprint
     from kcagc.federation.joining import join as join_meeting
     from kcagc.text import listed
@@ -79,7 +81,8 @@ def join(code: str, name: str, folder: Path) -> None:
             shown.add(text)
             messages.print(text, soft_wrap=True)
 
-    joined = asyncio.run(join_meeting(Code.read(_text(code), "invitation"), name, folder, on_waiting=waiting))
+    meeting = join_meeting(Code.read(_text(code), "invitation"), name, folder, on_waiting=waiting)
+    joined = asyncio.run(until_stopped(meeting))
     console = terminal.out()
     for participant, key in joined.participants.items():
         console.print(f"{participant:<12} {fingerprint(key)}")

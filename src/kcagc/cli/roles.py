@@ -211,7 +211,8 @@ def _run_whenever_one_opens(path: Path, **given: Any) -> None:
     """Take part in one run after the other; an error that needs a person ends this."""
     import asyncio
 
-    from kcagc.deploy.run import RoleRun, until_stopped
+    from kcagc.deploy.interrupts import until_stopped
+    from kcagc.deploy.run import RoleRun
     from kcagc.errors import AbortedError, PeerTimeoutError, SessionError
     from kcagc.federation.agreeing import AgreeingRole
     from kcagc.federation.waiting import next_run

@@ -19,7 +19,11 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.command()
 @click.argument("folder", type=FOLDER)
 @click.option("--listen", required=True, envvar="KCAGC_LISTEN", help="Address on which it listens, HOST:PORT.")
-@click.option("--address", help="Address at which the parties reach it, HOST:PORT  [default: that of --listen].")
+@click.option(
+    "--address",
+    envvar="KCAGC_ADDRESS",
+    help="Address at which the parties reach it, HOST:PORT  [default: that of --listen].",
+)
 @click.option(
     "--metrics",
     envvar="KCAGC_METRICS",
@@ -33,7 +37,7 @@ def serve(folder: Path, listen: str, address: str | None, metrics: str | None, *
     coordinator's kcagc.toml, which a meeting of its parties writes (kcagc invite). Runs of different federations go on
     at the same time; those of one follow each other.
     """
-    from kcagc.deploy.run import until_stopped
+    from kcagc.deploy.interrupts import until_stopped
     from kcagc.federation.folder import StandingFolder, in_use
     from kcagc.federation.hosting import current_federation
     from kcagc.federation.meetings import ADMISSION

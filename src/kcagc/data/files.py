@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias, TypeVar
 
@@ -29,7 +29,7 @@ from kcagc.data.problems import Origin
 from kcagc.data.table import Keys
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds
-from kcagc.text import listed
+from kcagc.text import listed, size
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Kind = Literal["csv", "tsv", "txt", "parquet", "npz", "mtx"]
@@ -44,7 +44,11 @@ PRIVATE = 0o600
 
 _DIGITS = 4  # of a confidence
 _COMPRESSED: tuple[Kind, ...] = ("csv", "tsv", "txt", "mtx")  # these may end in .gz
-_LONGEST_LINE = 1 << 26  # characters: a small compressed file can expand to a line that fills the memory
+_LONGEST_LINE = 1 << 25  # characters: a file may be one line that fills the memory
+_EXPANDED = 1 << 25  # bytes that every compressed file may expand to
+_EXPANSION = 100  # times its size that it may expand to
+_GZIP = 1032  # times its size that a gzip file can expand to
+_PIECE = 1 << 20
 _PROBLEMS = {FileNotFoundError: "there is no such file", PermissionError: "there is no permission to read it"}
 
 
@@ -89,12 +93,27 @@ class InputFile:
                 raise self.error("this is a folder, not a file")
             if not stat.S_ISREG(mode):  # a pipe can be read only once, and the careful reader is a second pass
                 raise self.error("this is not a regular file")
+            if self.compressed:
+                self._check_expansion()
             with gzip.open(self.path) if self.compressed else self.path.open("rb") as stream:
                 yield stream  # type: ignore[misc]  # a GzipFile has all of IO[bytes] but the name
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise self.error(f"damaged, or cut off ({error})") from error
         except OSError as error:
             raise self.error(_PROBLEMS.get(type(error), f"cannot be read ({error.strerror or error})")) from error
+
+    def expansion_limit(self, least: int = _EXPANDED) -> int:
+        """Return how many bytes this compressed file may expand to."""
+        return max(least, _EXPANSION * self.path.stat().st_size)
+
+    def _check_expansion(self) -> None:
+        """Raise an error for a small file that would fill the memory; nothing of it is kept."""
+        state, limit = self.path.stat(), self.expansion_limit()
+        if state.st_size * _GZIP > limit and not _expands_within(self.path, limit, state.st_size, state.st_mtime_ns):
+            raise self.error(
+                f"expands to more than {size(limit)}, from {size(state.st_size)}: so much repetition is rare in data "
+                "and common in attacks. If you trust the file, decompress it (gunzip) and name the result instead"
+            )
 
     @contextmanager
     def lines(self) -> Iterator[Iterator[str]]:
@@ -126,6 +145,16 @@ class InputFile:
                 except UnicodeError:
                     return f"line {number}: "
         return ""
+
+
+@lru_cache(maxsize=64)
+def _expands_within(path: Path, limit: int, _size: int, _changed: int) -> bool:
+    """Return whether a gzip file has at most so many bytes; `_size` and `_changed` tell versions of a file apart."""
+    buffer, total = bytearray(_PIECE), 0
+    with gzip.open(path) as stream:
+        while total <= limit and (read := stream.readinto(buffer)):
+            total += read
+    return total <= limit
 
 
 def write_bytes(path: PathLike, data: bytes, *, mode: int = PUBLIC) -> None:

@@ -18,6 +18,7 @@ from kcagc.data.table import Schema, Table
 from kcagc.errors import DataError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds, canonical_csr, numbers
+from kcagc.text import size
 
 # The errors that NumPy and SciPy raise for a file of another format, or for a part of a file.
 _DAMAGE = (
@@ -30,6 +31,7 @@ _MANY = 1_000_000  # rows or columns that a sparse matrix may have without entri
 _PER_ENTRY = 1000  # rows or columns that it may have beyond these for each entry
 _LONGEST_LINE = 1 << 20  # bytes of a line of the header
 _COMPRESSION = 1100  # gzip makes a file at most 1032 times smaller
+_EXPANDED = 1 << 27  # bytes that every .npz file may expand to
 
 
 def read_matrix(file: InputFile) -> Any:
@@ -91,6 +93,14 @@ def _npz(file: InputFile, stream: IO[bytes]) -> Any:
     if not zipfile.is_zipfile(stream):
         raise file.error("not an .npz archive, or a damaged one")
     stream.seek(0)
+    with zipfile.ZipFile(stream) as members:
+        expanded, limit = sum(one.file_size for one in members.infolist()), file.expansion_limit(_EXPANDED)
+    if expanded > limit:
+        raise file.error(
+            f"expands to {size(expanded)}, more than the {size(limit)} that a file of its size may; if you trust it, "
+            "save it without compression (numpy.savez, or scipy.sparse.save_npz with compressed=False)"
+        )
+    stream.seek(0)
     with np.load(stream, allow_pickle=False) as archive:
         if "format" in archive.files:
             stream.seek(0)
@@ -110,8 +120,8 @@ def _matrix_market(file: InputFile, stream: IO[bytes]) -> Any:
     if more:
         _check_announced(file, (rows, columns), more[0])
     entries = more[0] if more else rows * columns if b"general" in header.lower() else rows * (columns - 1) // 2
-    size = file.path.stat().st_size * (_COMPRESSION if file.compressed else 1)
-    if 2 * entries > size:  # an entry takes at least a digit and a line end
+    most = file.path.stat().st_size * (_COMPRESSION if file.compressed else 1)
+    if 2 * entries > most:  # an entry takes at least a digit and a line end
         raise file.error(f"damaged: it announces {entries:,} entries ({rows:,} × {columns:,}), but is too short")
     stream.seek(0)
     return scipy_io.mmread(stream, spmatrix=False)

@@ -11,8 +11,11 @@ from kcagc.data.files import InputFile, PathLike
 from kcagc.data.problems import PROPOSE, Problems
 from kcagc.data.table import Keys, Table, Texts, Wanted, blank_out, check_header, select_columns
 from kcagc.errors import ParameterError
+from kcagc.text import size
 
 _LARGEST = np.iinfo(np.int64).max
+_CELL = 8  # bytes of a number
+_EXPANDED = 1 << 27  # bytes that the cells of every file may need
 
 
 def pyarrow_for(path: PathLike) -> tuple[Any, Any]:
@@ -37,6 +40,12 @@ def read_parquet(file: InputFile, wanted: Wanted) -> Table:
             raise file.error(f"not a Parquet file, or a damaged one ({_first_line(error)})") from error
         check_header(schema.names, origin)
         columns = select_columns(schema.names, wanted, origin)
+        n_columns = len(columns.keys) + len(columns.numbers) + len(columns.texts)
+        if (cells := source.metadata.num_rows * n_columns) * _CELL > file.expansion_limit(_EXPANDED):
+            raise file.error(
+                f"announces {cells:,} cells, more than a file of {size(file.path.stat().st_size)} may; if you trust "
+                "it, save it without compression and without dictionaries, or as CSV"
+            )
         problems = Problems()
         for content, names in (("ids", columns.keys), ("values", columns.numbers), ("levels", columns.texts)):
             for name in names:

@@ -18,6 +18,7 @@ from scipy import sparse
 from kcagc._types import Features, FloatArray, IntArray, Sparse, check_count
 from kcagc.errors import DataError
 from kcagc.graph.graph import Graph, check_features
+from kcagc.text import read_json
 
 MOSTLY_FILLED = 0.5  # above this share of cells that are not 0, a table is an array, as a user would write it
 
@@ -237,7 +238,7 @@ def read(path: Path, name: str) -> Dataset:
             for part in ("adj", "feat")
         )
         labels = parts["labels"]
-        about = json.loads(str(parts["meta"])) if "meta" in parts else {}
+        about = read_json(str(parts["meta"])) if "meta" in parts else {}
         party_columns = tuple(int(width) for width in about.get("party_columns", ()))
     except KeyError as error:
         raise DataError(f"{path}: not a dataset file (it has no {error})") from error

@@ -24,6 +24,7 @@ from kcagc.protocol.plan import check_enough_cells
 from kcagc.runtime.journal import MAX_STORED_BYTES
 from kcagc.runtime.session import Limits
 from kcagc.secagg.keys import Identity
+from kcagc.text import read_toml
 
 
 class _Section(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -255,7 +256,7 @@ class Config:
     def load(cls, path: Path, changes: dict[str, Any] | None = None) -> Config:
         """Read a file; `changes`, by dotted name, come from options and the environment and override it."""
         try:
-            content = tomllib.loads(path.read_text(encoding="utf-8"))
+            content = read_toml(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise ParameterError(f"{path}: {error.strerror or error}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -18,7 +18,7 @@ from typing import Any
 from kcagc.data.files import write_text
 from kcagc.data.preprocessing import ColumnRule
 from kcagc.errors import ParameterError
-from kcagc.text import listed, printable
+from kcagc.text import listed, printable, read_toml
 
 BEGIN = "# Rules proposed by `kcagc columns`"
 END = "# End of the proposed rules."
@@ -79,7 +79,7 @@ def change_data(
     """
     path = path.resolve()
     text = path.read_text(encoding="utf-8")
-    before = tomllib.loads(text)
+    before = read_toml(text)
     section = before.get("data")
     if not isinstance(section, dict):
         raise ParameterError(f"{path}: has no section [data]")
@@ -102,7 +102,7 @@ def change_data(
         lines = _without_rules(lines) if replace else lines
     for new in _candidates(lines, settings, block):
         try:
-            if tomllib.loads(new) == wanted:
+            if read_toml(new) == wanted:
                 break
         except tomllib.TOMLDecodeError:
             continue
@@ -128,7 +128,7 @@ def _header(line: str) -> tuple[str, ...] | None:
     if not line.lstrip().startswith("["):
         return None
     try:
-        found: Any = tomllib.loads(line)
+        found: Any = read_toml(line)
     except tomllib.TOMLDecodeError:
         return None
     names = []
@@ -181,7 +181,7 @@ def _without_rules(lines: list[str]) -> list[str]:
 
 def _complete(text: str) -> bool:
     try:
-        tomllib.loads(text)
+        read_toml(text)
     except tomllib.TOMLDecodeError:
         return False
     return True

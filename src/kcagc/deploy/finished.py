@@ -16,6 +16,7 @@ from kcagc.data.files import PRIVATE, write_text
 from kcagc.data.fitted_rules import FittedRules
 from kcagc.deploy.audit import write_audit
 from kcagc.deploy.config import Config
+from kcagc.deploy.interrupts import until_stopped
 from kcagc.deploy.run import Kind, RoleRun, erase_journal, journal_path, result_files, stored_summary
 from kcagc.errors import KcagcError, SessionError
 from kcagc.protocol.effects import REPORT_STAGE, Progress
@@ -26,9 +27,9 @@ from kcagc.report.insights.measures import Units
 from kcagc.report.page import write_page
 from kcagc.runtime.client import close_finished_session
 from kcagc.runtime.driver import Watcher
+from kcagc.runtime.durable import RECEIPTS
 from kcagc.runtime.journal import InvalidJournalError, Journal, changed_inputs, remove
 from kcagc.runtime.kept import KEPT, erase_kept
-from kcagc.runtime.session import RECEIPTS
 
 logger = logging.getLogger(__name__)
 
@@ -153,7 +154,8 @@ def finished_summary(run: RoleRun, journal: Journal, *, report: bool) -> dict[st
     logger.info("this run has finished already. To start another, restart all roles with --new-session")
     if not run.config.listens:
         address = run.config.document.network.address
-        asyncio.run(close_finished_session(run.endpoint, run.credentials, address, journal, _CLOSE_TIMEOUT))
+        closing = close_finished_session(run.endpoint, run.credentials, address, journal, _CLOSE_TIMEOUT)
+        asyncio.run(until_stopped(closing))
     if report:
         write_report(run)
     return complete_folder(run, stored_summary(journal), journal.fact(RECEIPTS), [])

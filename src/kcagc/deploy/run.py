@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
-import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +18,7 @@ from kcagc._types import FloatArray, IntArray
 from kcagc.cluster.held_out import check_edges
 from kcagc.cluster.local import confidence
 from kcagc.data.party_files import PartyInput, read_party
+from kcagc.deploy import interrupts
 from kcagc.deploy.agreed import disclose_approvals, note_result, note_session, require_agreed
 from kcagc.deploy.config import Config, DataSection
 from kcagc.deploy.results import (
@@ -31,7 +31,7 @@ from kcagc.deploy.results import (
     write_results,
 )
 from kcagc.engines.choice import EngineChoice, choose_engine
-from kcagc.errors import DataError, ParameterError
+from kcagc.errors import DataError, KcagcError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
 from kcagc.net.tls import Credentials, digest_of
@@ -41,9 +41,10 @@ from kcagc.protocol.fit import fit_party
 from kcagc.protocol.local import PartyData, PartyModel, labels_key
 from kcagc.protocol.parameters import draw_seed
 from kcagc.protocol.party import PartyContext
-from kcagc.runtime.client import RoleClient
+from kcagc.runtime.client import RoleClient, tell_end
 from kcagc.runtime.connection import Endpoint
 from kcagc.runtime.driver import RoleStatus, Watcher
+from kcagc.runtime.durable import RECEIPTS
 from kcagc.runtime.journal import (
     InvalidJournalError,
     Journal,
@@ -54,14 +55,13 @@ from kcagc.runtime.journal import (
     remove,
 )
 from kcagc.runtime.kept import KEPT, KeptResults
-from kcagc.runtime.session import RECEIPTS, RoleSpec
+from kcagc.runtime.session import RoleSpec, public_reason
 from kcagc.secagg.keys import Identity, digest
 
 logger = logging.getLogger(__name__)
 
 Kind = Literal["fit", "predict", "match"]
 NODE_LIST = "nodes.csv"  # the common ids that a matching finds
-_STREAMS_END = 2.0  # seconds for gRPC's own tasks to end after its server has stopped
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,12 +313,16 @@ def execute(
             return finished_summary(run, journal, report=report)
         if journal.status == "failed":
             logger.info("the last run ended with: %s. This is a new session", journal.failure)
-        run.check()
+        try:
+            run.check()
+        except KcagcError as error:
+            _tell_end(run, error)
+            raise
         if journal.status == "new":
             keep_earlier_results(run.files)
         spec = role_spec(run, journal, results, watcher, on_status)
         try:
-            asyncio.run(until_stopped(_run_on_network(run, spec)))
+            asyncio.run(interrupts.until_stopped(_run_on_network(run, spec)))
         finally:
             # The ledger matters after a run that failed or was interrupted, too.
             with contextlib.suppress(Exception):
@@ -329,6 +333,16 @@ def execute(
     from kcagc.deploy.finished import complete_folder  # noqa: PLC0415 - slow to import, and the labels are written
 
     return complete_folder(run, summary, receipts, results if report else [], watcher=watcher)
+
+
+def _tell_end(run: RoleRun, error: KcagcError) -> None:
+    """Tell the aggregator why this party does not even begin, if it can be reached."""
+    if not run.config.listens:
+        with contextlib.suppress(KcagcError):  # what makes a connection impossible is said already
+            address = run.config.document.network.address
+            asyncio.run(
+                interrupts.until_stopped(tell_end(run.endpoint, run.credentials, address, public_reason(error)))
+            )
 
 
 def open_journal(run: RoleRun, new_session: bool) -> Journal:
@@ -367,15 +381,19 @@ async def _run_on_network(run: RoleRun, spec: RoleSpec) -> None:
     from kcagc.runtime.server import RoleServer  # noqa: PLC0415 - only for an aggregator
 
     role = RoleServer(spec)
-    server = Server(network.listen, spec.credentials, role.serve)
+    server = Server(network.listen, spec.credentials, role.serve, on_rejected=role.note_rejected)
     logger.info("listening on %s:%d", network.listen.rpartition(":")[0], server.port)
     _log_choices(run)
     await role.open()
     await server.start()
     try:
         await role.run()
+    except BaseException as error:
+        role.tell_end(public_reason(error))
+        raise
     finally:
         await server.stop(0.5)
+        await role.stop()
 
 
 def _log_choices(run: RoleRun) -> None:
@@ -419,30 +437,3 @@ def stored_summary(journal: Journal) -> dict[str, Any]:
     """Return the summary of a finished run from its journal."""
     summary: dict[str, Any] = json.loads(journal.fact("summary") or b"{}")
     return summary
-
-
-async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Handle SIGTERM as Ctrl-C: end the run in order, so that the same command resumes it."""
-    task = asyncio.ensure_future(work)
-    stopped = False
-
-    def stop() -> None:
-        nonlocal stopped
-        stopped = True
-        task.cancel()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-            loop.add_signal_handler(number, stop)
-    try:
-        await task
-    except asyncio.CancelledError:
-        if stopped:
-            raise KeyboardInterrupt from None
-        raise
-    finally:
-        # If gRPC's own tasks are cancelled before they end by themselves, they write errors to stderr.
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        if others:
-            await asyncio.wait(others, timeout=_STREAMS_END)

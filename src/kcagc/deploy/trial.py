@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import queue
 import signal
@@ -18,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from kcagc.datasets.dataset import Dataset
+from kcagc.deploy import interrupts
 from kcagc.deploy.folders import FolderPlan, write_folders
 from kcagc.errors import KcagcError
+from kcagc.text import read_json
 
 _STOPPING = 5.0  # seconds for a process to end by itself
 
@@ -45,7 +46,7 @@ class Trial:
     def running(self) -> Iterator[Processes]:
         """Start all roles, and stop those that still run at the end of this context."""
         processes = Processes()
-        with _signals_handled_by(_interrupt):
+        with interrupts.unlimited(), _signals_handled_by(_interrupt):
             try:
                 for name, config in self.configs.items():
                     command = "party" if name in self.parties else "coordinator"
@@ -66,7 +67,7 @@ class LogRecord:
     def of(cls, line: str) -> LogRecord:
         """Read a log line; an error at the end of a process is plain text."""
         with contextlib.suppress(ValueError, TypeError, KeyError):
-            fields = json.loads(line)
+            fields = read_json(line)
             return cls(fields["message"], f"{datetime.fromisoformat(fields['time']).astimezone():%H:%M:%S}")
         return cls(line, f"{datetime.now():%H:%M:%S}")
 

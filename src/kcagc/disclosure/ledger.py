@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from kcagc.disclosure.texts import ANONYMOUS_GEOMETRY, PARTIAL_MATCHES, RISKS, TEXTS
 from kcagc.errors import KcagcError, ParameterError, PolicyError
-from kcagc.text import size
+from kcagc.text import read_json, size
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ class Ledger:
     def load(cls, path: Path | str) -> Self:
         """Read JSON lines that `save` or a role wrote."""
         names = Disclosure.__dataclass_fields__
-        rows = map(json.loads, Path(path).read_text(encoding="utf-8").splitlines())
+        rows = map(read_json, Path(path).read_text(encoding="utf-8").splitlines())
         return cls(Disclosure.from_fields({name: row[name] for name in names}) for row in rows)
 
     def save(self, path: Path | str) -> None:

@@ -29,9 +29,9 @@ from kcagc.net.frames import Open, Rejected, RejectionReason
 from kcagc.net.grpc_server import ServerStream
 from kcagc.protocol.agreement import Agreement, compare_inputs
 from kcagc.runtime.connection import identify
+from kcagc.runtime.durable import RECEIPTS
 from kcagc.runtime.journal import InvalidJournalError, Journal, SessionEnd
 from kcagc.runtime.server import RoleServer
-from kcagc.runtime.session import RECEIPTS
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,12 @@ class HostedFederation:
         return None if number is None else folder.read(number).agreement()
 
     def _check_opening(self, opened: Open, task: RoleRun) -> None:
-        """Reject a party whose identity key is revoked here, or that comes without the approved proposal."""
+        """Reject a party whose identity key is revoked here, or that comes without the approved proposal.
+
+        One that comes only to say why it ends opens no run.
+        """
+        if opened.leaving and self.run is None:
+            raise Rejected(RejectionReason.RETRY, "no run is open")
         revoked = ProposalFolder.of(task.config).revoked()
         if opened.name in revoked:
             raise Rejected(RejectionReason.IDENTITY, f"{revoked[opened.name]} at the coordinator")

@@ -102,7 +102,7 @@ class Meetings:
         for path in sorted((folder / "meetings").glob("*.msgpack")):
             try:
                 self._stored[path.stem] = msgspec.msgpack.decode(path.read_bytes(), type=_Stored)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise DataError(f"{path}: is not a meeting, or is damaged: {error}; remove it") from error
         self._admission, self._address = "", "localhost:7443"
 

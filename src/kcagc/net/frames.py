@@ -16,14 +16,16 @@ import msgspec
 from kcagc.errors import PeerError
 from kcagc.text import printable
 
-STREAM_PROTOCOL = "kcagc-stream/3"
+STREAM_PROTOCOL = "kcagc-stream/4"
 PART_BYTES = 256 * 1024
 MAX_FRAME_BYTES = PART_BYTES + 4096
+MAX_REASON = 300
 ANY_SESSION = b"any"  # in place of a session's name: all earlier ones
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 Name = Annotated[str, msgspec.Meta(max_length=64)]
 Token = Annotated[bytes, msgspec.Meta(max_length=32)]
+Reason = Annotated[str, msgspec.Meta(max_length=MAX_REASON)]
 Signature = Annotated[bytes, msgspec.Meta(max_length=64)]
 
 
@@ -50,7 +52,7 @@ class Open(Frame, frozen=True, tag="open", omit_defaults=True):
     The party has received the aggregator's messages up to `arrived`, and committed those up to `safe`. `sent` is the
     number of its own last message. `certificate` is the digest of the TLS certificate of this connection. `ended` is
     the party's name of its last session if it has ended that one, or all earlier ones: the aggregator need not wait
-    for the party there.
+    for the party there. With `leaving`, the party does not join a session: it tells why it ends.
     """
 
     protocol: Name
@@ -65,6 +67,7 @@ class Open(Frame, frozen=True, tag="open", omit_defaults=True):
     inputs: bytes
     signature: Signature
     ended: Token = b""
+    leaving: Reason = ""
 
 
 class Welcome(Frame, frozen=True, tag="welcome"):
@@ -194,6 +197,7 @@ class RejectionReason(Enum):
     ENDED = "ended"  # the aggregator has ended that session, and all parties have its results
     MISBEHAVIOUR = "misbehaviour"  # frames that kcagc never sends
     RETRY = "retry"  # nothing is wrong, but the aggregator cannot accept a stream now
+    STOPPED = "stopped"  # the process of the aggregator ends, and the message says why
 
 
 class Rejected(Exception):  # noqa: N818 - an answer of the aggregator

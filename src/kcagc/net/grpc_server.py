@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +21,7 @@ from grpc import aio
 from kcagc.errors import KcagcError, PeerError
 from kcagc.net import frames
 from kcagc.net.frames import ConnectionLost, Rejected, RejectionReason, Request, decode_frame
+from kcagc.net.gate import MAX_CONNECTIONS, Gate
 from kcagc.net.grpc_client import (
     FEDERATION_KEY,
     KEEPALIVE_MS,
@@ -44,7 +47,33 @@ _SERVER_OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_concurrent_streams", 64),
     ("grpc.server_handshake_timeout_ms", 10_000),
     ("grpc.max_connection_idle_ms", 60_000),  # of a connection without a stream
+    ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),  # where there is no gate
 ]
+
+
+class BoundedLog:
+    """Warnings about other roles, of which only so many are written: nobody else may fill the log.
+
+    `burst` lines may follow each other; after that there is one in `seconds`. A line tells how many were left out.
+    """
+
+    def __init__(self, burst: int = 100, seconds: float = 6.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._burst, self._seconds, self._clock = burst, seconds, clock
+        self._left, self._since, self._left_out = float(burst), clock(), 0
+
+    def warning(self, message: str, *values: object) -> None:
+        """Write a warning, unless there were too many."""
+        now = self._clock()
+        self._left = min(self._left + (now - self._since) / self._seconds, self._burst)
+        self._since = now
+        if self._left < 1.0:
+            self._left_out += 1
+            return
+        self._left -= 1.0
+        if self._left_out:
+            logger.warning("%d more warnings about rejected streams and requests were left out", self._left_out)
+            self._left_out = 0
+        logger.warning(message, *values)
 
 
 @dataclass(frozen=True)
@@ -63,9 +92,10 @@ class Caller:
     protocol: str
 
     @classmethod
-    def of(cls, context: Any) -> Caller:
-        """Read what gRPC knows about the other end of a call."""
-        address = unquote(str(context.peer())).removeprefix("ipv4:").removeprefix("ipv6:")
+    def of(cls, context: Any, gate: Gate | None) -> Caller:
+        """Read what gRPC knows about the other end of a call, which has proven an identity."""
+        peer = unquote(str(context.peer()))
+        address = peer.removeprefix("ipv4:").removeprefix("ipv6:") if gate is None else gate.authenticated(peer)
         proven: dict[str, Any] = context.auth_context()
         version = _first(proven, "ssl_tls_version").decode("utf-8", "replace")
         certificate = _first(proven, "x509_pem_cert")
@@ -96,6 +126,7 @@ class Server:
 
     `authorities` returns the PEM of the authorities that it trusts at the moment; without it, they never change.
     `others` returns its certificates with other names at the moment; a party names the one that it expects.
+    `on_rejected` learns of every stream that is rejected.
     """
 
     def __init__(
@@ -106,9 +137,12 @@ class Server:
         answer: Callable[[Caller, Request], Awaitable[bytes]] | None = None,
         authorities: Callable[[], bytes] | None = None,
         others: Callable[[], Sequence[Credentials]] = tuple,
+        on_rejected: Callable[[Caller, Rejected], None] = lambda *_: None,
     ) -> None:
-        split_address(address, "listen", any_port=True)
-        self._handler, self._answer, self._stopping = handler, answer, False
+        host, port = split_address(address, "listen", any_port=True)
+        self._handler, self._answer, self._on_rejected, self._stopping = handler, answer, on_rejected, False
+        self._log = BoundedLog()
+        self._gate = Gate(host, port) if hasattr(socket, "AF_UNIX") else None  # not on Windows
         self._server = aio.server(options=_SERVER_OPTIONS)
         methods = {STREAM: grpc.stream_stream_rpc_method_handler(self._serve)}
         if answer is not None:
@@ -116,40 +150,49 @@ class Server:
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
         secure = _server_credentials(credentials, authorities, others)
         try:
-            self.port = self._server.add_secure_port(address, secure)
+            inner = self._server.add_secure_port(address if self._gate is None else f"unix:{self._gate.target}", secure)
         except RuntimeError as error:
+            if self._gate is not None:
+                self._gate.close()
             raise KcagcError(
                 f"cannot listen on {address}: the port is in use, or the address does not belong to this machine. "
                 "Choose another address or port"
             ) from error
+        self.port: int = inner if self._gate is None else self._gate.port
 
     async def start(self) -> None:
         """Accept streams from now on."""
         await self._server.start()
+        if self._gate is not None:
+            self._gate.start()
 
     async def stop(self, grace: float) -> None:
         """Stop; open streams may end by themselves within `grace` seconds."""
         self._stopping = True
         await self._server.stop(grace)
+        if self._gate is not None:
+            await self._gate.stop()
 
     async def _serve(self, _: Any, context: Any) -> None:
-        caller = Caller.of(context)
+        caller = Caller.of(context, self._gate)
         stream = ServerStream(context, caller)
         try:
             _require_tls(caller)
             _require_protocol(caller)
             await self._handler(stream)
         except (Rejected, PeerError) as error:
-            await _reject(context, caller, "stream", error)
+            if isinstance(error, Rejected):
+                self._on_rejected(caller, error)
+            await self._reject(context, caller, "stream", error)
         except (ConnectionLost, asyncio.CancelledError) as end:
             # The end of a stream with a frame that is too long, or of a party with another version.
             if not stream.received_frame and not self._stopping:
-                logger.warning("a stream from %s ended before a valid frame arrived", caller.address)
+                self._log.warning("a stream from %s ended before a valid frame arrived", caller.address)
             if isinstance(end, asyncio.CancelledError):
                 raise
 
     async def _serve_request(self, payload: bytes, context: Any) -> bytes:
-        caller = Caller.of(context)
+        caller = Caller.of(context, self._gate)
         try:
             _require_tls(caller)
             _require_protocol(caller)
@@ -158,8 +201,17 @@ class Server:
                 raise Rejected(RejectionReason.MISBEHAVIOUR, "sent another frame instead of a request")
             return await self._answer(caller, frame)
         except (Rejected, PeerError) as error:
-            await _reject(context, caller, "request", error)
+            await self._reject(context, caller, "request", error)
             raise
+
+    async def _reject(self, context: Any, caller: Caller, what: str, error: Rejected | PeerError) -> None:
+        """Log and send why a call is rejected; this ends the call with an exception of gRPC."""
+        reason = error.reason if isinstance(error, Rejected) else RejectionReason.MISBEHAVIOUR
+        shown = error.args[0] if isinstance(error, PeerError) and error.peer == caller.address else error
+        if reason not in (RejectionReason.RETRY, RejectionReason.STOPPED, RejectionReason.ENDED):
+            self._log.warning("rejected a %s from %s: %s", what, caller.address, shown)
+        status = str(error).encode("ascii", "replace").decode()[:2000]  # a status line holds no more
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, status, ((REASON_KEY, reason.value),))
 
 
 def _server_credentials(
@@ -205,16 +257,6 @@ def _require_protocol(caller: Caller) -> None:
             f"{', '.join(sorted(caller.names)) or 'no name'} uses {theirs}: install the same version of kcagc at all "
             "roles",
         )
-
-
-async def _reject(context: Any, caller: Caller, what: str, error: Rejected | PeerError) -> None:
-    """Log and send why a call is rejected; this ends the call with an exception of gRPC."""
-    reason = error.reason if isinstance(error, Rejected) else RejectionReason.MISBEHAVIOUR
-    shown = error.args[0] if isinstance(error, PeerError) and error.peer == caller.address else error
-    if reason not in (RejectionReason.RETRY, RejectionReason.ENDED):
-        logger.warning("rejected a %s from %s: %s", what, caller.address, shown)
-    status = str(error).encode("ascii", "replace").decode()[:2000]  # a status line holds no more
-    await context.abort(grpc.StatusCode.FAILED_PRECONDITION, status, ((REASON_KEY, reason.value),))
 
 
 def _first(proven: dict[str, Any], key: str) -> bytes:

@@ -24,7 +24,7 @@ from kcagc.secagg import keys
 from kcagc.secagg.masks import MAX_PARTIES
 from kcagc.text import printable
 
-PROTOCOL = "kcagc/7"
+PROTOCOL = "kcagc/8"
 
 RoleName = Literal["party", "coordinator"]
 

@@ -208,7 +208,9 @@ class Channel:
         if isinstance(message, Abort):
             # The aggregator receives every role's messages itself, and believes no role about another one.
             origin = sender if self._is_aggregator else printable(message.origin)
-            raise AbortedError(printable(message.reason), peer=origin)
+            error = AbortedError(printable(message.reason), peer=origin)
+            error.final = message.final and not self._is_aggregator
+            raise error
         return message, payload
 
     async def record_sum(self, group: Group, step: Step, number: int, length: int) -> None:

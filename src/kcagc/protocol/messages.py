@@ -24,6 +24,7 @@ ShortText = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
 # Lists are bounded, because a few bytes can announce a long list of objects.
 _OnePerRole = msgspec.Meta(max_length=MAX_PARTIES + 1)
 _Scale = Annotated[int, msgspec.Meta(ge=-1100, le=1100)]
+_Fixed = Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]  # a number, whatever its size
 _Inputs = Annotated[bytes, msgspec.Meta(max_length=1 << 16)]
 _Ciphertexts = Annotated[tuple[tuple[ShortText, bytes], ...], _OnePerRole]
 
@@ -193,16 +194,21 @@ class Finished(Message, frozen=True, tag="finished"):
 
 
 class Abort(Message, frozen=True, tag="abort"):
-    """The run ends: the role that ended it, and its public reason."""
+    """The run ends: the role that ended it, and its public reason.
+
+    It is `final` if the aggregator has waited in vain for that role to come back.
+    """
 
     origin: ShortText
     reason: ShortText
+    final: bool = False
 
 
 class Confirmation(Message, frozen=True, tag="confirmation"):
     """Encrypted: what two parties compare before they use each other's labels, and the keys and seed they share."""
 
     n_nodes: Count
+    n_edges: _Fixed  # of a graph that all parties share; of fixed length, as the aggregator sees the length
     ids_kind: ShortText
     ids: bytes
     graph: bytes

@@ -109,6 +109,7 @@ class Party:
         sent = {
             other: Confirmation(
                 n_nodes=data.graph.n_nodes,
+                n_edges=(data.graph.n_edges if shared else 0).to_bytes(8, "big"),
                 ids_kind=ids_kind(data.graph),
                 ids=pair.fingerprint("ids", ids),
                 graph=pair.fingerprint("graph", graph),
@@ -146,13 +147,12 @@ class Party:
         found = {other: _first_difference(sent[other], theirs) for other, theirs in received.items()}
         different = {other: field for other, field in found.items() if field}
         for other, field in different.items():
-            mine, theirs = getattr(sent[other], field), getattr(received[other], field)
-            shown = f": {self.name} has {mine}, {other} has {printable(str(theirs))}"
-            values = shown if isinstance(mine, int | str) else ""  # digests mean nothing to a reader
+            mine, theirs = _shown(sent[other], field), _shown(received[other], field)
+            values = f": {self.name} has {mine}, {other} has {theirs}" if mine != theirs else f": both have {mine}"
             what, hint = _COMPARED[field]
             message = f"{self.name} and {other} do not have the same {what}"
             culprit = other if 2 * len(different) <= len(received) else self.name
-            raise AgreementError(f"{message}{values}{hint}", peer=culprit).with_public_message(message)
+            raise AgreementError(f"{message}{values if mine else ''}{hint}", peer=culprit).with_public_message(message)
 
     async def send_encrypted(self, stage: RunStage, contents: dict[str, Message], kind: str) -> None:
         """Send encrypted messages through the aggregator; `kind` is the kind of their content in the ledger."""
@@ -260,12 +260,32 @@ def total_of(words: IntArray) -> float:
 
 
 _COMPARED = {  # fields of a confirmation: what they compare, and a hint
-    "n_nodes": ("number of nodes", " (every party needs a row for the same nodes: agree on a list of nodes)"),
-    "ids_kind": ("kind of node ids", ""),
-    "ids": ("node ids", " (other ids, or the same in another order: agree on a list of nodes)"),
-    "graph": ("graph", ' (every party must hold the same edges, unless graph="own")'),
+    "n_nodes": (
+        "number of nodes",
+        " (every party needs a row for the same nodes: agree on a list of nodes; kcagc match)",
+    ),
+    "ids_kind": ("kind of node ids", " (kcagc check --config F shows the ids of a party)"),
+    "ids": (
+        "node ids",
+        " (other ids, or the same in another order: agree on a list of nodes; kcagc match finds the common ids)",
+    ),
+    "graph": (
+        "graph",
+        ' (every party must hold the same edges with the same weights, unless graph="own"; '
+        "kcagc check --config F counts the nodes and edges of a party)",
+    ),
     "subject": ("nodes to predict", ""),
 }
+
+
+def _shown(sent: Confirmation, field: str) -> str:
+    """Return what a reader may compare; digests mean nothing to a reader."""
+    if field == "graph":
+        return f"{int.from_bytes(sent.n_edges, 'big'):,} edges"
+    if field == "ids":
+        return f"{sent.n_nodes:,} ids, which are {printable(sent.ids_kind)}"
+    value = getattr(sent, field)
+    return f"{value:,}" if isinstance(value, int) else printable(value) if isinstance(value, str) else ""
 
 
 def _first_difference(mine: Confirmation, theirs: Confirmation) -> str:

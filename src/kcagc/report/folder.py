@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +15,7 @@ from kcagc.disclosure import Disclosure
 from kcagc.errors import DataError, ParameterError
 from kcagc.report.insights.nodes import NodeInsights
 from kcagc.report.names import NAMES, ClusterNames
+from kcagc.text import read_json
 
 SUMMARY, LEDGER, CLUSTERS, QUALITY, REPORT = "run.json", "ledger.jsonl", "clusters.json", "quality.json", "report.html"
 NODES = "nodes.npz"
@@ -200,7 +200,7 @@ def _document(path: Path, missing: dict[str, Any] | None = None) -> dict[str, An
     if missing is not None and not path.exists():
         return missing
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ParameterError(f"{path}: {error.strerror or error}") from error
     except ValueError as error:
@@ -217,7 +217,7 @@ def _ledger(path: Path) -> list[LedgerLine]:
     start: float | None = None
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
-            fields = json.loads(line)
+            fields = read_json(line)
             moment = datetime.fromisoformat(fields["at"]).timestamp()
             start = moment if start is None else start
             sender, receiver, kind, stage = (str(fields[name]) for name in ("sender", "receiver", "kind", "stage"))

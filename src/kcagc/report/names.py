@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kcagc.data.files import PRIVATE, write_bytes, write_text
 from kcagc.errors import DataError, ParameterError
-from kcagc.text import amount, printable, quoted
+from kcagc.text import amount, printable, quoted, read_json
 
 NAMES = "names.json"
 _FORMAT = "kcagc names 1"
@@ -64,7 +64,7 @@ class ClusterNames:
         if not path.exists():
             return cls()
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = read_json(path.read_text(encoding="utf-8"))
             if found["format"] != _FORMAT:
                 raise ValueError(f"its format is not {_FORMAT!r}")
             given = {int(number): text for number, text in found["names"].items()}

@@ -9,21 +9,30 @@ import time
 
 import msgspec
 
-from kcagc.errors import KcagcError, RejectedError
+from kcagc.errors import AbortedError, AgreementError, KcagcError, PeerTimeoutError, RejectedError, explained
 from kcagc.net.frames import ConnectionLost, Rejected, RejectionReason
 from kcagc.net.grpc_client import ClientStream
 from kcagc.net.tls import Credentials
-from kcagc.runtime.connection import Endpoint, answer_challenge, receive_challenge, rejection_error
+from kcagc.runtime.connection import (
+    Endpoint,
+    answer_challenge,
+    pause_before_restart,
+    receive_challenge,
+    rejection_error,
+)
 from kcagc.runtime.driver import Worker
 from kcagc.runtime.durable import PeerQueue
 from kcagc.runtime.journal import Journal, SessionEnd, SessionPosition
-from kcagc.runtime.session import MAX_RESTARTS, RoleSpec, SessionRun, pause_before_restart
+from kcagc.runtime.session import MAX_RESTARTS, Cause, RoleSpec, SessionRun, public_reason
+from kcagc.secagg.keys import random_token
+from kcagc.text import printable
 
 logger = logging.getLogger(__name__)
 
 _MAX_PAUSE = 3.0  # seconds between two attempts to connect
 _MAX_FAILURES = 3  # attempts with a cause that does not pass, before the party gives up
 _CANCEL_AGAIN = 0.5  # seconds for a cancelled task to end
+_TELL_END = 1.5  # seconds to tell the aggregator why this party ends
 _CLOSED = "closed"  # fact of a finished session: the aggregator knows that this party has finished
 
 
@@ -34,12 +43,19 @@ class RoleClient:
         self._spec, self._address = spec, address
         self._server_name = spec.endpoint.tls_names[spec.aggregator]
         self._logged = ""
+        self._run: SessionRun | None = None
 
     async def run(self) -> None:
         """Run sessions until one succeeds."""
         worker = Worker()
         try:
             await self._run_sessions(worker)
+        except (AbortedError, PeerTimeoutError, RejectedError, AgreementError):
+            raise  # the aggregator knows
+        except BaseException as error:
+            if self._run is None or not self._run.role.failed:  # otherwise a message has told it
+                await tell_end(self._spec.endpoint, self._spec.credentials, self._address, public_reason(error))
+            raise
         finally:
             worker.stop()
 
@@ -48,7 +64,7 @@ class RoleClient:
         while True:
             starts += 1
             self._logged = ""
-            run = await SessionRun.start(self._spec, worker)
+            self._run = run = await SessionRun.start(self._spec, worker)
             connecting = asyncio.create_task(self._keep_connected(run))
             running = asyncio.create_task(run.run(may_restart=starts <= MAX_RESTARTS))
             try:
@@ -94,7 +110,11 @@ class RoleClient:
                     return
                 if rejection.reason is RejectionReason.ENDED and run.end_with_result(aggregator):
                     return
-                if rejection.reason not in (RejectionReason.RETRY, RejectionReason.ENDED):
+                if rejection.reason is RejectionReason.STOPPED:
+                    reason = explained(printable(rejection.message))
+                    self._spec.causes[aggregator] = Cause(f"it has ended: {reason}")
+                    self._log(f"{aggregator} has ended: {reason}")
+                elif rejection.reason not in (RejectionReason.RETRY, RejectionReason.ENDED):
                     raise rejection_error(rejection, aggregator) from rejection
             except (ConnectionLost, TimeoutError):
                 failures = await self._diagnose(failures)
@@ -123,11 +143,16 @@ class RoleClient:
         """Find out why the connection fails; return the number of failures with a cause that does not pass."""
         from kcagc.net.probe import probe  # noqa: PLC0415 - only after a failure
 
-        found = await asyncio.to_thread(probe, self._address, self._spec.credentials, self._server_name, 5.0)
+        prober = Worker()  # not a thread of the event loop: an interrupted process would wait for its end
+        try:
+            found = await prober.call(probe, self._address, self._spec.credentials, self._server_name, 5.0)
+        finally:
+            prober.stop()
         if found.accepted:
             return 0
         if found.transient:
             self._log(f"cannot reach {self._spec.aggregator} yet: {found.message}")
+            self._spec.causes.setdefault(self._spec.aggregator, Cause(found.message))
             return 0
         if failures + 1 >= _MAX_FAILURES:
             raise RejectedError(found.message, peer=self._spec.aggregator)
@@ -143,6 +168,22 @@ class RoleClient:
 def _note_closed(journal: Journal) -> None:
     journal.set_fact(_CLOSED, b"yes")
     journal.commit()
+
+
+async def tell_end(endpoint: Endpoint, credentials: Credentials, address: str, reason: str) -> None:
+    """Tell the aggregator, if it answers soon, why this party ends, so that no other role has to guess."""
+    aggregator = endpoint.agreement.aggregator
+    federation = endpoint.agreement.federation
+    stream = ClientStream(address, endpoint.tls_names[aggregator], credentials, aggregator, federation=federation)
+    try:
+        async with asyncio.timeout(_TELL_END):
+            challenge = await receive_challenge(stream, endpoint, aggregator)
+            position = SessionPosition(random_token(), {})
+            await answer_challenge(stream, endpoint, challenge, position, PeerQueue(aggregator), _TELL_END, reason)
+    except (Rejected, ConnectionLost, TimeoutError, KcagcError):
+        pass  # the answer is a rejection; without an aggregator there is nobody to tell
+    finally:
+        await stream.close()
 
 
 async def close_finished_session(

@@ -145,8 +145,12 @@ async def answer_challenge(
     position: SessionPosition,
     queue: PeerQueue,
     timeout: float,
+    leaving: str = "",
 ) -> frames.Welcome:
-    """Send the opening and return the aggregator's welcome after checking its signature and position."""
+    """Send the opening and return the aggregator's welcome after checking its signature and position.
+
+    An opening with `leaving`, the reason why this role ends, is answered by a rejection.
+    """
     aggregator = queue.peer
     bound = position.bound.get(aggregator, b"")
     unsigned = frames.Open(
@@ -162,6 +166,7 @@ async def answer_challenge(
         inputs=endpoint.agreement.inputs(),
         signature=b"",
         ended=position.ended,
+        leaving=leaving[: frames.MAX_REASON],
     )
     signed = opening_statement(aggregator, challenge.nonce, _unsigned(unsigned))
     await stream.send(msgspec.structs.replace(unsigned, signature=endpoint.identity.sign(signed)))
@@ -203,6 +208,11 @@ async def _receive(stream: Stream, kind: type[F], what: str, sender: str, second
 
 def _unsigned(frame: frames.Open | frames.Welcome) -> bytes:
     return frames.encode_frame(msgspec.structs.replace(frame, signature=b""))
+
+
+def pause_before_restart(starts: int) -> float:
+    """Return the seconds before a new session, which double each time."""
+    return 0.2 * 2.0 ** (starts - 1)
 
 
 # After the handshake.
@@ -253,11 +263,15 @@ class Connection:
                 event.set()
             await self.stop()
 
-    async def stop(self) -> None:
-        """End the work; the opener of the stream closes it."""
+    def end(self) -> None:
+        """Let `run` return soon."""
         self._ended = True
         for task in self._tasks:
             task.cancel()
+
+    async def stop(self) -> None:
+        """End the work; the opener of the stream closes it."""
+        self.end()
         if self._tasks:
             await asyncio.wait(self._tasks)
 

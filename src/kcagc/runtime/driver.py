@@ -174,12 +174,12 @@ class Driver:
         """Return messages that name the role that ended the run and its public reason, without anything about data."""
         self._role.close()
         origin, reason = self.name, error.public_message if isinstance(error, KcagcError) else KcagcError.public_message
-        informed = ""  # a peer that knows of the end already
+        informed, final = "", False  # a peer that knows of the end already
         if isinstance(error, PeerError) and error.recoverable and error.peer in self.peers:
             origin, reason = error.peer, f"it broke the rules, says {self.name}"
         elif isinstance(error, AbortedError):
-            origin, reason, informed = error.peer, error.reason, error.peer
-        payload = encode(Abort(origin[:MAX_TEXT], reason[:MAX_TEXT]))
+            origin, reason, informed, final = error.peer, error.reason, error.peer, error.final
+        payload = encode(Abort(origin[:MAX_TEXT], reason[:MAX_TEXT], final))
         receivers = [peer for peer in self.peers if peer != informed]
         for peer in receivers:
             self._record(Disclosure(self.name, peer, "message/abort", "abort", (), len(payload)))
@@ -194,6 +194,7 @@ class Worker:
 
     def __init__(self) -> None:
         self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()  # (event loop, future, function)
+        self._pending: set[asyncio.Future[Any]] = set()
         self._stopped = False
         threading.Thread(target=self._work, daemon=True, name="role").start()
 
@@ -203,13 +204,17 @@ class Worker:
             raise RuntimeError("the thread of this role has ended")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
+        self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
         self._tasks.put((loop, future, partial(function, *values)))
         return await asyncio.shield(future)  # a step runs to its end even if the caller is cancelled
 
     def stop(self) -> None:
-        """End the thread after the functions that wait for it."""
+        """End the thread after the functions that wait for it; their callers wait no longer."""
         self._stopped = True
         self._tasks.put(None)
+        for future in list(self._pending):
+            future.cancel()
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
@@ -219,6 +224,11 @@ class Worker:
             except BaseException as error:
                 settle = partial(future.set_exception, error)
             try:
-                loop.call_soon_threadsafe(settle)
+                loop.call_soon_threadsafe(_unless_done, future, settle)
             except RuntimeError:  # the event loop is closed
                 return
+
+
+def _unless_done(future: asyncio.Future[Any], settle: Callable[[], None]) -> None:
+    if not future.done():  # nobody waits after `Worker.stop`
+        settle()

@@ -27,6 +27,7 @@ from kcagc.runtime.journal import Journal
 from kcagc.secagg.keys import digest
 from kcagc.text import printable
 
+RECEIPTS = "receipts"  # fact of a finished session: what `DurableRole.receipts` returns
 MAX_WAITING = 32  # messages of one peer that the role has not asked for yet
 _VECTORS = ("masked", "padded")  # an aggregator keeps these in memory until it has stored what it computes from them
 _RECOMPUTED = (*_VECTORS, "split")  # messages of many megabytes that a replay computes again
@@ -234,15 +235,16 @@ class DurableRole:
                     self.on_flush()
                     self._finish_step(self.driver.go_on())
 
-    def receipts(self) -> list[MessageReceipt]:
-        """Return a receipt for every peer; call it before the journal forgets the messages."""
+    def receipts(self) -> bytes:
+        """Return a receipt for every peer, as JSON; call it before the journal forgets the messages."""
         sent: dict[str, list[bytes]] = {peer: [] for peer in self.queues}
         for one in self._journal.outgoing():
             sent[one.peer].append(one.digest)
-        return [
+        made = [
             MessageReceipt(peer, len(sent[peer]), _chained(sent[peer]), queue.arrived, _chained(queue.digests()))
             for peer, queue in self.queues.items()
         ]
+        return msgspec.json.encode(made)
 
     def fail(self, error: Exception) -> None:
         """End the role from outside; its peers receive an abort message."""
@@ -345,7 +347,9 @@ class DurableRole:
             return error
         # The aggregator receives the aborts of all parties themselves, and does not believe one about another.
         origin = sender if self._is_aggregator else printable(message.origin)
-        return AbortedError(printable(message.reason), peer=origin)
+        aborted = AbortedError(printable(message.reason), peer=origin)
+        aborted.final = message.final and not self._is_aggregator
+        return aborted
 
 
 def _chained(digests: list[bytes]) -> str:

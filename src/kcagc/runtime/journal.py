@@ -333,7 +333,8 @@ class Journal:
                 ) from error
             invalid = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
             kind = InvalidJournalError if invalid else SessionError
-            raise kind(f"{self.path}: the journal {problem}: {error}") from error
+            found = kind(f"{self.path}: the journal {problem}: {error}")
+            raise found.with_public_message(f"its journal {problem}, for example because its disk is full") from error
 
 
 # The session in a journal.

@@ -150,7 +150,7 @@ def _damage(path: Path) -> Iterator[None]:
     """Raise errors of reading as an error that names the file and the remedy."""
     try:
         yield
-    except (OSError, ValueError) as error:  # errors of msgspec are ValueErrors
+    except (OSError, ValueError, RecursionError) as error:  # errors of msgspec are ValueErrors
         raise SessionError(
             f"{path}: a record of earlier sessions with your data cannot be read ({error}); nothing was sent. Restore "
             "the file from a backup. If you cannot, `kcagc forget` erases all such records; the next session then "

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import NoReturn
 
+from kcagc.errors import explained
 from kcagc.net.frames import ANY_SESSION, Open, Rejected, RejectionReason
-from kcagc.net.grpc_server import ServerStream
-from kcagc.runtime.connection import NEW_SESSION, check_position, identify, welcome
+from kcagc.net.grpc_server import Caller, ServerStream
+from kcagc.runtime.connection import NEW_SESSION, check_position, identify, pause_before_restart, welcome
 from kcagc.runtime.driver import Worker
-from kcagc.runtime.session import MAX_RESTARTS, RoleSpec, SessionRun, pause_before_restart
+from kcagc.runtime.session import MAX_RESTARTS, Cause, RoleSpec, SessionRun
+from kcagc.text import printable
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +26,7 @@ class RoleServer:
         self._spec = spec
         self._run: SessionRun | None = None
         self._worker = Worker()
+        self._ending = ""  # why this process ends
 
     async def open(self) -> None:
         """Open the session, before any stream is accepted: it may fail."""
@@ -51,6 +55,21 @@ class RoleServer:
         run = self._run
         return run is not None and not run.ended and not run.role.finished and party not in run.session.position.bound
 
+    def note_rejected(self, caller: Caller, rejection: Rejected) -> None:
+        """Remember that a party has another version or other inputs; its certificate proves its name."""
+        if rejection.reason is RejectionReason.AGREEMENT:
+            for name, tls_name in self._spec.endpoint.tls_names.items():
+                if tls_name in caller.names and name not in self.connected:
+                    self._spec.causes[name] = Cause(rejection.message)
+
+    def tell_end(self, reason: str) -> None:
+        """End every stream with the reason why this process ends, unless the role has told it in its messages."""
+        if self._run is not None and self._run.role.failed:
+            return
+        self._ending = reason
+        for connection in [] if self._run is None else self._run.connections.values():
+            connection.end()
+
     async def stop(self) -> None:
         """End every stream and the thread of the role."""
         run, self._run = self._run, None
@@ -66,6 +85,8 @@ class RoleServer:
         """Serve a stream to its end after its opening was verified."""
         endpoint, name, run = self._spec.endpoint, opened.name, self._run
         between_sessions = Rejected(RejectionReason.RETRY, f"{endpoint.name} is between two sessions")
+        if opened.leaving:
+            self._note_leaving(name, printable(opened.leaving))
         if run is None or run.ended:
             raise between_sessions
         queue = run.queues[name]
@@ -99,3 +120,10 @@ class RoleServer:
             finally:
                 if not run.ended and not (run.role.finished and queue.settled):
                     logger.info("%s disconnected", name)
+            if self._ending:
+                raise Rejected(RejectionReason.STOPPED, self._ending)
+
+    def _note_leaving(self, name: str, reason: str) -> NoReturn:
+        logger.warning("%s has ended: %s", name, explained(reason))
+        self._spec.causes[name] = Cause(explained(reason))
+        raise Rejected(RejectionReason.RETRY, "the reason is noted")

@@ -18,31 +18,29 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
-from kcagc.errors import AbortedError, AgreementError, PeerError, PeerTimeoutError, SessionError
+from kcagc.errors import AbortedError, AgreementError, KcagcError, PeerError, PeerTimeoutError, SessionError, explained
 from kcagc.net.frames import Stream
 from kcagc.net.tls import Credentials
 from kcagc.protocol.effects import Role
 from kcagc.runtime.connection import Connection, Endpoint
 from kcagc.runtime.driver import RoleStatus, Watcher, Worker
-from kcagc.runtime.durable import DurableRole, PeerQueue
+from kcagc.runtime.durable import RECEIPTS, DurableRole, PeerQueue
 from kcagc.runtime.journal import SessionEnd, SessionRandomness, StoredSession
 from kcagc.text import listed
 
 logger = logging.getLogger(__name__)
 
-RECEIPTS = "receipts"  # fact of a finished session
 MAX_RESTARTS = 5  # new sessions without a new start of the process
 _TICK = 0.25
 _LINGER = 5.0  # seconds for peers to receive that a run has failed or finished
 _CLOSE_TIMEOUT = 20.0  # seconds for a finished party to reach an aggregator that is not connected
 _TAKE_PART = "Start the same command again to take part in it"
 _AFTER_REPAIR = "When the cause is repaired, start every role that ended with the same command"
+_LAST = ""  # in place of a role: why the last session of this process ended
 _LOG_AFTER = 2.0
 _LOG_AGAIN = 60.0
 
@@ -56,9 +54,20 @@ class Limits:
     max_message_bytes: int = 1 << 28
 
 
+@dataclass(frozen=True)
+class Cause:
+    """Why a role has left: its public reason, and what this role knows itself."""
+
+    public: str
+    known: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class RoleSpec:
-    """A role and its environment: `finish` writes the results and returns the facts that the journal keeps."""
+    """A role and its environment: `finish` writes the results and returns the facts that the journal keeps.
+
+    `causes` are the reasons of roles that have left and not come back, in all sessions of this process.
+    """
 
     endpoint: Endpoint
     make_role: Callable[[SessionRandomness], Role[Any]]
@@ -68,6 +77,7 @@ class RoleSpec:
     limits: Limits
     watcher: Watcher | None = None
     on_status: Callable[[RoleStatus], None] | None = None
+    causes: dict[str, Cause] = field(default_factory=dict)
 
     @property
     def aggregator(self) -> str:
@@ -142,15 +152,18 @@ class SessionRun:
             endpoint = self._spec.endpoint
             others = {*endpoint.agreement.parties} - {endpoint.name, self._spec.aggregator}
             repeats_only = self.role.can_start_over(besides=culprit)
-            restart = may_restart and cause in others and repeats_only
+            restart = may_restart and cause in others and repeats_only and not getattr(error, "final", False)
             if error is self._dropped_for:
                 has_data = endpoint.agreement.participant(endpoint.name).role == "party"
                 restart = may_restart and (repeats_only or self.session.resumed or not has_data)
             await self._worker.call(self.session.journal.fail, str(error))
             if restart:
+                self._note_cause(cause, error)
                 logger.warning("%s; waiting for a new session", error)
                 return True
             if isinstance(error, AbortedError):
+                if (seen := self._spec.causes.get(cause)) and seen.known and error.final and self._is_waiting_party:
+                    error.known = f"{seen.known}. It has not come back"
                 error.advice = _TAKE_PART if error is self._dropped_for else _AFTER_REPAIR
             raise
         if self._unconfirmed:
@@ -163,9 +176,25 @@ class SessionRun:
         await self._worker.call(self._finish, result)
         return False
 
+    @property
+    def _is_waiting_party(self) -> bool:
+        """Whether this is a party to which the aggregator has sent nothing, or only the end of the session."""
+        return not self._is_aggregator and self.queues[self._spec.aggregator].arrived <= 1
+
+    def _note_cause(self, peer: str, error: Exception) -> None:
+        """Remember why a role has ended a session, for the end of the next one if it does not come back."""
+        if isinstance(error, AbortedError):
+            self._spec.causes[peer] = Cause(explained(error.reason))
+        elif isinstance(error, KcagcError):
+            public = (
+                error.public_message if isinstance(error, AgreementError) else f"it broke the rules: {error.args[0]}"
+            )
+            self._spec.causes[peer] = Cause(public, str(error))
+        self._spec.causes[_LAST] = self._spec.causes[peer]
+
     def _finish(self, result: Any) -> None:
         aggregator, position = self._spec.aggregator, self.session.position
-        facts = {**self._spec.finish(result), RECEIPTS: msgspec.json.encode(self.role.receipts())}
+        facts = {**self._spec.finish(result), RECEIPTS: self.role.receipts()}
         queue = self.queues.get(aggregator) or PeerQueue(aggregator)
         end = SessionEnd(position.attempt, position.bound.get(aggregator, b""), queue.arrived, queue.sent)
         self.session.finish(facts, end)
@@ -175,19 +204,17 @@ class SessionRun:
         self._dropped_for = AbortedError("it has started another session", peer=peer)
         if not self.role.finished:
             await self.act(self.role.fail, self._dropped_for)
-        if not self.role.failed:
+        if self.end_with_result(peer):
             logger.warning("%s has started another session; this one ends with its result", peer)
-            self.end_with_result(peer)
         return self.role.failed
 
     def end_with_result(self, peer: str) -> bool:
         """End without this peer, which has left the session, if this role has its result; return whether it has."""
-        if not self.role.finished or self.role.failed:
-            return False
-        self.queues[peer].closed = True
-        self._excused.add(peer)
-        self._changed.set()
-        return True
+        if has_result := self.role.finished and not self.role.failed:
+            self.queues[peer].closed = True
+            self._excused.add(peer)
+            self._changed.set()
+        return has_result
 
     # Connections.
 
@@ -207,6 +234,7 @@ class SessionRun:
             on_waiting_for=lambda names: self._waiting_for_received(peer, names),
         )
         self.connections[peer] = connection
+        self._spec.causes.pop(peer, None)
         self._awaited_by_aggregator = ()  # the new stream announces it again
         self._changed.set()
         try:
@@ -366,6 +394,17 @@ class SessionRun:
     async def _time_out(self, peer: str, message: str) -> None:
         """End the run of all roles, as the aggregator; as a party end only this process, which can be resumed."""
         advice = "Start all roles again" if self._is_aggregator else "Run the same command again to resume"
+        cause = self._spec.causes.get(peer)
+        if cause is None and peer not in self.session.position.bound:  # it has not come back since the last session
+            cause = self._spec.causes.get(_LAST)
+        if cause is not None and self._is_aggregator:
+            aborted = AbortedError(f"{cause.public}. It has not come back: {message}", peer=peer)
+            aborted.known = f"{cause.known}. It has not come back: {message}" if cause.known else ""
+            aborted.final = True
+            await self.act(self.role.fail, aborted)
+            return
+        if cause is not None:
+            message = f"{message}: {cause.public}"
         error = PeerTimeoutError(f"{message}. {advice}", peer=peer).with_public_message(f"{peer}: {message}")
         if self._is_aggregator:
             await self.act(self.role.fail, error)
@@ -391,12 +430,18 @@ class SessionRun:
         due = now - self._logged.get(names, -_LOG_AGAIN) >= _LOG_AGAIN
         if names and due and now - self._started >= _LOG_AFTER:
             self._logged[names] = now
-            logger.info("waiting for %s", ", ".join(names))
+            causes = "".join(f"; {name}: {one.public}" for name, one in self._known_causes(names))
+            logger.info("waiting for %s%s", ", ".join(names), causes)
+
+    def _known_causes(self, names: Iterable[str]) -> list[tuple[str, Cause]]:
+        return [(name, self._spec.causes[name]) for name in names if name in self._spec.causes]
 
 
-def pause_before_restart(starts: int) -> float:
-    """Return the seconds before a new session, which double each time."""
-    return 0.2 * 2.0 ** (starts - 1)
+def public_reason(error: BaseException) -> str:
+    """Return what other roles may read about the end of this process."""
+    if isinstance(error, KeyboardInterrupt | asyncio.CancelledError):
+        return "it was interrupted; the same command there resumes the run"
+    return error.public_message if isinstance(error, KcagcError) else KcagcError.public_message
 
 
 def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
