@@ -161,7 +161,7 @@ def feature_sentences(described: dict[str, Any], party: str) -> list[Html]:
     found = []
     for one in clear:
         name, large = column_name(one["feature"], "strong"), abs(one["effect"]) >= _LARGE
-        if "lift" in one:
+        if "present" in one:
             here, there = percent(one["present"], 0), percent(one["present_outside"], 0)
             found.append(text_of([f"{here} of its nodes have ", name, f"; of all other nodes, {there} do."]))
             continue

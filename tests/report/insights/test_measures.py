@@ -111,6 +111,23 @@ def test_sparse_columns_come_with_the_share_of_nodes_that_have_them():
     }
 
 
+def test_columns_of_0_and_1_come_with_their_share_in_every_table():
+    random = np.random.default_rng(5)
+    labels = np.arange(60) // 20
+    level = (random.random(60) < np.array([0.9, 0.2, 0.4])[labels]).astype(float)
+    fee = 5.0 * level  # two values, but not 0 and 1
+    income = random.normal(10 * labels, 1) + 40
+    table = np.column_stack([2.5 * level, fee, income])
+    found = top_features(table, labels, 3, ["kind=a", "fee", "income"], weights=np.array([2.5, 1.0, 1.0]))
+    for cluster, features in enumerate(found):
+        named = {one.feature: one for one in features}
+        assert named["kind=a"].present == pytest.approx(level[labels == cluster].mean())
+        assert named["kind=a"].present_outside == pytest.approx(level[labels != cluster].mean())
+        assert all(one.lift is None for one in features)
+        assert named["fee"].present is None
+        assert named["income"].present is None
+
+
 def test_a_sparse_table_is_never_made_dense(monkeypatch):
     table = sparse.random_array((2_000, 3_000), density=0.002, rng=np.random.default_rng(0), format="csr")
     real = sparse.csr_array.toarray

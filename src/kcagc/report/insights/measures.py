@@ -27,9 +27,10 @@ class TopFeature:
 
         effect = (mean inside the cluster - mean outside) / standard deviation over all nodes
 
-    The effect is 0 if the cluster is like the rest; a constant column has effect 0. Sparse tables without negative
-    values (words, purchases, flags) also have the share of nodes with a non-zero value inside and outside the cluster,
-    and the lift: the share inside divided by the share among all nodes.
+    The effect is 0 if the cluster is like the rest; a constant column has effect 0. Columns of 0 and 1 (levels of a
+    category, flags) and sparse tables without negative values (words, purchases) also have the share of nodes with a
+    non-zero value inside and outside the cluster. Sparse tables have the lift, too: the share inside divided by the
+    share among all nodes.
     """
 
     feature: str
@@ -177,15 +178,36 @@ def top_features(
         mean, outside = (units.restore(one, np.arange(width)) for one in (mean, outside))
     present = totals.present
     is_sparse = is_mostly_zero(totals)
+    flags = _flags(totals, weights, units)
     strength = effects if is_sparse else np.abs(effects)
     found: list[list[TopFeature]] = []
     for cluster in range(n_clusters):
         order = np.argsort(-strength[cluster], kind="stable")[:top]
         found.append([])
         for column in (int(one) for one in order if strength[cluster, one] > 0):
-            shares = _presence(present[:, column], totals.counts, cluster) if is_sparse else ()
+            shares: tuple[float, ...] = ()
+            if is_sparse or flags[column]:
+                shares = _presence(present[:, column], totals.counts, cluster)[: 3 if is_sparse else 2]
             values = (float(one[cluster, column]) for one in (effects, mean, outside))
             found[-1].append(TopFeature(names[column], *values, *shares))
+    return found
+
+
+def _flags(totals: ClusterTotals, weights: FloatArray | None, units: Units | None) -> Flags:
+    """Return which columns have no values but 0 and 1, apart from their weights.
+
+    If a share p of the values is not 0, the mean of all is p and their variance is p (1 - p), then the values that are
+    not 0 have the mean 1 and the variance 0.
+    """
+    n = totals.counts.sum()
+    share = totals.present.sum(axis=0) / n
+    scale = np.ones(len(share)) if weights is None else 1.0 / weights
+    mean = (totals.sums.sum(axis=0) / n + totals.shift) * scale
+    as_it_is = np.ones(len(share), dtype=bool)
+    if units is not None:
+        as_it_is = (units.factor == 1) & (units.offset == 0) & ~units.log
+    spread = spread_of(totals) * scale
+    found: Flags = as_it_is & np.isclose(mean, share) & np.isclose(spread, np.sqrt(share * (1 - share)))
     return found
 
 
