@@ -110,7 +110,7 @@ def test_a_prediction_leaves_its_files_and_those_of_the_fit_stay(runs):
         result = path.parent / "result"
         labels = "labels.parquet" if name == "bob" else "labels.csv"
         mine = {labels, "clusters.json", "nodes.npz"} if name in PARTIES else set()
-        always = {"ledger.jsonl", "run.json", "report.html"}
+        always = {"ledger.jsonl", "run.json", "report.html", "audit.json", "audit.sig"}
         assert {one.name for one in result.iterdir()} == always | {"model.kcagc", "prediction"} | mine
         assert {one.name for one in (result / "prediction").iterdir()} == always | mine
 

@@ -210,7 +210,7 @@ def test_a_revoked_identity_key_is_refused_at_the_coordinator_and_at_a_party(agr
         edit(agreeing.configs["bob"], "^required = true", "required = false")
         with pytest.raises((AgreementError, RejectedError), match=r"revoked|approved"):
             await agreeing.run_party("bob")
-        (agreeing.coordinator.parent / "revoked.json").unlink()
+        (agreeing.coordinator.parent / "state" / "revoked.json").unlink()
         ProposalFolder.of(agreeing.config("alice")).revoke("bob", "")
         with pytest.raises(PeerError, match=r"identity key of bob was revoked.*approvals are refused"):
             await agreeing.run_party("alice")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kcagc.cli import terminal
 from kcagc.cli.options import JSON, ParameterCommand
-from kcagc.cli.roles import CONFIG, load_config
+from kcagc.cli.roles import load_config, options
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kcagc.federation.agreeing import AgreeingRole
     from kcagc.protocol.approval import CheckedProposal
 
@@ -27,7 +26,7 @@ _ACCEPT = click.option(
 
 
 @click.command(cls=ParameterCommand, without=("aggregator",))
-@CONFIG
+@options("config", "address", "state")
 @click.option("--n-clusters", type=int, help="Number of clusters k to find  [default: that of the configuration].")
 @click.option("--runs", type=int, default=1, show_default=True, help="How many runs the proposal allows.")
 @click.option("--days", type=float, default=30.0, show_default=True, help="How long the proposal is valid.")
@@ -58,7 +57,7 @@ def propose(
     """
     from kcagc.federation.agreeing import AgreeingRole, ProposalTerms
 
-    role = AgreeingRole(load_config(config))
+    role = AgreeingRole(load_config(config, address=given.pop("address"), state=given.pop("state")))
     settings = {name: value for name, value in given.items() if value is not None}
     terms = ProposalTerms(tuple(dict.fromkeys(tasks)) or ("fit",), runs, days)  # type: ignore[arg-type]
     found = asyncio.run(role.propose(settings, terms, accept))
@@ -70,7 +69,7 @@ def propose(
 
 
 @click.command()
-@CONFIG
+@options("config", "address", "state")
 @click.option("--number", type=int, help="The number of the proposal  [default: the newest].")
 @click.option("--yes", is_flag=True, help="Approve without a question.")
 @click.option("--decline", is_flag=True, help="Decline; a proposal that was approved can still be declined.")
@@ -78,7 +77,15 @@ def propose(
 @_ACCEPT
 @JSON
 def approve(
-    config: Path, number: int | None, *, yes: bool, decline: bool, reason: str, accept: tuple[str, ...], as_json: bool
+    config: Path,
+    number: int | None,
+    *,
+    yes: bool,
+    decline: bool,
+    reason: str,
+    accept: tuple[str, ...],
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """Read the newest proposal: its settings and what each role learns. Then approve or decline it.
 
@@ -91,7 +98,7 @@ def approve(
 
     if reason and not decline:
         raise ParameterError("--reason: is only for --decline")
-    role = AgreeingRole(load_config(config))
+    role = AgreeingRole(load_config(config, **given))
     asyncio.run(role.update())
     found = role.newest(number)
     me, numbered = role.config.me, f"proposal {found.proposal.number}"
@@ -115,9 +122,9 @@ def approve(
 
 @click.command()
 @click.argument("name")
-@CONFIG
+@options("config", "state")
 @click.option("--reason", default="", help="Why; a role with this key sees it.")
-def revoke(name: str, config: Path, reason: str) -> None:
+def revoke(name: str, config: Path, state: Path | None, reason: str) -> None:
     """Refuse the identity key of participant NAME from now on: its proposals, its approvals and its sessions.
 
     Run this when a private key was lost or stolen, at every role that shall refuse it. The federation can run no more
@@ -126,7 +133,7 @@ def revoke(name: str, config: Path, reason: str) -> None:
     from kcagc.deploy.agreed import ProposalFolder
     from kcagc.errors import ParameterError
 
-    own = load_config(config)
+    own = load_config(config, state=state)
     names = [one.name for one in own.document.participants if one.name != own.me]
     if name not in names:
         raise ParameterError(f"NAME: {name!r} is not another participant; these are {', '.join(names)}")

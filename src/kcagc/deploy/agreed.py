@@ -1,4 +1,4 @@
-"""Proposals in the folder of a role, and the one under which its next run takes place.
+"""Proposals in the folder `state` of a role, and the one under which its next run takes place.
 
 proposals/0001/   the first proposal: proposal.json, decision-KEY.json with the signed decision of each
                   participant, and sessions.txt with the runs that took place under it
@@ -59,20 +59,20 @@ class Revocation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ProposalFolder:
     """The proposals of a federation that one role knows."""
 
-    role: Path
+    state: Path
     participants: tuple[Participant, ...]
     federation: bytes
 
     @classmethod
     def of(cls, config: Config) -> ProposalFolder:
-        """Return the proposals beside a configuration."""
+        """Return the proposals beside the journal of a role."""
         agreement = config.agreement()
-        return cls(config.path.parent, agreement.participants, agreement.federation)
+        return cls(config.file(config.document.output.state), agreement.participants, agreement.federation)
 
     @property
     def path(self) -> Path:
         """The folder of the proposals."""
-        return self.role / "proposals"
+        return self.state / "proposals"
 
     def numbers(self) -> list[int]:
         """Return the numbers of all proposals, the newest first."""
@@ -160,7 +160,7 @@ class ProposalFolder:
 
     def revoked(self) -> dict[str, Revocation]:
         """Return the participants whose identity keys are revoked, by name."""
-        path = self.role / "revoked.json"
+        path = self.state / "revoked.json"
         found: list[Revocation] = _read(path, list[Revocation]) if path.exists() else []
         keys = {one.identity.hex(): one.name for one in self.participants}
         return {keys[one.identity]: one for one in found if one.identity in keys}
@@ -172,7 +172,8 @@ class ProposalFolder:
             return known[name]
         identity = next(one.identity.hex() for one in self.participants if one.name == name)
         made = Revocation(name, identity, datetime.now(UTC).isoformat(timespec="seconds"), reason)
-        write_bytes(self.role / "revoked.json", msgspec.json.encode([*known.values(), made]), mode=PRIVATE)
+        self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_bytes(self.state / "revoked.json", msgspec.json.encode([*known.values(), made]), mode=PRIVATE)
         return made
 
     def require_not_revoked(self) -> None:

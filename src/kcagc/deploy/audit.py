@@ -27,7 +27,7 @@ from kcagc.secagg.keys import framed
 if TYPE_CHECKING:
     from kcagc.deploy.run import RoleRun
 
-_LAST = "last-audit.txt"  # in the folder of the journal: the digest of the role's last audit file
+LAST_AUDIT = "last-audit.txt"  # in the folder of the journal: the digest of the role's last audit file
 
 Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]*$", max_length=64)]
 
@@ -68,7 +68,7 @@ def audit_statement(content: bytes) -> bytes:
 
 def write_audit(run: RoleRun, receipts: bytes) -> None:
     """Write and sign the audit file of a finished run, unless it is there."""
-    folder, last = run.files.folder, run.journal.with_name(_LAST)
+    folder, last = run.files.folder, run.journal.with_name(LAST_AUDIT)
     summary = json.loads(run.files.summary.read_text(encoding="utf-8"))
     with contextlib.suppress(OSError, msgspec.DecodeError):
         if (folder / AUDIT_SIGNATURE).exists() and read_audit(folder)[0].session == summary.get("session", ""):

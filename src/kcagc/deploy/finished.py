@@ -14,7 +14,7 @@ import msgspec
 
 from kcagc.data.files import PRIVATE, write_text
 from kcagc.data.fitted_rules import FittedRules
-from kcagc.deploy.audit import write_audit
+from kcagc.deploy.audit import LAST_AUDIT, write_audit
 from kcagc.deploy.config import Config
 from kcagc.deploy.interrupts import until_stopped
 from kcagc.deploy.run import Kind, RoleRun, erase_journal, journal_path, result_files, stored_summary
@@ -201,6 +201,7 @@ def forget_journals(config: Config) -> list[Path]:
                 journal.close()
         remove(path)
         erased.append(path)
+    journal_path(config, "fit").with_name(LAST_AUDIT).unlink(missing_ok=True)
     if erase_kept(folder := journal_path(config, "fit").with_name(KEPT)):
         erased.append(folder)
     return erased
