@@ -263,7 +263,7 @@ class RoleRun:
     def write(self, result: Any, disclosed: Disclosed) -> dict[str, Any]:
         """Write the results and return the summary; a fit counts as a run of its proposal."""
         summary = write_results(self.files, self, result, disclosed)
-        note_result(self.config, self.agreement.parameters.task, summary["session"])
+        note_result(self.config, self.agreement.parameters.task, summary.get("session", ""))
         return summary
 
     def share(self, result: Any) -> PartyModel | None:
