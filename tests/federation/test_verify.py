@@ -15,6 +15,7 @@ from kcagc.deploy.config import Config
 from kcagc.errors import ParameterError, VerificationError
 from kcagc.federation.codes import fingerprint
 from kcagc.federation.verify import Pins, verify_folder, verify_together
+from kcagc.report.page import write_page
 from kcagc.secagg.keys import Identity
 
 FILES = ("labels.csv", "ledger.jsonl", "model.kcagc", "run.json", "audit.json", "audit.sig")
@@ -189,3 +190,15 @@ def test_receipts_hold_digests_of_all_messages_and_not_their_content(finished):
         assert receipt.peer == "east-coordinator"
         assert receipt.sent == summary["messages_sent"]
         assert len(receipt.sent_digest) == 64
+
+
+def test_the_report_shows_the_proposal_and_who_approved_it(folder):
+    page = write_page(folder).read_text()
+    assert "Proposal 1 of alice, made" in page
+    assert "for 2 runs; all have signed it" in page
+    assert page.count("nothing beyond the default settings") == 3
+    ledger = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
+    approvals = [one for one in ledger if one["kind"] == "link/approval"]
+    assert [(one["sender"], one["stage"]) for one in approvals] == [
+        (name, "proposal 1") for name in ("alice", "bob", "east-coordinator")
+    ]
