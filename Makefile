@@ -97,8 +97,8 @@ test-kill: $(READY) ## SIGKILL every role at every message boundary, cut links (
 test-interrupt: $(READY) ## Ctrl-C and SIGTERM in filter, SVD and k-means of a large table, 50 times each (10 minutes)
 	@$(call timed,PYTHONPATH=tests:. $(BIN)/python -m kill.interrupts)
 
-test-late: $(READY) ## Roles that come back after the others have stopped waiting, 2 to 5 parties (15 minutes)
-	@$(BIN)/python -m pytest tests/kill/test_late.py -m "kill or not kill"
+test-late: $(READY) ## Roles that come back after the others have stopped waiting, 2 to 5 parties, or NAME=... (20 minutes)
+	@$(call timed,PYTHONPATH=tests:. $(BIN)/python -m kill.late $(NAME))
 
 # Real processes; the figures are kept in tests/standing/results with their commit.
 test-standing: $(READY) ## 200 runs on one standing coordinator, 3 federations at once, a killed party (10 minutes)

@@ -32,6 +32,7 @@ SLOW = (
     "documentation",
     "kill",
     "network",
+    "standing",
     "examples",
     "cli/test_demo.py",
     "cli/test_main.py",
@@ -56,7 +57,7 @@ SLOW = (
     "project/test_checklists.py",
 )
 # Tests that wait for other processes. In a parallel run they share one worker, so that each has a core of its own.
-PROCESSES = ("kill", "network", "experiments/network", "deploy/test_trial.py", "cli/test_watching.py")
+PROCESSES = ("kill", "network", "standing", "experiments/network", "deploy/test_trial.py", "cli/test_watching.py")
 
 _HEALTH = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("kcagc", deadline=None, max_examples=60, suppress_health_check=_HEALTH)

@@ -106,7 +106,7 @@ LAYERS = [
     {"estimator_plots", "estimator_view"},
     {"estimator_results"},
     {"deploy", "persistence", "analysis", "estimator_base"},
-    {"estimator", "rehearsal", "federation"},
+    {"estimator", "rehearsal", "federation", "planning"},
     {"__init__"},
     {"cli"},
     {"__main__"},

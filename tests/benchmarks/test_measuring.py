@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import breakdown, delays, fit_over_agc, joint, million, scaling, startup, versions
+from benchmarks import breakdown, delays, fit_over_agc, joint, million, plan, scaling, startup, versions
 from benchmarks.harness import run_roles
 from benchmarks.page import NAMES, benchmark, book, render
 from benchmarks.peers import ours
@@ -37,6 +37,7 @@ def kept(tmp_path_factory):
         (million, SMALL),
         (scaling, {name: value for name, value in SMALL.items() if name != "local"} | {"dtype": "float64"}),
         (startup, {"command": startup.HELP, "times": 1}),
+        (plan, plan.cells(Options(quick=True))[0]),
     ):
         found[one.BENCHMARK.name].add(cell, json.loads(json.dumps(one.compute(cell))), 0.0)
     return found
@@ -79,6 +80,18 @@ def test_a_joint_run_in_the_wan_takes_its_delays(kept):
     assert max(found["bytes_on_link"]["party-01"]) > found["bytes_sent"]["party-01"]
 
 
+def test_coefficients_are_fitted_to_what_runs_needed(kept):
+    runs = list(kept["plan"].all())
+    (cell, found), origin = runs[0], {"commit": "0123456789", "when": "now", "machine": "here"}
+    coefficients = plan.fitted(runs, origin)
+    off = plan.errors(cell, found, coefficients)
+    assert 0.4 < off["processor"] < 2.5  # the geometric mean over the parties is 1
+    assert off["memory"] == pytest.approx(1.0, rel=0.05)
+    assert 0.99 < off["bytes"] < 1.5
+    doubled = found | {"cpu_seconds": {name: 2 * spent for name, spent in found["cpu_seconds"].items()}}
+    assert plan.errors(cell, doubled, coefficients)["processor"] == pytest.approx(off["processor"] / 2)
+
+
 def test_a_large_run_is_measured_with_its_parties_alone_beside_it(kept):
     found = result(kept, "million")
     assert len(found["local_alone"]) == 3
@@ -98,7 +111,7 @@ def test_the_page_shows_what_there_is_and_names_what_is_not(kept, tmp_path):
     for name in shown:
         assert f"`make bench NAME={name}`" in page
     drawn = {path.stem for path in (tmp_path / "performance").iterdir()}
-    assert drawn == set(shown) - {"delays", "joint", "startup", "versions"}
+    assert drawn == set(shown) - {"delays", "joint", "plan", "startup", "versions"}
 
 
 def test_bytes_after_the_labels_do_not_depend_on_the_number_of_nodes():

@@ -172,8 +172,8 @@ def test_of_many_rows_the_starts_compete_on_a_sample_and_all_rows_are_clustered(
     random = np.random.default_rng(0)
     rows = random.standard_normal((9000, 3)) + 4 * random.standard_normal((8, 3))[random.integers(8, size=9000)]
     whole = fit_kmeans(rows, 8, random_state=0)
-    monkeypatch.setattr(kmeans_module, "_MANY", 5000)
-    monkeypatch.setattr(kmeans_module, "_SAMPLE", 1000)
+    monkeypatch.setattr(kmeans_module, "KMEANS_ALL", 5000)
+    monkeypatch.setattr(kmeans_module, "KMEANS_SAMPLE", 1000)
     sampled = fit_kmeans(rows, 8, random_state=0)
     assert sampled.inertia < 1.01 * whole.inertia
     away = ((rows[:, None] - sampled.centers) ** 2).sum(axis=2)
@@ -183,8 +183,8 @@ def test_of_many_rows_the_starts_compete_on_a_sample_and_all_rows_are_clustered(
 
 
 def test_of_a_sample_with_too_few_different_rows_nothing_is_made(monkeypatch):
-    monkeypatch.setattr(kmeans_module, "_MANY", 50)
-    monkeypatch.setattr(kmeans_module, "_SAMPLE", 20)
+    monkeypatch.setattr(kmeans_module, "KMEANS_ALL", 50)
+    monkeypatch.setattr(kmeans_module, "KMEANS_SAMPLE", 20)
     rows = np.random.default_rng(0).standard_normal((100, 2))
     found = fit_kmeans(rows, 4, weights=np.where(np.arange(100) == 3, 1e9, 1e-9), random_state=0)
     assert len(np.unique(found.labels)) == 4

@@ -32,9 +32,9 @@ try:
         signal.pause()
 except KeyboardInterrupt:
     print("in order", flush=True)
-interrupts.leave(130)
+interrupts.end_process(130)
 """
-FAILED = f"{STUCK}\nThreadPoolExecutor(1).submit(wait)\nready.wait()\ninterrupts.leave(7)"
+FAILED = f"{STUCK}\nThreadPoolExecutor(1).submit(wait)\nready.wait()\ninterrupts.end_process(7)"
 IN_A_LOOP = """
 import asyncio
 from kcagc.deploy import interrupts
@@ -52,7 +52,7 @@ try:
     asyncio.run(until_stopped(work()))
 except KeyboardInterrupt:
     print("in order", flush=True)
-interrupts.leave(130)
+interrupts.end_process(130)
 """
 
 

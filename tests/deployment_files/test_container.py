@@ -1,5 +1,6 @@
 """The container and compose files: no secrets in the image, no privileges in the container, mutual TLS."""
 
+import os
 import re
 import subprocess
 import sys
@@ -8,11 +9,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kcagc.net import gate
+
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 CONTAINER = (DEPLOY / "Containerfile").read_text()
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
-ROLES = COMPOSE["services"]
+STANDING = COMPOSE["services"]["standing"]
+ROLES = {name: service for name, service in COMPOSE["services"].items() if name != "standing"}
 
 
 def instructions(text):
@@ -89,6 +93,42 @@ def test_a_service_may_write_its_journal_and_its_results_only(name):
     for one in service["volumes"]:
         assert one["bind"]["create_host_path"] is False  # or the engine makes it, for root
         assert one["source"].split("/")[1:3] == ["roles", name]  # nothing of another role
+
+
+def test_the_coordinator_that_stays_has_no_more_rights_and_its_own_folder():
+    for key in ("read_only", "cap_drop", "security_opt", "user", "tmpfs", "image"):
+        assert STANDING[key] == ROLES["coordinator"][key]
+    assert STANDING["profiles"] == ["standing"]  # it starts only when it is named
+    assert STANDING["volumes"] == [
+        {"type": "bind", "source": "./standing", "target": "/role", "bind": {"create_host_path": False}}
+    ]
+    assert STANDING["restart"] == "unless-stopped"
+    assert STANDING["ulimits"]["nofile"] == gate._DESCRIPTORS
+
+
+def test_the_command_and_the_health_check_of_the_coordinator_that_stays_work(tmp_path):
+    place, port = str(tmp_path / "standing"), "127.0.0.1:0"
+    ours = {"/role": place, "0.0.0.0:7444": port, "127.0.0.1:9464": port}
+    command = [ours.get(word, word) for word in STANDING["command"]]
+    assert len(set(STANDING["command"]) - set(command)) == len(ours)
+    check, *arguments = STANDING["healthcheck"]["test"][1:]
+    assert check == "python"
+    environment = os.environ | {"KCAGC_ADDRESS": "kcagc.example.org:7444"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "kcagc", *command], stdout=subprocess.PIPE, env=environment
+    ) as process:
+        try:
+            lines = iter(process.stdout.readline, b"")
+            assert any(b"kcagc.example.org:7444" in line for line in lines)
+            found = next(filter(None, (re.search(rb":(\d+)/metrics", line) for line in lines)))
+            code = arguments[-1].replace("9464", found[1].decode())
+            assert "9464" not in code
+            assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+        finally:
+            process.terminate()
+            process.communicate()
+    assert process.returncode == 130
+    assert subprocess.run([sys.executable, "-c", code], check=False, stderr=subprocess.DEVNULL).returncode != 0
 
 
 def test_only_the_coordinator_listens():

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+from functools import partial
 
 import pytest
 from click.testing import CliRunner
@@ -12,14 +13,14 @@ from federation.folders import federation, meet_at
 from kcagc.cli.main import cli
 from kcagc.deploy.config import Config
 from kcagc.deploy.run import RoleRun, open_journal, role_spec, stored_summary
-from kcagc.errors import AbortedError, AgreementError, RejectedError
+from kcagc.errors import AbortedError, AgreementError, PolicyError, RejectedError
 from kcagc.federation.codes import fingerprint
 from kcagc.federation.folder import StandingFolder
 from kcagc.federation.service import Service
 from kcagc.federation.waiting import next_run
 from kcagc.net.frames import Rejected
 from kcagc.net.grpc_client import request
-from kcagc.runtime.client import RoleClient
+from kcagc.runtime.client import RoleClient, announce_end
 from kcagc.secagg.keys import Identity
 
 
@@ -209,6 +210,32 @@ async def a_run_dies(tmp_path, place):
         edit(path, r"^peer_timeout = .*", "peer_timeout = 60")
         await run_parties(configs, service.port)
         await ended(hosted)
+
+
+async def a_party_leaves(tmp_path, place):
+    """The second party tells why it does not take part: before a run, and while the first one waits in one."""
+    configs = federation(tmp_path, place, "east")
+    edit(place / "federations" / "east" / "kcagc.toml", r"^peer_timeout = .*", "peer_timeout = 2")
+    async with serving(place) as service:
+        meet_at(configs, service.port)
+        bob = RoleRun(Config.load(configs["bob"]))
+        reason = PolicyError.public_message
+        announce = partial(announce_end, bob.endpoint, bob.credentials, bob.config.document.network.address, reason)
+        assert await announce()
+        hosted = service.federations["east"]
+        assert (hosted.run, hosted.records.all()) == (None, [])
+        alice, _ = await one_party_of_two(place, configs, service)
+        assert await announce()
+        with pytest.raises(AbortedError, match=f"bob ended the run: {reason}. It has not come back") as caught:
+            await alice
+        await ended(hosted)
+        return caught.value, [one.state for one in hosted.records.all()]
+
+
+def test_a_party_that_leaves_opens_no_run_and_the_others_learn_why(tmp_path, place):
+    error, states = asyncio.run(a_party_leaves(tmp_path, place))
+    assert (error.peer, error.final) == ("bob", True)
+    assert states == ["failed"]
 
 
 def test_a_dead_run_is_recorded_with_its_cause_and_the_next_one_takes_its_place(tmp_path, place):

@@ -13,6 +13,7 @@ from kcagc.datasets import generate
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph import ChebyshevFilter, Graph, HalfFilter, NormFilter, laplacian_norm, normalised_laplacian
 from kcagc.graph.filters import BLOCK_COLUMNS, Filter, StoredFilter
+from kcagc.graph.laplacian import FilterStep
 from random_graphs import adjacencies, attributed
 
 
@@ -105,6 +106,29 @@ def test_float32_stays_float32_and_is_close():
     assert HalfFilter(10).apply(data.adjacency, data.features, dtype=np.float32).dtype == np.float32
 
 
+@pytest.mark.parametrize("width", [1, BLOCK_COLUMNS])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_in_reused_memory_are_those_of_scipy(dtype, width, monkeypatch):
+    data = generate(300, 3, features=width, seed=3)
+    weights = sparse.csr_array(data.adjacency) * 0.5 + sparse.diags_array(np.arange(300.0) % 3)  # with self loops
+    graph = Graph.from_matrix(sparse.csr_array(weights))
+    block = data.features.astype(dtype)
+    before = block.copy()
+    step = FilterStep(graph, 2.0, dtype)
+    found = [step.power(block, count) for count in range(5)]
+    assert_array_equal(block, before)
+    assert found[0] is block
+    assert len({id(one) for one in found}) == 5  # no result lies in memory that another product uses
+    dense = np.eye(300) - normalised_laplacian(graph).toarray() / 2
+    near = 1e-5 if dtype == np.float32 else 1e-13
+    for count, one in enumerate(found):
+        assert one.dtype == dtype
+        assert_allclose(one, np.linalg.matrix_power(dense, count) @ before, atol=near)
+    monkeypatch.setattr("kcagc.graph.laplacian.csr_matvecs", None)
+    assert_allclose(step.power(block, 4), found[4], atol=near)
+    assert_allclose(step.power(block[:, 0], 4), found[4][:, 0], atol=near)
+
+
 def test_memory_is_the_result_and_a_few_blocks():
     data = generate(20_000, 4, degree=4, features=16 * BLOCK_COLUMNS, seed=0)
     graph = Graph(data.adjacency)
@@ -117,6 +141,22 @@ def test_memory_is_the_result_and_a_few_blocks():
         tracemalloc.stop()
     matrices = 6 * 12 * (data.adjacency.nnz + graph.n_nodes)
     assert peak < data.features.nbytes + 2 * 3 * block + matrices
+
+
+def test_columns_on_disk_are_filtered_without_a_table_in_memory(tmp_path):
+    data = generate(20_000, 4, degree=4, features=16 * BLOCK_COLUMNS, seed=0)
+    graph, path = Graph(data.adjacency), tmp_path / "columns.npy"
+    np.save(path, data.features)
+    columns = np.load(path, mmap_mode="r")
+    wanted = HalfFilter(3).apply(graph, data.features)
+    tracemalloc.start()
+    try:
+        found = HalfFilter(3).apply(graph, columns, n_threads=2)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert_array_equal(found, wanted)
+    assert peak < 0.7 * data.features.nbytes
 
 
 def test_sparse_features_are_never_dense_as_a_whole_but_for_the_result():

@@ -55,6 +55,10 @@ class Instruments:
             time.sleep(FLUSH)
             os.kill(os.getpid(), signal.SIGKILL)
             time.sleep(60)  # the signal ends this thread too
+        if [what, number] == self._plan.get("interrupt"):
+            os.kill(os.getpid(), signal.SIGTERM)
+            if threading.current_thread() is not threading.main_thread():  # which ends the process
+                time.sleep(60)
 
     def install(self) -> None:
         """Wrap the functions of the journal, the streams, the steps and the results of a role."""

@@ -28,14 +28,14 @@ from kcagc.deploy.folders import FolderPlan, write_folders
 from role_process import WARM
 
 RESULTS = Path(__file__).parent / "results" / "interrupts.json"
-SERVER = (*WARM, "kill.large_table")
+SERVER = (*WARM, "tests.kill.large_table")
 ENVIRONMENT = {"KCAGC_REPORT": "0"}  # and all threads of the libraries, as users have them
 SIGNALS = {"SIGINT": signal.SIGINT, "SIGTERM": signal.SIGTERM}
 KINDS = list(itertools.product(("filter", "svd", "k-means"), SIGNALS))
 LIMIT = 5.0  # seconds from the signal to the end of the process
 INTERRUPTED = 130
 PATIENCE = 120.0
-LATEST = 0.5  # seconds from the begin of a phase to the last signals; each phase takes one or more
+LATEST = 0.3  # seconds from the begin of a phase to the last signals; each phase takes one or more
 LARGE, SMALL, COORDINATOR = "large", "small", "coordinator"
 
 
@@ -127,7 +127,7 @@ class LargeRun:
         if name != COORDINATOR:
             command += ["--address", f"127.0.0.1:{self._port}"]
         log = self._folder / f"{name}-{next(self._numbers)}.log"
-        self._running[name] = self._fork_server.start("kill.large_table:run", {**plan, "arguments": command}, log)
+        self._running[name] = self._fork_server.start("tests.kill.large_table:run", {**plan, "arguments": command}, log)
         return log
 
     def _log(self, name: str) -> str:

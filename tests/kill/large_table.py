@@ -19,7 +19,7 @@ from kcagc.engines import LOCAL, LocalEngine
 from kcagc.graph import Graph
 from kcagc.graph.filters import HalfFilter
 from kcagc.protocol.local import PartyData
-from role_process import run_command
+from tests.role_process import run_command
 
 NODES, COLUMNS = 200_000, 200
 CLUSTERS, PSI, COMPONENTS = 4, 2, 8

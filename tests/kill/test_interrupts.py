@@ -15,7 +15,7 @@ def test_a_party_with_a_large_table_ends_in_time_wherever_it_is_interrupted(tmp_
         found = list(interrupts(run, KINDS, each=5))
         assert [one for one in found if not one.orderly] == []
         assert [one.resumed for one in found] == [False] + [True] * 29
-        assert sum(one.inside for one in found) >= 25  # the others had just ended their phase
+        assert sum(one.inside for one in found) >= 20  # the others had just ended their phase
         assert set(run.complete().values()) == {0}
         first, second = run.labels()
         assert [line.split(b",")[:2] for line in first.splitlines()] == [

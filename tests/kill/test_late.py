@@ -1,23 +1,16 @@
 """A role that comes back after the others have stopped waiting: the same commands complete the run."""
 
+import json
 import shutil
-import time
 
 import pytest
 
 from kill import evidence
+from kill.late import AGAIN, LATE_SCENARIOS, RESULTS, Late, assert_complete, late_points, run_late
 from kill.scenarios import KILLED, SCENARIOS
 
 pytestmark = pytest.mark.timeout(1800)
-AGAIN = (7, 10)  # exit codes after which a service manager starts a role again: ended by another role, peer timeout
-SHORT, BRIEFLY = ("--peer-timeout", "3"), ("--peer-timeout", "0.3")
-POINTS = ("commit done", "message arrives", "part left", "file done", "erased")
-SHARES = (0.0, 0.3, 0.6, 0.8, 0.9, 1.0)  # of these boundaries
-
-
-def assert_complete(campaign, run):
-    assert run.labels() == campaign.reference(run.scenario.name).labels, run.logs()
-    evidence.check_sent(run)
+BRIEFLY = ("--peer-timeout", "0.3")
 
 
 def stop_waiting(run, role):
@@ -97,38 +90,17 @@ def test_a_party_without_its_journal_begins_a_new_session_of_all(campaign):
         assert_complete(campaign, run)
 
 
-def points(campaign, scenario, role):
-    """Return boundaries of a role from its start to its end."""
-    found = campaign.reference(scenario).of(role, *POINTS)
-    return list(dict.fromkeys(found[round(share * (len(found) - 1))] for share in SHARES))
+@pytest.mark.parametrize(("scenario", "late", "way"), [("party aggregates", "a", "interrupt")])
+def test_the_same_commands_complete_an_interrupted_run_after_all_timeouts(campaign, scenario, late, way):
+    """One of the many cases of `make test-late`."""
+    at = late_points(campaign, scenario, late)
+    assert run_late(campaign, Late(scenario, late, at[len(at) // 2], way)) > 0
 
 
-@pytest.mark.kill
-@pytest.mark.parametrize(
-    "scenario", ["joint two parties", "two parties", "coordinator", "party aggregates", "tree", "five parties"]
-)
-def test_the_same_commands_complete_a_run_after_all_timeouts(campaign, scenario):
-    """Each role in turn is killed at several points; it comes back before the others, or while they wait again."""
-
-    def run_late(late, boundary, waiting):
-        with campaign.run(scenario) as run:
-            for role in run.scenario.roles:
-                run.start(role, options=SHORT, **({"kill": boundary} if role == late else {}))
-            for role in run.scenario.roles:
-                run.end_of(role)
-            assert run.codes[late] == [KILLED], run.logs(late)
-            others = [role for role in run.scenario.roles if role != late]
-            for roles in (others, [late]) if waiting else ([late], others):
-                for role in roles:
-                    run.start(role)
-                time.sleep(1)
-            run.run_to_end(again=AGAIN)
-            assert_complete(campaign, run)
-        shutil.rmtree(run.folder)
-        return 1
-
-    roles = SCENARIOS[scenario].roles
-    cases = [(role, at, first) for role in roles for at in points(campaign, scenario, role) for first in (True, False)]
-    done, failed = campaign.run_all(cases, run_late)
-    assert failed == []
-    assert done == len(cases)
+def test_the_kept_figures_are_of_completed_runs():
+    kept = json.loads(RESULTS.read_text())["scenarios"]
+    assert list(kept) == list(LATE_SCENARIOS)
+    for name, figures in kept.items():
+        assert figures["roles"] == list(SCENARIOS[name].roles)
+        assert figures["completed"] == figures["cases"] >= 2 * len(figures["roles"])
+        assert figures["failed"] == []

@@ -190,6 +190,19 @@ def test_all_connections_together_have_a_limit():
     run(test)
 
 
+def test_the_last_file_descriptors_are_not_for_connections():
+    async def test():
+        async with place() as one:
+            known = await one.connect()
+            one.gate._last_descriptor = 3
+            refused = await one.connect(served=False)
+            assert await is_closed(refused[0])
+            assert await answers(*known)
+            assert one.gate.refused == 1
+
+    run(test)
+
+
 def test_a_connection_ends_when_the_server_behind_the_gate_ends_it():
     async def test():
         async with place() as one:
@@ -240,3 +253,10 @@ def test_a_wildcard_is_served_for_ipv4():
             assert await answers(*await one.connect())
 
     run(test)
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_with_a_remedy(monkeypatch, tmp_path):
+    monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path / "absent"))
+    monkeypatch.setattr(module, "_LONGEST_PATH", 1000)
+    with pytest.raises(KcagcError, match=r"cannot make a folder for temporary files: .*absent.*TMPDIR"):
+        Gate("127.0.0.1", 0)

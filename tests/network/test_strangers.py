@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kcagc.net.gate import raise_descriptor_limit
+from network.roles import until
 from network.strangers import Strangers
 from standing.campaign import Standing, held
 
@@ -30,7 +31,7 @@ def test_a_run_of_a_coordinator_completes_beside_strangers(collaborate):
     with Strangers(roles.port, silent=NUMBER // 2, tls=NUMBER // 2) as strangers:
         strangers.wait_until_at_most(MOST_OPEN)
         assert aggregator.memory - before < MOST_MEMORY << 20
-        assert open_files(aggregator) < 512
+        until(lambda: open_files(aggregator) < 512, "the aggregator to close its ends", aggregator)
         roles.assert_finishes(aggregator, *roles.start_parties())
     assert len(aggregator.lines("did not prove an identity")) <= 3
     assert "Traceback" not in aggregator.log
@@ -54,6 +55,6 @@ def test_runs_of_a_standing_coordinator_complete_beside_strangers(fork_server, t
         with Strangers(standing.port, silent=NUMBER // 2, tls=NUMBER // 2) as strangers:
             strangers.wait_until_at_most(MOST_OPEN)
             assert standing.held().memory_mib - before < MOST_MEMORY
-            assert held(standing.serve.pid).descriptors < 512
+            until(lambda: held(standing.serve.pid).descriptors < 512, "the coordinator to close its ends")
             standing.one_run("east")
         assert "Traceback" not in standing.log("serve")

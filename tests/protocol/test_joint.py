@@ -192,7 +192,7 @@ def test_every_party_contributes_to_the_seed_of_common_choices():
             parties = party_names(3)
 
     def confirmed(seed):
-        return Confirmation(1, "", b"", b"", b"", {}, seed, b"")
+        return Confirmation(1, bytes(8), "", b"", b"", b"", {}, seed, b"")
 
     def joined(first, own, third):
         received = {"party-1": confirmed(first.to_bytes(8, "big")), "party-3": confirmed(third.to_bytes(8, "big"))}

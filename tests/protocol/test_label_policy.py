@@ -241,7 +241,7 @@ def test_a_measurement_is_that_of_a_table_smoothed_without_the_columns(monkeypat
     """The rows that a party kept, those it computes again after a crash, and every block smoothed anew say the same."""
     graph, table = sensitive_among(12) if n_columns == 12 else words(n_columns, 30)
     settings = RunSettings(n_clusters=K, psi=3, method="cells").resolve(2)
-    monkeypatch.setattr("kcagc.protocol.label_policy._NODES", 100)
+    monkeypatch.setattr("kcagc.protocol.label_policy.MEASURED_NODES", 100)
     data = PartyData.build("bank", graph, table, HalfFilter(3))
     rows = compute_rows(data, settings)
     found = compute_local(data, settings, 0) if as_table else compute_labels(data, rows, settings, 0)
@@ -267,5 +267,5 @@ def test_a_measurement_survives_the_journal():
 
 def test_other_parties_learn_only_that_the_run_ended():
     assert str(AbortedError(PolicyError().with_public_message("aborted").public_message, peer="bank")).endswith(
-        "bank ended the run: aborted"
+        "bank ended the run: aborted, for a reason that only its own log gives"
     )

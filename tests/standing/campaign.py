@@ -44,12 +44,20 @@ class Standing:
     The first party of a federation starts each run, and the others wait for it.
     """
 
-    def __init__(self, root: Path, fork_server: ForkServer, names: Iterable[str], *, descriptors: int = 1024) -> None:
+    def __init__(
+        self,
+        root: Path,
+        fork_server: ForkServer,
+        names: Iterable[str],
+        *,
+        descriptors: int = 1024,
+        peer_timeout: int = 20,
+    ) -> None:
         self.root, self._forks = root, fork_server
         self.place = root / "standing"
         self.configs = {name: federation(root, self.place, name, PARTIES, n_init=2) for name in names}
         for path in self.place.glob("federations/*/kcagc.toml"):
-            edit(path, r"^peer_timeout = .*", "peer_timeout = 20")
+            edit(path, r"^peer_timeout = .*", f"peer_timeout = {peer_timeout}")
         self.running: list[Process] = []
         arguments = ["serve", str(self.place), "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]
         self.serve = self.start("serve", arguments, descriptors=descriptors)

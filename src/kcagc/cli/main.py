@@ -34,6 +34,7 @@ _MODULES = {
     "nodes": "maintenance",
     "match": "match",
     "check": "maintenance",
+    "plan": "plan",
     "party": "roles",
     "coordinator": "roles",
     "predict": "roles",
@@ -101,7 +102,7 @@ def main() -> None:
         code = _show_error("not enough memory", 1)
     except OSError as error:
         code = _show_error(f"{error.filename or 'output'}: {error.strerror or error}", 1)
-    interrupts.leave(code if isinstance(code, int) else 0)
+    interrupts.end_process(code if isinstance(code, int) else 0)
 
 
 def _show_error(message: str, code: int) -> int:

@@ -80,8 +80,8 @@ def draw_sample(n_nodes: int, size: int, seed: int, purpose: int) -> IntArray:
     return np.sort(random_for(seed, purpose).choice(n_nodes, size, replace=False)).astype(np.int64)
 
 
-def clustered_sample(n_nodes: int, k: int, seed: int, *, in_shares: bool = True) -> IntArray:
-    """Return the nodes on which the clusters are found.
+def sample_size(n_nodes: int, k: int, *, in_shares: bool = True) -> int:
+    """Return on how many nodes the clusters are found.
 
     On very large graphs, half as many if the rows are in shares: comparisons for all other nodes leave no room for more
     bytes. Samples of few nodes for each cluster are not halved.
@@ -89,7 +89,12 @@ def clustered_sample(n_nodes: int, k: int, seed: int, *, in_shares: bool = True)
     size = max(MIN_SAMPLE, SAMPLE_VALUES // k)
     if in_shares and k > FEW_CLUSTERS and n_nodes * k > LARGE_VALUES and size // 2 >= CLUSTER_NODES * k:
         size //= 2
-    return draw_sample(n_nodes, size, seed, 9)
+    return min(size, n_nodes)
+
+
+def clustered_sample(n_nodes: int, k: int, seed: int, *, in_shares: bool = True) -> IntArray:
+    """Return the nodes on which the clusters are found."""
+    return draw_sample(n_nodes, sample_size(n_nodes, k, in_shares=in_shares), seed, 9)
 
 
 def start_sets(n_nodes: int, k: int, seed: int, restart: int) -> IntArray:

@@ -40,8 +40,8 @@ from kcagc.graph.graph import check_features
 # The random generator whose stream is the same in all versions of NumPy. It has no connection to cryptographic keys.
 RandomState = np.random.RandomState
 
-_MANY = 1 << 16  # with more distinct rows, restarts compete on a sample
-_SAMPLE = 1 << 15
+KMEANS_ALL = 1 << 16  # with more distinct rows, restarts compete on a sample
+KMEANS_SAMPLE = 1 << 15
 _TOLERANCE = 1e-3  # and iterations end when at most this share of rows changes
 _PIECE = 256  # rows whose weight is added before running totals are computed
 
@@ -131,7 +131,7 @@ def fit_kmeans(
         return run_lloyd(rows, weights, centers, max_iter=max_iter, tolerance=tolerance)
 
     with one_blas_thread():
-        sample, times = _sample(mass, random) if len(points) > _MANY else (np.zeros(0, dtype=np.int64), mass)
+        sample, times = _sample(mass, random) if len(points) > KMEANS_ALL else (np.zeros(0, dtype=np.int64), mass)
         if len(sample) < k:
             best = _cheapest(restart(points, mass, seed, 0.0) for seed in seeds)
         else:
@@ -155,7 +155,7 @@ def _cheapest(restarts: Iterable[KMeansResult]) -> KMeansResult:
 def _sample(mass: FloatArray, random: RandomState) -> tuple[IntArray, FloatArray]:
     """Draw rows by weight; return each drawn row once, and the number of times it was drawn as its weight."""
     running = np.cumsum(mass)
-    drawn = np.searchsorted(running, random.random_sample(_SAMPLE) * running[-1], side="right")
+    drawn = np.searchsorted(running, random.random_sample(KMEANS_SAMPLE) * running[-1], side="right")
     rows, times = np.unique(np.minimum(drawn, len(mass) - 1), return_counts=True)
     return rows.astype(np.int64), times.astype(np.float64)
 

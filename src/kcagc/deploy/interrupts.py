@@ -93,7 +93,7 @@ def cancelled_by_interrupts(cancel: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def unlimited() -> Iterator[None]:
-    """Let an orderly end take as long as it needs, for example because other processes must be stopped."""
+    """Allow an orderly end to take as long as it needs, for example because other processes must be stopped."""
     _interrupts.limited = False
     try:
         yield
@@ -132,7 +132,7 @@ async def until_stopped(work: Coroutine[Any, Any, T]) -> T:
                 await asyncio.wait(others, timeout=_STREAMS_END)
 
 
-def leave(code: int) -> NoReturn:
+def end_process(code: int) -> NoReturn:
     """End the process with an exit code; after a failure do not wait for threads that still compute."""
     others = {threading.main_thread(), _interrupts.watcher}
     if code != 0 and any(thread not in others for thread in threading.enumerate()):

@@ -41,7 +41,7 @@ from kcagc.protocol.fit import fit_party
 from kcagc.protocol.local import PartyData, PartyModel, labels_key
 from kcagc.protocol.parameters import draw_seed
 from kcagc.protocol.party import PartyContext
-from kcagc.runtime.client import RoleClient, tell_end
+from kcagc.runtime.client import RoleClient, announce_end
 from kcagc.runtime.connection import Endpoint
 from kcagc.runtime.driver import RoleStatus, Watcher
 from kcagc.runtime.durable import RECEIPTS
@@ -316,7 +316,7 @@ def execute(
         try:
             run.check()
         except KcagcError as error:
-            _tell_end(run, error)
+            _announce_end(run, journal, error)
             raise
         if journal.status == "new":
             keep_earlier_results(run.files)
@@ -335,14 +335,14 @@ def execute(
     return complete_folder(run, summary, receipts, results if report else [], watcher=watcher)
 
 
-def _tell_end(run: RoleRun, error: KcagcError) -> None:
-    """Tell the aggregator why this party does not even begin, if it can be reached."""
+def _announce_end(run: RoleRun, journal: Journal, error: KcagcError) -> None:
+    """Send the aggregator, if it can be reached, the reason why this party does not even begin."""
     if not run.config.listens:
         with contextlib.suppress(KcagcError):  # what makes a connection impossible is said already
             address = run.config.document.network.address
-            asyncio.run(
-                interrupts.until_stopped(tell_end(run.endpoint, run.credentials, address, public_reason(error)))
-            )
+            announcing = announce_end(run.endpoint, run.credentials, address, public_reason(error))
+            if asyncio.run(interrupts.until_stopped(announcing)):
+                journal.record_connection(run.config.me, run.agreement.aggregator, "link/opening")
 
 
 def open_journal(run: RoleRun, new_session: bool) -> Journal:
@@ -389,7 +389,7 @@ async def _run_on_network(run: RoleRun, spec: RoleSpec) -> None:
     try:
         await role.run()
     except BaseException as error:
-        role.tell_end(public_reason(error))
+        role.announce_end(public_reason(error))
         raise
     finally:
         await server.stop(0.5)

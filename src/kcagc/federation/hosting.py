@@ -32,6 +32,7 @@ from kcagc.runtime.connection import identify
 from kcagc.runtime.durable import RECEIPTS
 from kcagc.runtime.journal import InvalidJournalError, Journal, SessionEnd
 from kcagc.runtime.server import RoleServer
+from kcagc.runtime.session import public_reason
 
 logger = logging.getLogger(__name__)
 
@@ -232,7 +233,8 @@ class HostedFederation:
         cause: str | None = None
         try:
             await run.server.run()
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as stopped:
+            run.server.announce_end(public_reason(stopped))
             await run.server.stop()
             run.journal.close()
             raise

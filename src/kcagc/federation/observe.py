@@ -61,7 +61,8 @@ def metrics(service: Service) -> list[Metric]:
         for state, number in sorted(one.ended.items())
     )
     connected = each((one.name, 0 if one.run is None else len(one.run.server.connected)) for one in hosted)
-    refused = tuple(({"kind": kind}, float(number)) for kind, number in sorted(service.refused.items()))
+    all_refused = {"connection": service.refused_connections, **service.refused}
+    refused = tuple(({"kind": kind}, float(number)) for kind, number in sorted(all_refused.items()))
     return [
         Metric("kcagc_info", "gauge", "The version of kcagc.", (({"version": __version__}, 1.0),)),
         Metric("kcagc_federations", "gauge", "Federations that are served.", (({}, len(hosted)),)),
@@ -88,7 +89,7 @@ def metrics(service: Service) -> list[Metric]:
             "Parties that wait for the next run.",
             each((one.name, sum(number > 0 for number in one.waiting.values())) for one in hosted),
         ),
-        Metric("kcagc_refused_total", "counter", "Streams and requests that were refused.", refused),
+        Metric("kcagc_refused_total", "counter", "Connections, streams and requests that were refused.", refused),
         *_of_process(),
     ]
 

@@ -47,13 +47,24 @@ class Service:
         self._proposals = Proposals(self._federation_of)
         self.meetings = Meetings(folder.path, folder.identity, folder.credentials, on_change=self.refresh)
         self._server = Server(
-            listen, folder.credentials, self._serve, self._answer, lambda: self._authorities, self._other_credentials
+            listen,
+            folder.credentials,
+            self._serve,
+            self._answer,
+            lambda: self._authorities,
+            self._other_credentials,
+            self._note_rejected,
         )
 
     @property
     def port(self) -> int:
         """The port on which it listens."""
         return int(self._server.port)
+
+    @property
+    def refused_connections(self) -> int:
+        """The number of connections that were closed because they had proven no identity."""
+        return self._server.refused_connections
 
     def methods(self) -> Mapping[str, Method]:
         """Return everything that it answers outside sessions."""
@@ -136,6 +147,11 @@ class Service:
     async def _serve(self, stream: ServerStream) -> None:
         with self._counting("stream"):
             await self._federation_of(stream.caller).serve(stream)
+
+    def _note_rejected(self, caller: Caller, rejection: Rejected) -> None:
+        federation = self._by_digest.get(caller.federation)
+        if federation is not None and federation.run is not None:
+            federation.run.server.note_rejected(caller, rejection)
 
     async def _answer(self, caller: Caller, asked: Request) -> bytes:
         with self._counting("request"):

@@ -19,6 +19,7 @@ Symmetrise = Literal["max", "mean", "sum"]
 Repeats = Literal["same", "sum"]
 
 _LISTED = 5  # entries that an error names; further ones are counted
+_CHECKED = 1 << 16  # rows that are checked at a time: a table may be larger than the memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +310,7 @@ def check_features(features: Features, *, n_nodes: int | None = None, where: str
         raise DataError(f"{where}: {checked.shape[0]} rows, but the graph has {n_nodes} nodes")
     if checked.shape[1] == 0:
         raise DataError(f"{where}: there are no columns")
-    if not np.isfinite(values).all():
+    if not all(np.isfinite(values[start : start + _CHECKED]).all() for start in range(0, len(values), _CHECKED)):
         row, column = entry_at(checked, int(np.flatnonzero(~np.isfinite(values))[0]))
         raise DataError(f"{where}: the value in row {row}, column {column} is {checked[row, column]}")
     return checked

@@ -6,14 +6,23 @@ its features.
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
 
-from kcagc._types import Sparse
+from kcagc._types import AnyFloatArray, FloatArray, IntArray, Sparse
 from kcagc.graph.graph import Graph
+
+try:  # a product that adds into given memory; SciPy's public product takes new memory each time
+    from scipy.sparse._sparsetools import csr_matvecs
+except ImportError:  # pragma: no cover - a later SciPy may name it otherwise
+    csr_matvecs = None
+
+_ENTRIES = 1 << 18  # of a matrix that are scaled at a time: what is computed for them fits in the cache of one core
 
 
 def normalised_adjacency(graph: Graph, *, dtype: Any = np.float64) -> Sparse:
@@ -75,6 +84,78 @@ def normalised_laplacian(graph: Graph, *, dtype: Any = np.float64) -> Sparse:
     laplacian = sparse.csr_array(-adjacency)
     laplacian.setdiag(diagonal)
     return laplacian.astype(dtype, copy=False)
+
+
+class FilterStep:
+    """One step of a filter, the matrix I - L_s/c, and its powers times a block of columns.
+
+    The diagonal is kept apart: a product begins with it in memory that is used again, and adds all other entries.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    cutoff : float
+        The frequency c > 0 at which the response is zero.
+    dtype : {numpy.float32, numpy.float64}
+        The type to compute in.
+
+    Examples
+    --------
+    >>> FilterStep(Graph.from_edges([0], [1]), 2.0, np.float64).power(np.eye(2), 1)
+    array([[0.75, 0.25],
+           [0.25, 0.75]])
+    """
+
+    def __init__(self, graph: Graph, cutoff: float, dtype: Any) -> None:
+        adjacency = graph.adjacency
+        loops = adjacency.diagonal().astype(np.float64)
+        if loops.any():
+            adjacency = sparse.csr_array(adjacency - sparse.diags_array(loops, format="csr"))
+        outward = np.asarray(adjacency.sum(axis=1), dtype=np.float64)
+        degrees = outward + loops + 1
+        self.diagonal = (1 - outward / degrees / cutoff).astype(dtype)[:, None]
+        self.rest = sparse.csr_array(
+            (_scaled(adjacency, 1 / np.sqrt(degrees), cutoff, dtype), adjacency.indices, adjacency.indptr),
+            shape=adjacency.shape,
+        )
+
+    def power(self, block: AnyFloatArray, count: int) -> AnyFloatArray:
+        """Return the matrix to the power of `count`, times a block of columns; the block is not changed."""
+        spare: list[AnyFloatArray] = []
+        now = block
+        for number in range(count):
+            if csr_matvecs is None or block.ndim != 2 or block.dtype != self.rest.dtype or not block.flags.c_contiguous:
+                now = (self.diagonal if block.ndim == 2 else self.diagonal[:, 0]) * now + self.rest @ now
+                continue
+            into = spare.pop() if number > 1 else np.empty_like(block)
+            np.multiply(self.diagonal, now, out=into)
+            n, width = block.shape
+            rest = self.rest
+            csr_matvecs(n, n, width, rest.indptr, rest.indices, rest.data, now.ravel(), into.ravel())
+            if number:
+                spare.append(now)
+            now = into
+        return now
+
+
+def _scaled(adjacency: Sparse, scale: FloatArray, cutoff: float, dtype: Any) -> AnyFloatArray:
+    """Return the entries of D^(-1/2) A D^(-1/2) / c; an entry and the one across the diagonal are exactly the same."""
+    found = np.empty(adjacency.nnz, dtype=dtype)
+    starts = np.searchsorted(adjacency.indptr, np.arange(0, adjacency.nnz, _ENTRIES))
+    bounds: IntArray = np.unique(np.append(starts, adjacency.shape[0]))
+
+    def work(first: int, last: int) -> None:
+        some = slice(adjacency.indptr[first], adjacency.indptr[last])
+        both = np.repeat(scale[first:last], np.diff(adjacency.indptr[first : last + 1]))
+        both *= scale[adjacency.indices[some]]
+        both *= adjacency.data[some]
+        both /= cutoff
+        found[some] = both
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        list(pool.map(work, bounds[:-1].tolist(), bounds[1:].tolist()))
+    return found
 
 
 def laplacian_norm(graph: Graph) -> float:

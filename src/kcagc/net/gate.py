@@ -1,4 +1,4 @@
-"""The gate in front of a gRPC server: it limits connections before anybody has proven who they are.
+"""The gate in front of a gRPC server: it limits connections before they have proven an identity.
 
 A connection costs nothing until TLS has checked its certificate, so a stranger can open thousands, and gRPC, which
 accepts them, has one limit for all addresses together. The gate listens in its place, and passes bytes on to gRPC
@@ -84,7 +84,7 @@ class _End(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._own = cast(asyncio.Transport, transport)
-        self._gate.begun(self._own)
+        self._gate.opened_end(self._own)
 
     def data_received(self, data: bytes) -> None:
         if self.other is not None:
@@ -102,7 +102,7 @@ class _End(asyncio.Protocol):
 
     def connection_lost(self, _: Exception | None) -> None:
         if self._own is not None:
-            self._gate.ended(self._own, self._connection)
+            self._gate.closed_end(self._own, self._connection)
 
 
 class Gate:
@@ -112,12 +112,17 @@ class Gate:
     """
 
     def __init__(self, host: str, port: int, *, max_connections: int = MAX_CONNECTIONS) -> None:
-        handles = (raise_descriptor_limit() - _OTHER_HANDLES) // _HANDLES
-        self.max_connections = max(min(max_connections, handles), 8)
+        descriptors = raise_descriptor_limit()
+        self.max_connections = max(min(max_connections, (descriptors - _OTHER_HANDLES) // _HANDLES), 8)
+        self._last_descriptor = descriptors - min(_OTHER_HANDLES, descriptors // 4) // 2
         self.max_strangers = min(_MAX_STRANGERS, max(self.max_connections // 2, 4))
-        self._sockets = _listening(host, port)
+        self._folder = _private_folder()
+        try:
+            self._sockets = _listening(host, port)
+        except BaseException:
+            self._folder.rmdir()
+            raise
         self.port = int(self._sockets[0].getsockname()[1])
-        self._folder = Path(tempfile.mkdtemp(prefix="kcagc-", dir=_short_folder()))
         self._release = weakref.finalize(self, _release, self._sockets, self._folder)
         self.target = str(self._folder / "grpc")
         self.refused = self._reported = self._count = 0
@@ -163,12 +168,12 @@ class Gate:
             transport.abort()
         await self._flushed()
 
-    def begun(self, transport: asyncio.Transport) -> None:
+    def opened_end(self, transport: asyncio.Transport) -> None:
         """Note that an end of a connection is open."""
         self._transports.add(transport)
         self._all_ended.clear()
 
-    def ended(self, transport: asyncio.Transport, connection: _Connection) -> None:
+    def closed_end(self, transport: asyncio.Transport, connection: _Connection) -> None:
         """Note that an end of a connection is closed, and close the other one."""
         self._transports.discard(transport)
         if not self._transports:
@@ -223,7 +228,9 @@ class Gate:
 
     def _admit(self, accepted: socket.socket, address: Any) -> None:
         host = str(address[0]).removeprefix("::ffff:")
-        if len(self._connections) >= self.max_connections and not self._strangers:
+        # The system gives the lowest free descriptor. Others are in use by closed connections that gRPC still holds.
+        scarce = accepted.fileno() >= self._last_descriptor
+        if scarce or (len(self._connections) >= self.max_connections and not self._strangers):
             accepted.close()
             self._refuse()
             return
@@ -269,7 +276,7 @@ class Gate:
     async def _join(self, connection: _Connection) -> None:
         """Connect a client with gRPC."""
         loop, raw = asyncio.get_running_loop(), connection.raw
-        if raw is None:
+        if raw is None or connection.number not in self._connections:
             return
         inner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -297,8 +304,16 @@ class Gate:
             (self._folder / str(connection.number)).unlink(missing_ok=True)
 
 
-def _short_folder() -> str | None:
-    return None if len(tempfile.gettempdir()) < _LONGEST_PATH - len("/kcagc-12345678/1234567890") else "/tmp"  # noqa: S108
+def _private_folder() -> Path:
+    """Make a folder that only this user can open, with a path that is short enough for sockets."""
+    usual = len(tempfile.gettempdir()) < _LONGEST_PATH - len("/kcagc-12345678/1234567890")
+    try:
+        return Path(tempfile.mkdtemp(prefix="kcagc-", dir=None if usual else "/tmp"))  # noqa: S108
+    except OSError as error:
+        raise KcagcError(
+            f"cannot make a folder for temporary files: {error}. Set the variable TMPDIR to a folder that this user "
+            "can write to"
+        ) from error
 
 
 def _listening(host: str, port: int) -> list[socket.socket]:
@@ -323,7 +338,7 @@ def _listening(host: str, port: int) -> list[socket.socket]:
 
 
 def _release(sockets: list[socket.socket], folder: Path) -> None:
-    """Give back what a gate holds outside its loop, also of one that was never started."""
+    """Close the sockets and remove the folder of a gate, also of one that was never started."""
     for one in sockets:
         one.close()
     shutil.rmtree(folder, ignore_errors=True)

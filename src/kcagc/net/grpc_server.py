@@ -52,7 +52,7 @@ _SERVER_OPTIONS: list[tuple[str, int]] = [
 
 
 class BoundedLog:
-    """Warnings about other roles, of which only so many are written: nobody else may fill the log.
+    """Warnings about other roles, of which only so many are written: no other role may fill the log.
 
     `burst` lines may follow each other; after that there is one in `seconds`. A line tells how many were left out.
     """
@@ -159,6 +159,11 @@ class Server:
                 "Choose another address or port"
             ) from error
         self.port: int = inner if self._gate is None else self._gate.port
+
+    @property
+    def refused_connections(self) -> int:
+        """The number of connections that were closed because they had proven no identity."""
+        return 0 if self._gate is None else self._gate.refused
 
     async def start(self) -> None:
         """Accept streams from now on."""

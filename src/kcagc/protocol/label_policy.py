@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -34,6 +34,7 @@ from kcagc.cluster.lloyd import one_blas_thread
 from kcagc.disclosure import Policy
 from kcagc.disclosure.texts import REVEALING_LABELS
 from kcagc.errors import KcagcError, PolicyError
+from kcagc.graph.filters import BLOCK_COLUMNS
 from kcagc.graph.graph import Graph
 from kcagc.text import quoted
 
@@ -44,8 +45,8 @@ Kind = Literal["yes or no", "category", "number"]
 LIMITS: dict[Kind, float] = {"yes or no": 0.6, "category": 0.6, "number": 0.85}
 NARROW = 0.08  # mean gain over labels without the column, above which a table is narrow
 
-_NODES = 3_000  # drawn at random if there are more
-_COLUMNS = 500  # those with the largest variance if there are more
+MEASURED_NODES = 3_000  # drawn at random if there are more
+MEASURED_COLUMNS = 500  # those with the largest variance if there are more
 _FOLDS = 5
 N_BLOCKS = 5  # of columns that are left out together
 _VALUES = 10  # a column with more values is a number
@@ -54,6 +55,7 @@ _LEAST = 20  # nodes with and without a property: with fewer the AUC is too unce
 _SIMILAR = 0.7  # correlation of two columns that are left out together
 _SAFE = 1e100  # a magnitude whose square is a finite number
 _RIDGE = 10.0
+_SPARSE = 0.05  # share of values that are not zero, below which products of sparse columns are faster
 # Probability that labels without information predict any column. It is small, because the folds depend on each other
 # and the true probability is larger.
 _CHANCE = 0.001
@@ -112,9 +114,9 @@ Relabel = Callable[[Flags], IntArray | None]
 
 def measured_nodes(n_nodes: int) -> IntArray:
     """Return the nodes whose columns are predicted: all, or on large graphs the same random ones every time."""
-    if n_nodes <= _NODES:
+    if n_nodes <= MEASURED_NODES:
         return np.arange(n_nodes)
-    return np.sort(np.random.default_rng(0).choice(n_nodes, _NODES, replace=False)).astype(np.int64)
+    return np.sort(np.random.default_rng(0).choice(n_nodes, MEASURED_NODES, replace=False)).astype(np.int64)
 
 
 def observed_nodes(graph: Graph) -> IntArray:
@@ -134,10 +136,10 @@ def measure_labels(graph: Graph, features: Features, labels: IntArray, relabel: 
         features = features / largest
     nodes = measured_nodes(n)
     variance = _variances(features)
-    chosen = np.sort(np.argsort(-variance, kind="stable")[:_COLUMNS])
+    chosen = np.sort(np.argsort(-variance, kind="stable")[:MEASURED_COLUMNS])
     chosen = chosen[variance[chosen] > 0]
     part = features[nodes][:, chosen]
-    table = np.asarray(part.toarray() if sparse.issparse(part) else part, dtype=np.float64)
+    table = sparse.csc_array(part, dtype=np.float64) if sparse.issparse(part) else np.asarray(part, dtype=np.float64)
     tests = _Tests.of(table)
     if not tests.columns.size:
         return LabelMeasurement((), 0.0, len(nodes), 0)
@@ -217,44 +219,49 @@ def describe_width(found: LabelMeasurement) -> str:
 
 
 class _Tests:
-    """Properties of nodes to predict: a matrix of zeros and ones, and the column that each property belongs to."""
+    """Properties of nodes to predict: which nodes have each, and the column that it belongs to.
 
-    def __init__(self, positive: FloatArray, columns: IntArray, kinds: list[Kind]) -> None:
-        self.positive, self.columns, self.kinds = positive, columns, kinds
+    Nodes are in the order of the folds.
+    """
+
+    def __init__(self, positive: Flags, order: IntArray, columns: IntArray, kinds: list[Kind]) -> None:
+        self.positive, self.order, self.columns, self.kinds = positive, order, columns, kinds
 
     @classmethod
-    def of(cls, table: FloatArray) -> _Tests:
+    def of(cls, table: Any) -> _Tests:
+        n, m = table.shape
         properties: list[Flags] = []
         columns: list[int] = []
         kinds: list[Kind] = []
-        for column, values in enumerate(table.T):
-            kind, having = _properties(values)
+        for column in range(m):
+            kind, having = _properties(*_column(table, column))
             for one in having:
                 if _LEAST <= np.count_nonzero(one) <= len(one) - _LEAST:
                     properties.append(one)
                     columns.append(column)
                     kinds.append(kind)
-        positive = np.array(properties, dtype=np.float64).T if properties else np.zeros((len(table), 0))
-        return cls(np.ascontiguousarray(positive), np.array(columns, dtype=np.int64), kinds)
+        order = np.random.default_rng(1).permutation(n)
+        positive = np.array([one[order] for one in properties]).reshape(-1, n)
+        return cls(positive, order, np.array(columns, dtype=np.int64), kinds)
 
     def auc(self, evidence: FloatArray, which: IntArray) -> FloatArray:
         """Return the AUC of these properties, predicted by ridge regression, out of fold."""
-        order = np.random.default_rng(1).permutation(len(evidence))
         spread = evidence.std(axis=0)
-        inputs = ((evidence - evidence.mean(axis=0))[:, spread > 0] / spread[spread > 0])[order]
-        wanted = self.positive[order][:, which]
+        inputs = ((evidence - evidence.mean(axis=0))[:, spread > 0] / spread[spread > 0])[self.order]
+        marks = self.positive[which]
+        wanted = marks.astype(np.float64)  # properties × nodes
         scores = np.empty_like(wanted)
-        gram, answers = inputs.T @ inputs + _RIDGE * np.eye(inputs.shape[1]), inputs.T @ wanted
-        sums, shares = inputs.sum(axis=0), wanted.sum(axis=0)
-        for hidden in np.array_split(np.arange(len(order)), _FOLDS):  # all nodes without those of one fold
+        gram, answers = inputs.T @ inputs + _RIDGE * np.eye(inputs.shape[1]), wanted @ inputs
+        sums, shares = inputs.sum(axis=0), wanted.sum(axis=1)
+        for hidden in np.array_split(np.arange(len(inputs)), _FOLDS):  # all nodes without those of one fold
             part = slice(hidden[0], hidden[-1] + 1)
-            n_known = len(order) - len(hidden)
+            n_known = len(inputs) - len(hidden)
             known_sums = sums - inputs[part].sum(axis=0)
-            mean = (shares - wanted[part].sum(axis=0)) / n_known
-            right = answers - inputs[part].T @ wanted[part] - np.outer(known_sums, mean)
+            mean = (shares - wanted[:, part].sum(axis=1)) / n_known
+            right = answers - wanted[:, part] @ inputs[part] - np.outer(mean, known_sums)
             left = gram - inputs[part].T @ inputs[part] - np.outer(known_sums, known_sums) / n_known
-            scores[part] = (inputs[part] - known_sums / n_known) @ np.linalg.solve(left, right)
-        return _areas(scores, wanted)
+            scores[:, part] = np.linalg.solve(left, right.T).T @ (inputs[part] - known_sums / n_known).T
+        return _areas(scores, marks)
 
     def summary(
         self, auc: FloatArray, without: FloatArray, chosen: IntArray, variance: FloatArray, n_nodes: int
@@ -263,7 +270,7 @@ class _Tests:
         columns, first, of_test = np.unique(self.columns, return_index=True, return_inverse=True)
         count = np.bincount(of_test)
         mean_auc, mean_without = (np.bincount(of_test, one) / count for one in (auc, without))
-        with_property = self.positive.sum(axis=0)
+        with_property = self.positive.sum(axis=1)
         by_chance = np.sqrt((n_nodes + 1) / (12 * with_property * (n_nodes - with_property)))
         sure = auc - 0.5 > -ndtri(_CHANCE / len(auc)) * by_chance
         significant = np.bincount(of_test, sure) > 0
@@ -282,9 +289,27 @@ class _Tests:
         return LabelMeasurement(tuple(found[:_KEPT]), gain, n_nodes, len(columns))
 
 
-def _properties(values: FloatArray) -> tuple[Kind, Sequence[Flags]]:
+def _column(table: Any, column: int) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Return the values of a column, its distinct values in ascending order, and how often each occurs."""
+    if not sparse.issparse(table):
+        return (table[:, column], *np.unique(table[:, column], return_counts=True))
+    part = slice(*table.indptr[column : column + 2])
+    values = np.zeros(table.shape[0])
+    values[table.indices[part]] = table.data[part]
+    stored = table.data[part]
+    stored = stored if stored.all() else stored[stored != 0]
+    if len(stored) and (stored == stored[0]).all():  # words of a text: sorting would take most of the time
+        distinct, counts = stored[:1], np.array([len(stored)])
+    else:
+        distinct, counts = np.unique(stored, return_counts=True)
+    if len(stored) < len(values):
+        zero = int(np.searchsorted(distinct, 0.0))
+        distinct, counts = np.insert(distinct, zero, 0.0), np.insert(counts, zero, len(values) - len(stored))
+    return values, distinct, counts
+
+
+def _properties(values: FloatArray, distinct: FloatArray, counts: IntArray) -> tuple[Kind, Sequence[Flags]]:
     """Return the kind of a column, and the properties of nodes that it has."""
-    distinct, counts = np.unique(values, return_counts=True)
     usual = distinct[counts.argmax()]
     if len(distinct) <= 2 or (2 * counts.max() > len(values) and len(distinct) > _VALUES):
         return "yes or no", [values != usual]
@@ -300,26 +325,35 @@ def _variances(features: Features) -> FloatArray:
         squares = np.asarray(features.multiply(features).sum(axis=0), dtype=np.float64).ravel()
         sums = np.asarray(features.sum(axis=0), dtype=np.float64).ravel()
         return np.asarray(np.maximum(squares / n - (sums / n) ** 2, 0.0))
-    return np.asarray(features.var(axis=0, dtype=np.float64))
+    blocks = (features[:, start : start + BLOCK_COLUMNS] for start in range(0, features.shape[1], BLOCK_COLUMNS))
+    return np.concatenate([block.var(axis=0, dtype=np.float64) for block in blocks])
 
 
-def _areas(scores: FloatArray, positive: FloatArray) -> FloatArray:
-    """Return the AUC of each column of scores; equal scores share their ranks."""
-    found = np.empty(scores.shape[1])
-    marks = np.ascontiguousarray(positive.T) > 0
-    for column, (values, marked) in enumerate(zip(np.ascontiguousarray(scores.T), marks, strict=True)):
+def _areas(scores: FloatArray, positive: Flags) -> FloatArray:
+    """Return the AUC of each row of scores; equal scores share their ranks."""
+    found = np.empty(len(scores))
+    for row, (values, marked) in enumerate(zip(scores, positive, strict=True)):
         low, high = np.sort(values[~marked]), values[marked]
         below = np.searchsorted(low, high, side="left").sum() + np.searchsorted(low, high, side="right").sum()
-        found[column] = below / (2 * len(low) * len(high))
+        found[row] = below / (2 * len(low) * len(high))
     return found
 
 
-def _blocks(table: FloatArray, chosen: IntArray, m: int) -> IntArray:
+def _blocks(table: Any, chosen: IntArray, m: int) -> IntArray:
     """Divide all columns into blocks of about equal variance; columns that resemble each other share one."""
-    centred = table - table.mean(axis=0)
+    given = table.toarray(order="C") if sparse.issparse(table) else table
+    mean = given.mean(axis=0)
+    centred = given - mean
     length = np.linalg.norm(centred, axis=0)
-    unit = centred / np.where(length > 0, length, 1.0)
-    _, group = connected_components(sparse.csr_array(np.abs(unit.T @ unit) >= _SIMILAR), directed=False)
+    divisor = np.where(length > 0, length, 1.0)
+    if sparse.issparse(table) and table.nnz < _SPARSE * given.size:
+        scaled = table @ sparse.diags_array(1.0 / divisor)
+        mean = mean / divisor
+        alike = (scaled.T @ scaled).toarray() - len(given) * np.outer(mean, mean)
+    else:
+        unit = centred / divisor
+        alike = unit.T @ unit
+    _, group = connected_components(sparse.csr_array(np.abs(alike) >= _SIMILAR), directed=False)
     weight = np.bincount(group, weights=length**2)
     found = np.arange(m) % N_BLOCKS
     filled = np.zeros(min(N_BLOCKS, len(weight)))

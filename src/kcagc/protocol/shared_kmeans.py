@@ -28,7 +28,7 @@ from kcagc.protocol.secure_sum import Comparisons, SecureSums
 from kcagc.protocol.shared_rows import SharedRows
 from kcagc.protocol.tournament import GROUP_SIZE, NONE, nearest
 
-_FIRST_GROUP = 8  # up to so many centres, the first assignment compares all pairs in one sum
+FIRST_GROUP = 8  # up to so many centres, the first assignment compares all pairs in one sum
 _ROUNDING = 64  # units of 2^-24 that a cost may rise by rounding
 
 
@@ -187,7 +187,7 @@ async def place_among_first(sums: SecureSums, distances: list[IntArray]) -> tupl
     for place, one in enumerate(distances):
         candidates[place, :, : one.shape[1]] = np.arange(one.shape[1])
         flat[place, :, : one.shape[1]] = one
-    size = _FIRST_GROUP if most <= _FIRST_GROUP else GROUP_SIZE
+    size = FIRST_GROUP if most <= FIRST_GROUP else GROUP_SIZE
     found, _, asked = await nearest(
         sums, Step.LLOYD, flat.reshape(-1, most), candidates.reshape(-1, most), group_size=size, senders=sums.holders
     )

@@ -35,7 +35,7 @@ from kcagc.secagg.shares import (
 from kcagc.text import listed
 
 BATCH_VALUES = 1 << 20  # scores that are compared together
-_PROBES = 1 << 12  # room for probes, so that the padded length of a vector is not the next larger one
+PROBES = 1 << 12  # room for probes, so that the padded length of a vector is not the next larger one
 _OPENED_BITS = 24  # fraction bits of weights that a party gets
 _ROOM = DIRECTION_BITS + ROW_BITS + 2
 _COMPONENT_BITS, _WEIGHT_BITS = 22, 22  # rows are at most 4 long, weights 1: sums below 2^47 are exact in float64
@@ -146,7 +146,7 @@ async def assign(sums: SecureSums, step: Step, scores: IntArray) -> IntArray:
     n_rows, count = scores.shape
     # A knockout needs the fewest comparisons, small groups the fewest sums.
     group_size = GROUP_SIZE if n_rows * count <= BATCH_VALUES else 2
-    batch, found = max(1, (BATCH_VALUES - _PROBES) // count), []
+    batch, found = max(1, (BATCH_VALUES - PROBES) // count), []
     for start in range(0, n_rows, batch):
         await Progress("assigning nodes", start, n_rows)
         distances = -scores[start : start + batch].astype(np.int64)

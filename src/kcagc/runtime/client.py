@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 _MAX_PAUSE = 3.0  # seconds between two attempts to connect
 _MAX_FAILURES = 3  # attempts with a cause that does not pass, before the party gives up
 _CANCEL_AGAIN = 0.5  # seconds for a cancelled task to end
-_TELL_END = 1.5  # seconds to tell the aggregator why this party ends
+_ANNOUNCE = 1.5  # seconds to tell the aggregator why this party ends
 _CLOSED = "closed"  # fact of a finished session: the aggregator knows that this party has finished
 
 
@@ -53,8 +53,8 @@ class RoleClient:
         except (AbortedError, PeerTimeoutError, RejectedError, AgreementError):
             raise  # the aggregator knows
         except BaseException as error:
-            if self._run is None or not self._run.role.failed:  # otherwise a message has told it
-                await tell_end(self._spec.endpoint, self._spec.credentials, self._address, public_reason(error))
+            if self._run is None or not self._run.role.failed:  # otherwise a message says it
+                await announce_end(self._spec.endpoint, self._spec.credentials, self._address, public_reason(error))
             raise
         finally:
             worker.stop()
@@ -170,20 +170,26 @@ def _note_closed(journal: Journal) -> None:
     journal.commit()
 
 
-async def tell_end(endpoint: Endpoint, credentials: Credentials, address: str, reason: str) -> None:
-    """Tell the aggregator, if it answers soon, why this party ends, so that no other role has to guess."""
+async def announce_end(endpoint: Endpoint, credentials: Credentials, address: str, reason: str) -> bool:
+    """Send the aggregator, if it answers soon, the reason why this party ends, so that no other role has to guess.
+
+    Return whether an opening may have left.
+    """
     aggregator = endpoint.agreement.aggregator
     federation = endpoint.agreement.federation
     stream = ClientStream(address, endpoint.tls_names[aggregator], credentials, aggregator, federation=federation)
+    answered = False
     try:
-        async with asyncio.timeout(_TELL_END):
+        async with asyncio.timeout(_ANNOUNCE):
             challenge = await receive_challenge(stream, endpoint, aggregator)
+            answered = True
             position = SessionPosition(random_token(), {})
-            await answer_challenge(stream, endpoint, challenge, position, PeerQueue(aggregator), _TELL_END, reason)
+            await answer_challenge(stream, endpoint, challenge, position, PeerQueue(aggregator), _ANNOUNCE, reason)
     except (Rejected, ConnectionLost, TimeoutError, KcagcError):
-        pass  # the answer is a rejection; without an aggregator there is nobody to tell
+        pass  # the answer is a rejection; without an aggregator no role needs the reason
     finally:
         await stream.close()
+    return answered
 
 
 async def close_finished_session(

@@ -242,7 +242,7 @@ class Connection:
         self._acknowledged = -1
         self._due: dict[type, frames.Frame] = {}  # of each kind the last frame that has not been sent
         self._waiting_for: tuple[str, ...] = ()
-        self.peer_closed = self._closing = self._ended = False
+        self.peer_closed = self.close_sent = self._closing = self._ended = False
         self._tasks: list[asyncio.Task[None]] = []
 
     async def run(self) -> None:
@@ -264,7 +264,7 @@ class Connection:
             await self.stop()
 
     def end(self) -> None:
-        """Let `run` return soon."""
+        """End the work without waiting for it."""
         self._ended = True
         for task in self._tasks:
             task.cancel()
@@ -353,5 +353,7 @@ class Connection:
                         await self._stream.send(part)
                 self._next += 1
             while self._due:
-                await self._stream.send(self._due.pop(next(iter(self._due))))
+                frame = self._due.pop(next(iter(self._due)))
+                await self._stream.send(frame)
+                self.close_sent |= isinstance(frame, frames.Close)
             await self.wake.wait()

@@ -230,5 +230,5 @@ class Worker:
 
 
 def _unless_done(future: asyncio.Future[Any], settle: Callable[[], None]) -> None:
-    if not future.done():  # nobody waits after `Worker.stop`
+    if not future.done():  # no caller waits after `Worker.stop`
         settle()

@@ -62,8 +62,8 @@ class RoleServer:
                 if tls_name in caller.names and name not in self.connected:
                     self._spec.causes[name] = Cause(rejection.message)
 
-    def tell_end(self, reason: str) -> None:
-        """End every stream with the reason why this process ends, unless the role has told it in its messages."""
+    def announce_end(self, reason: str) -> None:
+        """End every stream with the reason why this process ends, unless the messages of the role say it."""
         if self._run is not None and self._run.role.failed:
             return
         self._ending = reason

@@ -41,8 +41,7 @@ _CLOSE_TIMEOUT = 20.0  # seconds for a finished party to reach an aggregator tha
 _TAKE_PART = "Start the same command again to take part in it"
 _AFTER_REPAIR = "When the cause is repaired, start every role that ended with the same command"
 _LAST = ""  # in place of a role: why the last session of this process ended
-_LOG_AFTER = 2.0
-_LOG_AGAIN = 60.0
+_LOG_AFTER, _LOG_AGAIN = 2.0, 60.0  # seconds until a wait is logged, and logged again
 
 
 @dataclass(frozen=True)
@@ -263,10 +262,11 @@ class SessionRun:
         await self._until(self._close_all, _LINGER if self._is_aggregator else _CLOSE_TIMEOUT)
 
     def _close_all(self) -> bool:
-        """Close all streams; return whether the awaited peers have closed theirs."""
+        """Close all streams; return whether the awaited peers have closed theirs, and know that this role has."""
         for connection in self.connections.values():
             connection.close()
-        return all(one.peer_closed for one in self.connections.values()) if self._is_aggregator else self.all_closed
+        ended = (one.peer_closed and one.close_sent for one in self.connections.values())
+        return all(ended) if self._is_aggregator else self.all_closed
 
     # The role.
 
