@@ -167,6 +167,28 @@ class EngineError(SessionError):
     public_message = "its machines cannot do its work"
 
 
+class VerificationError(KcagcError):
+    """A file of a finished run was changed, or a signature in its audit file is wrong (`kcagc verify`).
+
+    Parameters
+    ----------
+    message : str
+        What is wrong.
+    file : str, default ""
+        File that does not pass.
+    """
+
+    exit_code = 14
+
+    def __init__(self, message: str = "", *, file: str = "") -> None:
+        super().__init__(message)
+        self.file = file
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return f"{self.file}: {message}" if self.file else message
+
+
 def explained(reason: str) -> str:
     """Return a public message as a reader understands it; the general one hides whether data caused the end."""
     return f"{reason}, for a reason that only its own log gives" if reason == KcagcError.public_message else reason

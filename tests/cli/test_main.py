@@ -186,7 +186,7 @@ print(sorted({"numpy", "scipy", "sklearn", "pooch", "grpc", "cryptography", "pya
     light = [(), *(path for path, _ in every_command() if path not in with_parameters)]
     assert loaded(script, light) == "[]"
     # Options that come from the declaration of run parameters need what that imports, and nothing of a network.
-    assert with_parameters == [("init",), ("invite",), ("plan",), ("simulate",), ("diagnose",)]
+    assert with_parameters == [("init",), ("invite",), ("propose",), ("plan",), ("simulate",), ("diagnose",)]
     heavy = set(re.findall("[a-z]+", loaded(script, with_parameters)))
     assert heavy <= {"numpy", "scipy", "msgspec"}
 

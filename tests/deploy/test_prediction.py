@@ -13,6 +13,7 @@ from scipy import sparse
 
 from deploy.collaboration import edges_of, edit, made, names_of, on_a_free_port, table_of, write_data
 from kcagc import KCAGC
+from kcagc.federation.verify import Pins, verify_folder, verify_together
 from kcagc.runtime.journal import Journal
 
 PARTIES = ("alice", "bob", "carol")
@@ -110,7 +111,7 @@ def test_a_prediction_leaves_its_files_and_those_of_the_fit_stay(runs):
         result = path.parent / "result"
         labels = "labels.parquet" if name == "bob" else "labels.csv"
         mine = {labels, "clusters.json", "nodes.npz"} if name in PARTIES else set()
-        always = {"ledger.jsonl", "run.json", "report.html"}
+        always = {"ledger.jsonl", "run.json", "report.html", "audit.json", "audit.sig"}
         assert {one.name for one in result.iterdir()} == always | {"model.kcagc", "prediction"} | mine
         assert {one.name for one in (result / "prediction").iterdir()} == always | mine
 
@@ -187,6 +188,15 @@ def test_a_finished_run_with_changed_settings_is_an_error(runs):
     assert done.exception.exit_code == 12
     told = "the configuration changed since (filter: 'HalfFilter(psi=1)', now 'HalfFilter(psi=4)')"
     assert told in str(done.exception)
+
+
+def test_the_audit_files_of_all_roles_pass_for_the_fit_and_the_prediction(runs):
+    for folder in ("result", "result/prediction"):
+        found = [verify_folder(path.parent / folder, Pins.of_config(path)) for path in runs[0].values()]
+        together = verify_together(found)
+        assert len(together) == len(PARTIES)  # each party and the coordinator have a receipt of the other
+        assert all("agree" in one for one in together)
+        assert {one.audit.task for one in found} == {"predict" if "prediction" in folder else "fit"}
 
 
 def test_a_finished_prediction_returns_its_stored_summary(runs):

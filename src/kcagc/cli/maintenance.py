@@ -31,12 +31,13 @@ def check(config: Path, model: Path | None, offline: bool, disclosure: bool, as_
     """
     from rich.markup import escape
 
+    from kcagc.deploy.agreed import agreed
     from kcagc.deploy.checks import run_checks
     from kcagc.deploy.run import RoleRun
     from kcagc.disclosure.page import describe_run
     from kcagc.protocol.plan import outline
 
-    own = load_config(config, predicting=model is not None, **given)
+    own = agreed(load_config(config, predicting=model is not None, **given), "fit" if model is None else "predict")
     role_run = RoleRun(own) if model is None else RoleRun.predict(own, model)
     if disclosure:
         page = describe_run(outline(role_run.agreement), own.me, own.policy().accept)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from kcagc.cli import terminal
-from kcagc.cli.roles import FILE, WITH_DATA, load_config, options
+from kcagc.cli.roles import FILE, WITH_DATA, agreed_config, load_config, options
 from kcagc.text import size
 
 
@@ -39,6 +40,9 @@ def match(
     from kcagc.deploy.run import execute
 
     run = MatchRun(load_config(config, **given), counts_only=count, list_file=ids)
+    if run.config.document.approval.required:
+        own, new_session = agreed_config(run, new_session=new_session)
+        run = replace(run, config=own)
     with terminal.StatusDisplay(run.config.me, full=watch, as_json=log_format == "json").shown() as display:
         connections = display.connections if watch else None
         summary = execute(run, new_session=new_session, watcher=display.progress, on_status=connections)

@@ -6,6 +6,7 @@ An option overrides its environment variable, and both override the configuratio
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from kcagc.text import printable, size
 
 if TYPE_CHECKING:
     from kcagc.deploy.config import Config
+    from kcagc.deploy.run import RoleRun
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 CONFIG_NAME = "kcagc.toml"  # as `kcagc init` calls it
@@ -180,6 +182,9 @@ def _run(
             f"{path}: is the configuration of a {config.role}; run: kcagc {config.role} --config {path}"
         )
     role_run = RoleRun(config) if model is None else RoleRun.predict(config, model)
+    if config.document.approval.required:
+        config, new_session = agreed_config(role_run, new_session=new_session)
+        role_run = replace(role_run, config=config)
     with terminal.StatusDisplay(config.me, full=watch, as_json=log_format == "json").shown() as display:
         summary = execute(
             role_run,
@@ -194,6 +199,16 @@ def _run(
         _show(role_run.files.folder, summary)
 
 
+def agreed_config(run: RoleRun, *, new_session: bool) -> tuple[Config, bool]:
+    """Return the configuration with the approved proposal of the next run, and whether it is a new session."""
+    import asyncio
+
+    from kcagc.federation.agreeing import for_next_run
+
+    task = run.agreement.parameters.task
+    return asyncio.run(for_next_run(run.config, task, run.status(), new_session=new_session))
+
+
 def _run_whenever_one_opens(path: Path, **given: Any) -> None:
     """Take part in one run after the other; an error that needs a person ends this."""
     import asyncio
@@ -201,6 +216,7 @@ def _run_whenever_one_opens(path: Path, **given: Any) -> None:
     from kcagc.deploy.interrupts import until_stopped
     from kcagc.deploy.run import RoleRun
     from kcagc.errors import AbortedError, EngineError, PeerTimeoutError, SessionError
+    from kcagc.federation.agreeing import AgreeingRole
     from kcagc.federation.waiting import next_run
 
     changes = {name: value for name, value in given.items() if name in _SETTINGS}
@@ -209,8 +225,9 @@ def _run_whenever_one_opens(path: Path, **given: Any) -> None:
         run = RoleRun(load_config(path, **changes))
         status = "new" if erase else run.status()
         if status != "running":
+            before = AgreeingRole(run.config).update if run.config.document.approval.required else None
             with terminal.StatusDisplay(run.config.me, as_json=given["log_format"] == "json").shown():
-                asyncio.run(until_stopped(next_run(run)))
+                asyncio.run(until_stopped(next_run(run, before)))
         try:
             _run("party", path, None, new_session=erase or status == "finished", **given)
         except EngineError:

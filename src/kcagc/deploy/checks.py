@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from kcagc.deploy.agreed import ProposalFolder
 from kcagc.deploy.run import RoleRun
 from kcagc.disclosure.texts import REVEALING_LABELS
 from kcagc.errors import DataError, KcagcError, PeerTimeoutError, RejectedError, SessionError
@@ -66,6 +68,7 @@ def run_checks(
         ("identity", _identity),
         ("certificate", _certificate),
         ("method", _method),
+        *([("approval", _approval)] if run.config.document.approval.required else []),
         ("policy", _policy),
         ("journal", _journal),
     ]
@@ -105,6 +108,16 @@ def _method(run: RoleRun) -> _Result:
     if run.model is not None:
         return fitted, ()
     return f"{run.config.method_choice()}; psi is {run.config.psi_choice()}", ()
+
+
+def _approval(run: RoleRun) -> _Result:
+    """Find out, from the folder of this role alone, whether the next run has an approved proposal."""
+    folder = ProposalFolder.of(run.config)
+    folder.require_not_revoked()
+    found, reason = folder.for_next_run(run.config.me, run.agreement.parameters.task, time.time())
+    if found is None:
+        return "the next run needs a proposal that all approve (kcagc propose, kcagc approve)", (reason,)
+    return f"all have approved proposal {found.proposal.number} of {found.proposal.proposer}", ()
 
 
 def _policy(run: RoleRun) -> _Result:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +12,13 @@ import msgspec
 from kcagc.data.csv_format import CsvFormat, Decimal, Thousands
 from kcagc.data.files import check_labels_path
 from kcagc.data.preprocessing import ColumnRule, TableRules
-from kcagc.deploy.file_problems import find_problem
+from kcagc.deploy.file_problems import errors_at, find_problem
 from kcagc.disclosure import Policy
 from kcagc.engines.choice import EngineSection
 from kcagc.errors import ParameterError
 from kcagc.net.tls import Credentials, split_address
 from kcagc.protocol.agreement import Agreement, Participant, RoleName
+from kcagc.protocol.approval import ApprovalSection, CheckedProposal
 from kcagc.protocol.parameters import NO_GRAPH, MethodChoice, Parameters, PsiChoice, RunSettings
 from kcagc.protocol.plan import check_enough_cells
 from kcagc.runtime.journal import MAX_STORED_BYTES
@@ -237,16 +236,21 @@ class Document(_Section):
     predict: NewDataSection | None = None
     engine: EngineSection = msgspec.field(default_factory=EngineSection)
     policy: PolicySection = msgspec.field(default_factory=PolicySection)
+    approval: ApprovalSection = msgspec.field(default_factory=ApprovalSection)
     output: OutputSection = msgspec.field(default_factory=OutputSection)
     limits: LimitsSection = msgspec.field(default_factory=LimitsSection)
 
 
 @dataclass(frozen=True, eq=False)
 class Config:
-    """A configuration that was read and checked; its paths are relative to its file."""
+    """A configuration that was read and checked; its paths are relative to its file.
+
+    With an approved proposal, the document has the settings of that proposal.
+    """
 
     path: Path
     document: Document
+    approved: CheckedProposal | None = None
 
     @classmethod
     def load(cls, path: Path, changes: dict[str, Any] | None = None) -> Config:
@@ -271,10 +275,10 @@ class Config:
     def check(self) -> None:
         """Raise an error if this configuration cannot make a session; read no other file."""
         document = self.document
-        with _errors_at(f"{self.path}: "):
+        with errors_at(f"{self.path}: "):
             self.agreement().check()
             check_enough_cells(self.agreement())
-            with _errors_at("policy."):
+            with errors_at("policy."):
                 self.policy()
             if self.me not in [one.name for one in document.participants]:
                 raise ParameterError(f"me.name: {self.me!r} is not among the participants")
@@ -298,6 +302,10 @@ class Config:
                 raise ParameterError(f"limits.max_message_bytes: must be at most {MAX_STORED_BYTES:,} bytes")
             document.engine.located(self.file).check(others=self.file(document.network.ca))
             self._check_files()
+            if document.approval.required and document.participants[-1].role != "coordinator":
+                raise ParameterError(
+                    "approval.required: needs a coordinator that stays (kcagc serve), and there is none"
+                )
             if not 0 <= (document.me.random_state or 0) < 2**32:
                 raise ParameterError("me.random_state: must be a whole number from 0 to 2^32 - 1")
 
@@ -306,7 +314,7 @@ class Config:
         document = self.document
         if document.data is not None:
             document.data.rules().checked("data.")
-            with _errors_at("output.labels: "):
+            with errors_at("output.labels: "):
                 check_labels_path(document.output.labels)
         for name, section in (("data", document.data), ("predict", document.predict)):
             if section is not None:
@@ -376,7 +384,11 @@ class Config:
             except ValueError as error:
                 raise ParameterError(f"participants: {one.name}: identity: is not a hexadecimal number") from error
             participants.append(Participant(one.name, one.role, key))
-        return Agreement(participants=tuple(participants), parameters=parameters or self.parameters())
+        return Agreement(
+            participants=tuple(participants),
+            parameters=parameters or self.parameters(),
+            approval=b"" if self.approved is None else self.approved.digest,
+        )
 
     def identity(self) -> Identity:
         """Read this role's identity key."""
@@ -437,12 +449,3 @@ class Config:
         names = [name for name in NewDataSection.__struct_fields__ if name not in CsvFormat.__struct_fields__]
         given = {name: getattr(section, name) for name in names} | written
         return given | {name: self.file(given[name]) for name in paths if given[name] is not None}
-
-
-@contextlib.contextmanager
-def _errors_at(place: str) -> Iterator[None]:
-    """Put a place in front of the parameter errors inside this context."""
-    try:
-        yield
-    except ParameterError as error:
-        raise ParameterError(f"{place}{error}") from error

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -95,3 +97,12 @@ def _toml(value: Any) -> str:
     if isinstance(value, list):
         return "a list"
     return quoted(value) if not isinstance(value, str | bool) else json.dumps(value, ensure_ascii=False)
+
+
+@contextlib.contextmanager
+def errors_at(place: str) -> Iterator[None]:
+    """Put a place in front of the parameter errors inside this context."""
+    try:
+        yield
+    except ParameterError as error:
+        raise ParameterError(f"{place}{error}") from error

@@ -14,6 +14,7 @@ import msgspec
 
 from kcagc.data.files import PRIVATE, write_text
 from kcagc.data.fitted_rules import FittedRules
+from kcagc.deploy.audit import LAST_AUDIT, write_audit
 from kcagc.deploy.config import Config
 from kcagc.deploy.interrupts import until_stopped
 from kcagc.deploy.run import Kind, RoleRun, erase_journal, journal_path, result_files, stored_summary
@@ -26,6 +27,7 @@ from kcagc.report.insights.measures import Units
 from kcagc.report.page import write_page
 from kcagc.runtime.client import close_finished_session
 from kcagc.runtime.driver import Watcher
+from kcagc.runtime.durable import RECEIPTS
 from kcagc.runtime.journal import InvalidJournalError, Journal, changed_inputs, remove
 from kcagc.runtime.kept import KEPT, erase_kept
 
@@ -65,6 +67,32 @@ def write_report(run: RoleRun, result: Any = None, *, watcher: Watcher | None = 
         logger.warning(
             "the report could not be written: %s. The results are complete; try: kcagc report %s", why, folder
         )
+
+
+def complete_folder(
+    run: RoleRun,
+    summary: dict[str, Any],
+    receipts: bytes | None,
+    results: list[Any],
+    *,
+    watcher: Watcher | None = None,
+) -> dict[str, Any]:
+    """Write the report of a result, if there is one, and the signed audit file; return the summary with its additions.
+
+    The session is over by then, so no role waits for this one.
+    """
+    if results:
+        write_report(run, results[0], watcher=watcher)
+        with contextlib.suppress(OSError, ValueError):  # it has added what own columns alone would have found
+            summary = json.loads(run.files.summary.read_text(encoding="utf-8"))
+    if receipts is not None:
+        try:
+            write_audit(run, receipts)
+        except OSError as error:
+            logger.warning(
+                "%s: the audit file could not be written: %s. Run the same command again", run.files.folder, error
+            )
+    return summary
 
 
 def describe_clusters(run: RoleRun, result: Any, *, progress: Callable[[str], None] = lambda _: None) -> None:
@@ -130,7 +158,7 @@ def finished_summary(run: RoleRun, journal: Journal, *, report: bool) -> dict[st
         asyncio.run(until_stopped(closing))
     if report:
         write_report(run)
-    return stored_summary(journal)
+    return complete_folder(run, stored_summary(journal), journal.fact(RECEIPTS), [])
 
 
 def _check_unchanged(run: RoleRun, journal: Journal) -> None:
@@ -173,6 +201,7 @@ def forget_journals(config: Config) -> list[Path]:
                 journal.close()
         remove(path)
         erased.append(path)
+    journal_path(config, "fit").with_name(LAST_AUDIT).unlink(missing_ok=True)
     if erase_kept(folder := journal_path(config, "fit").with_name(KEPT)):
         erased.append(folder)
     return erased

@@ -167,6 +167,8 @@ def configuration(
         "party-without-graph": party and plan.settings.get("graph") == NO_GRAPH,
         "anonymous-geometry": party and ANONYMOUS_GEOMETRY in needed,
         "met": bool(plan.tls_names),
+        "met-party": bool(plan.tls_names) and party,
+        "met-coordinator": bool(plan.tls_names) and not party,
     }
     values = {
         "name": name,

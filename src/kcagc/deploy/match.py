@@ -93,6 +93,8 @@ class MatchRun(RoleRun):
         files = self.files
         write_ledger(files, disclosed)
         summary = summary_of(self.config.me, self.agreement, result, disclosed)
+        if self.config.approved is not None:
+            summary["agreement"] = self.config.approved.as_dict()
         written = {"ledger": files.ledger}
         if isinstance(result, MatchResult) and result.ids is not None:
             write_ids(files.labels, result.ids)

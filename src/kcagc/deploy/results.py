@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kcagc.deploy.run import RoleRun
 
 FORMAT = "kcagc model 3"
+AUDIT, AUDIT_SIGNATURE = "audit.json", "audit.sig"
 PACKAGES = ("kcagc", "numpy", "scipy", "scikit-learn", "cryptography", "msgspec")
 _SUMS = {f"message/{kind}" for kind in ("masked", "plain", "answer", "split", "clusters", "finished")}
 
@@ -95,6 +96,8 @@ def write_results(files: ResultFiles, run: RoleRun, result: Any, disclosed: Disc
     name, graph, rows = run.config.me, run.graph, run.new_rows
     files.folder.mkdir(parents=True, exist_ok=True)
     summary = summary_of(name, run.agreement, result, disclosed)
+    if run.config.approved is not None:
+        summary["agreement"] = run.config.approved.as_dict()
     is_fit, is_sweep = run.agreement.parameters.task == "fit", bool(run.agreement.parameters.most_clusters)
     if is_fit:
         summary["method"] = str(run.config.method_choice())
@@ -133,7 +136,8 @@ def keep_earlier_results(files: ResultFiles) -> None:
     from kcagc.report.names import NAMES  # noqa: PLC0415
 
     shown = (files.folder / name for name in (CLUSTERS, NODES, QUALITY, NAMES, REPORT))
-    every = (files.ledger, files.labels, files.model, files.summary, *shown)
+    audit = (files.folder / name for name in (AUDIT, AUDIT_SIGNATURE))
+    every = (files.ledger, files.labels, files.model, files.summary, *audit, *shown)
     there = [path for path in every if path.exists()]
     if there:
         moment = datetime.fromtimestamp(min(path.stat().st_mtime for path in there), UTC)

@@ -19,6 +19,7 @@ from kcagc.cluster.held_out import check_edges
 from kcagc.cluster.local import confidence
 from kcagc.data.party_files import PartyInput, read_party
 from kcagc.deploy import interrupts
+from kcagc.deploy.agreed import disclose_approvals, note_result, note_session, require_agreed
 from kcagc.deploy.config import Config, DataSection
 from kcagc.deploy.results import (
     Disclosed,
@@ -43,6 +44,7 @@ from kcagc.protocol.party import PartyContext
 from kcagc.runtime.client import RoleClient, announce_end
 from kcagc.runtime.connection import Endpoint
 from kcagc.runtime.driver import RoleStatus, Watcher
+from kcagc.runtime.durable import RECEIPTS
 from kcagc.runtime.journal import (
     InvalidJournalError,
     Journal,
@@ -168,6 +170,8 @@ class RoleRun:
 
     def check(self) -> None:
         """Raise an error, before any connection, if the settings, the policy or the data do not allow this run."""
+        task, model = self.agreement.parameters.task, None if self.model is None else self.model.parameters
+        require_agreed(self.config, task, model=model)
         self.agreement.check()
         self._context(SessionRandomness.fresh(0)).check()
         self.check_data()
@@ -218,7 +222,10 @@ class RoleRun:
     def open_session(self, journal: Journal) -> StoredSession:
         """Open a new session, or the interrupted one that the journal holds."""
         journal.kept = self.kept
-        return open_session(journal, self.made_from, self.seed)
+        note_session(self.config, self.agreement.parameters.task)
+        opened = open_session(journal, self.made_from, self.seed)
+        disclose_approvals(self.config, journal)
+        return opened
 
     @cached_property
     def seed(self) -> int:
@@ -255,8 +262,10 @@ class RoleRun:
         return PartyContext(self.config.me, self.agreement, self.identity, randomness.secrets, self.config.policy())
 
     def write(self, result: Any, disclosed: Disclosed) -> dict[str, Any]:
-        """Write the results and return the summary."""
-        return write_results(self.files, self, result, disclosed)
+        """Write the results and return the summary; a fit counts as a run of its proposal."""
+        summary = write_results(self.files, self, result, disclosed)
+        note_result(self.config, self.agreement.parameters.task, summary.get("session", ""))
+        return summary
 
     def share(self, result: Any) -> PartyModel | None:
         """Return this party's part of the model if the result has its rows; None at a coordinator."""
@@ -321,18 +330,14 @@ def execute(
             # The ledger matters after a run that failed or was interrupted, too.
             with contextlib.suppress(Exception):
                 write_ledger(run.files, journal.ledger())
-        summary = stored_summary(journal)
+        summary, receipts = stored_summary(journal), journal.fact(RECEIPTS)
     finally:
         journal.close()
         if (choice := vars(run).get("engine_choice")) is not None:  # one that nothing asked for holds no machines
             close_engine(choice.engine)
-    if report and results:
-        from kcagc.deploy.finished import write_report  # noqa: PLC0415 - slow to import, and the labels are written
+    from kcagc.deploy.finished import complete_folder  # noqa: PLC0415 - slow to import, and the labels are written
 
-        write_report(run, results[0], watcher=watcher)
-        with contextlib.suppress(OSError, ValueError):  # it has added what own columns alone would have found
-            summary = json.loads(run.files.summary.read_text(encoding="utf-8"))
-    return summary
+    return complete_folder(run, summary, receipts, results if report else [], watcher=watcher)
 
 
 def _announce_end(run: RoleRun, journal: Journal, error: KcagcError) -> None:

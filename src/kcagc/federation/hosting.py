@@ -18,14 +18,18 @@ from typing import Any
 
 import msgspec
 
+from kcagc.deploy.agreed import ProposalFolder, agreed, require_agreed
+from kcagc.deploy.audit import write_audit
 from kcagc.deploy.config import Config
 from kcagc.deploy.results import write_ledger
 from kcagc.deploy.run import RoleRun, open_journal, role_spec
-from kcagc.errors import KcagcError, ParameterError, PeerError, SessionError
+from kcagc.errors import AgreementError, KcagcError, ParameterError, PeerError, RejectedError, SessionError
 from kcagc.federation.records import RunRecord, RunRecords
-from kcagc.net.frames import Rejected, RejectionReason
+from kcagc.net.frames import Open, Rejected, RejectionReason
 from kcagc.net.grpc_server import ServerStream
+from kcagc.protocol.agreement import Agreement, compare_inputs
 from kcagc.runtime.connection import identify
+from kcagc.runtime.durable import RECEIPTS
 from kcagc.runtime.journal import InvalidJournalError, Journal, SessionEnd
 from kcagc.runtime.server import RoleServer
 from kcagc.runtime.session import public_reason
@@ -58,26 +62,35 @@ class HostedFederation:
         self.run: OpenRun | None = None
         self._running: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
-        self._begun = asyncio.Event()  # set when the next run is open
+        self._begun = asyncio.Event()  # set when the next run is open, or there is a new proposal or decision
+        self._news = 0  # proposals and decisions that have arrived
         self.ended: Counter[str] = Counter(finished=0, failed=0)  # runs since this process started, by state
         self.last_seconds = 0.0  # duration of the last run that ended
         self.waiting: Counter[str] = Counter()  # questions of each party for the next run
 
     def load(self) -> RoleRun:
-        """Read the configuration, as it is now."""
+        """Read the configuration, as it is now, with the approved proposal of the next or interrupted run."""
         config = Config.load(self._path, {"network.listen": self._listen})
         if config.role != "coordinator":
             raise ParameterError(f"{self._path}: is the configuration of a party; put that of the coordinator here")
-        return RoleRun(config)
+        last = self.records.last()
+        return RoleRun(agreed(config, resume=last is not None and last.state == "running"))
+
+    def announce(self) -> None:
+        """Answer the questions of waiting parties at once, because there is a new proposal or decision."""
+        self._news += 1
+        self._begun.set()
+        self._begun = asyncio.Event()
 
     async def serve(self, stream: ServerStream) -> None:
         """Serve the stream of a party to its end; if no run is open, this opens one."""
         current_federation.set(self.name)
         try:
-            endpoint = (self.load() if self.run is None else self.run.task).endpoint
-            opened, signed = await identify(stream, endpoint)
-            if opened.leaving and self.run is None:
-                raise Rejected(RejectionReason.RETRY, "no run is open")
+            async with self._opening:  # until it ends, the record of the run is newer than that of its proposal
+                task = self.load() if self.run is None else self.run.task
+            endpoint = task.endpoint
+            opened, signed = await identify(stream, endpoint, self._earlier(task.config))
+            self._check_opening(opened, task)
             run = await self.opened(opened.bound)
         except PeerError:
             raise
@@ -87,6 +100,31 @@ class HostedFederation:
         if run.task.agreement != endpoint.agreement:
             raise Rejected(RejectionReason.RETRY, f"{endpoint.name} is between two sessions")
         await run.server.admit(stream, opened, signed)
+
+    def _earlier(self, config: Config) -> Agreement | None:
+        """Return the agreement of the last session, whose parties may come back to it after its end."""
+        folder = ProposalFolder.of(config)
+        number = folder.current("fit")
+        return None if number is None else folder.read(number).agreement()
+
+    def _check_opening(self, opened: Open, task: RoleRun) -> None:
+        """Reject a party whose identity key is revoked here, or that comes without the approved proposal.
+
+        One that comes only to say why it ends opens no run.
+        """
+        if opened.leaving and self.run is None:
+            raise Rejected(RejectionReason.RETRY, "no run is open")
+        revoked = ProposalFolder.of(task.config).revoked()
+        if opened.name in revoked:
+            raise Rejected(RejectionReason.IDENTITY, f"{revoked[opened.name]} at the coordinator")
+        if self.run is not None and opened.inputs != task.agreement.inputs():
+            raise Rejected(RejectionReason.OVER, f"that session is over: {task.config.me} has started another one")
+        if self.run is None and not opened.bound:
+            try:
+                require_agreed(task.config, "fit")
+                compare_inputs(task.config.me, task.agreement, opened.name, opened.inputs)
+            except (AgreementError, RejectedError) as error:
+                raise Rejected(RejectionReason.AGREEMENT, str(error)) from error
 
     async def opened(self, bound: bytes = b"") -> OpenRun:
         """Return the open run; if there is none, open the next one or the interrupted one.
@@ -132,10 +170,10 @@ class HostedFederation:
 
     async def next_run(self, party: str, seconds: float) -> int:
         """Return the number of a run that a party can join; 0 if there is none within some seconds."""
-        end = time.monotonic() + seconds
+        end, news = time.monotonic() + seconds, self._news
         self.waiting[party] += 1
         try:
-            while (left := end - time.monotonic()) > 0:
+            while (left := end - time.monotonic()) > 0 and news == self._news:
                 if self.run is not None and self.run.server.awaits(party):
                     return self.run.record.number
                 with contextlib.suppress(TimeoutError):
@@ -163,6 +201,7 @@ class HostedFederation:
             resumed = status == "running" and last is not None and last.state == "running"
             if not resumed:
                 self._settle(last, journal)
+                task = self.load()  # the proposal of the next run instead of that of the last one
                 if bound:
                     _reject_ended(task.config.me, journal, bound)
                 journal.erase()
@@ -221,8 +260,10 @@ class HostedFederation:
             if cause is not None and run.journal.status == "running":
                 run.journal.fail(cause)
             write_ledger(run.task.files, run.journal.ledger())
+            if cause is None and (receipts := run.journal.fact(RECEIPTS)) is not None:
+                write_audit(run.task, receipts)
         except (KcagcError, OSError) as error:
-            logger.warning("the ledger of run %d could not be written: %s", run.record.number, error)
+            logger.warning("the ledger or audit file of run %d could not be written: %s", run.record.number, error)
         finally:
             run.journal.close()
             record = run.record.ended(cause)
@@ -236,8 +277,8 @@ def _reject_ended(name: str, journal: Journal, bound: bytes) -> None:
     """Reject a party that comes back to a session that has ended."""
     end: Any = journal.fact("end")
     if end is not None and msgspec.msgpack.decode(end, type=SessionEnd).attempt == bound:
-        # It has everything, and only closes its stream: it ends by itself.
-        raise Rejected(RejectionReason.RETRY, f"{name} has finished that session")
+        # It has everything, and only closes its stream.
+        raise Rejected(RejectionReason.ENDED, f"{name} has finished that session")
     raise Rejected(
         RejectionReason.SESSION, f"that session is over: {name} has ended it. Start all roles with --new-session"
     )

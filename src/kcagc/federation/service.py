@@ -17,6 +17,7 @@ from kcagc.federation.folder import StandingFolder
 from kcagc.federation.hosting import HostedFederation
 from kcagc.federation.meetings import Meetings
 from kcagc.federation.methods import Method, answer
+from kcagc.federation.proposals import Proposals
 from kcagc.federation.waiting import RunsToWaitFor
 from kcagc.net.frames import Rejected, RejectionReason, Request
 from kcagc.net.grpc_server import Caller, Server, ServerStream
@@ -43,6 +44,7 @@ class Service:
         self._authorities = folder.credentials.ca
         self._seen: Stamp | None = None
         self._runs = RunsToWaitFor(self._federation_of)
+        self._proposals = Proposals(self._federation_of)
         self.meetings = Meetings(folder.path, folder.identity, folder.credentials, on_change=self.refresh)
         self._server = Server(
             listen,
@@ -66,7 +68,7 @@ class Service:
 
     def methods(self) -> Mapping[str, Method]:
         """Return everything that it answers outside sessions."""
-        return {**self._runs.methods(), **self.meetings.methods()}
+        return {**self._runs.methods(), **self._proposals.methods(), **self.meetings.methods()}
 
     async def run(self) -> None:
         """Serve until this is cancelled; interrupted runs go on at once."""

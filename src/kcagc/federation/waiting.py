@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
+from kcagc.deploy.agreed import ProposalFolder
 from kcagc.deploy.run import RoleRun
-from kcagc.errors import PeerError, RejectedError
+from kcagc.errors import PeerError, PeerTimeoutError, RejectedError
 from kcagc.federation.hosting import HostedFederation
 from kcagc.federation.methods import Method, read_payload
 from kcagc.net.frames import ConnectionLost, Rejected, RejectionReason
@@ -31,11 +32,16 @@ _ANSWERED = 40.0  # seconds in which an answer must arrive
 _MAX_PAUSE = 10.0  # seconds between two questions to a coordinator that cannot be reached
 
 
-class WaitQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The signed question of a party whether a run is open for it."""
+class WaitQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The signed question of a party whether a run is open for it.
+
+    `known` is the digest of the newest proposal and its decisions that the party knows: if there are newer ones, the
+    answer comes at once.
+    """
 
     name: str
     signature: bytes
+    known: bytes = b""
 
 
 def _statement(federation: bytes, name: str, certificate: bytes) -> bytes:
@@ -57,7 +63,10 @@ class RunsToWaitFor:
         """Return the number of an open run, or 0 if none has opened after a while."""
         question = read_payload(payload, WaitQuestion, caller, at_most=1024)
         federation = self._federation_of(caller)
-        _check(question, caller, federation.load())
+        task = federation.load()
+        _check(question, caller, task)
+        if question.known not in (b"", ProposalFolder.of(task.config).newest_digest()):
+            return msgspec.msgpack.encode(0)
         return msgspec.msgpack.encode(await federation.next_run(question.name, _KEPT))
 
 
@@ -72,15 +81,19 @@ def _check(question: WaitQuestion, caller: Caller, task: RoleRun) -> None:
         raise Rejected(RejectionReason.IDENTITY, message)
 
 
-async def next_run(run: RoleRun) -> None:
-    """Wait, as a party, until a run is open."""
+async def next_run(run: RoleRun, before: Callable[[], Awaitable[bytes]] | None = None) -> None:
+    """Wait, as a party, until a run is open.
+
+    `before` is called before each question; it learns what is proposed, and returns the digest of the newest proposal.
+    """
     endpoint, address = run.endpoint, run.config.document.network.address
     aggregator, federation = run.agreement.aggregator, run.agreement.federation
     signature = run.identity.sign(_statement(federation, endpoint.name, endpoint.certificate))
-    payload = msgspec.msgpack.encode(WaitQuestion(endpoint.name, signature))
     pause, reached = 0.5, True
     while True:
         try:
+            known = b"" if before is None else await before()
+            payload = msgspec.msgpack.encode(WaitQuestion(endpoint.name, signature, known))
             answer = await request(
                 address,
                 endpoint.tls_names[aggregator],
@@ -98,7 +111,7 @@ async def next_run(run: RoleRun) -> None:
                 logger.info("run %d is open", number)
                 return
             continue
-        except ConnectionLost as error:
+        except (ConnectionLost, PeerTimeoutError) as error:
             if reached:
                 logger.warning("cannot ask %s for the next run: %s", aggregator, error)
             reached = False

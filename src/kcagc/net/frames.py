@@ -194,6 +194,7 @@ class RejectionReason(Enum):
     AGREEMENT = "agreement"  # another version, other parameters or other participants
     SESSION = "session"  # an older state of this session, a session without its journal, or a second process
     OVER = "over"  # the aggregator takes part in another session than the party
+    ENDED = "ended"  # the aggregator has ended that session, and all parties have its results
     MISBEHAVIOUR = "misbehaviour"  # frames that kcagc never sends
     RETRY = "retry"  # nothing is wrong, but the aggregator cannot accept a stream now
     STOPPED = "stopped"  # the process of the aggregator ends, and the message says why

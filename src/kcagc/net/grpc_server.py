@@ -213,7 +213,7 @@ class Server:
         """Log and send why a call is rejected; this ends the call with an exception of gRPC."""
         reason = error.reason if isinstance(error, Rejected) else RejectionReason.MISBEHAVIOUR
         shown = error.args[0] if isinstance(error, PeerError) and error.peer == caller.address else error
-        if reason not in (RejectionReason.RETRY, RejectionReason.STOPPED):
+        if reason not in (RejectionReason.RETRY, RejectionReason.STOPPED, RejectionReason.ENDED):
             self._log.warning("rejected a %s from %s: %s", what, caller.address, shown)
         status = str(error).encode("ascii", "replace").decode()[:2000]  # a status line holds no more
         await context.abort(grpc.StatusCode.FAILED_PRECONDITION, status, ((REASON_KEY, reason.value),))

@@ -37,6 +37,12 @@ class Participant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     identity: bytes
 
 
+def federation_digest(participants: tuple[Participant, ...]) -> bytes:
+    """Return the digest of participants: their names, roles and identity keys, in their agreed order."""
+    fields = [field for one in participants for field in (one.name, one.role, one.identity)]
+    return keys.digest("kcagc federation", *fields)
+
+
 class _Version(msgspec.Struct, frozen=True, kw_only=True):
     """The version of any inputs; those of another version may have other fields."""
 
@@ -66,8 +72,7 @@ class Agreement(_Version, frozen=True, kw_only=True, forbid_unknown_fields=True)
     @property
     def federation(self) -> bytes:
         """Digest of the participants: their names, roles and identity keys, in their agreed order."""
-        fields = [field for one in self.participants for field in (one.name, one.role, one.identity)]
-        return keys.digest("kcagc federation", *fields)
+        return federation_digest(self.participants)
 
     def participant(self, name: str) -> Participant:
         """Return the participant of this name."""

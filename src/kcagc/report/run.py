@@ -198,7 +198,7 @@ def _traffic_table(sent: list[LedgerLine]) -> Html:
 
 _ELSEWHERE = {  # shown in other sections, or in tables of their own
     "format", "name", "role", "task", "started", "finished", "seconds", "roles", "parameters", "packages",
-    "session", "nodes", "cluster_sizes", "merges", "files", "data", "sweep", "psi_search",
+    "session", "nodes", "cluster_sizes", "merges", "files", "data", "sweep", "psi_search", "agreement",
 }  # fmt: skip
 _FACTS = {
     "method": "method, and why it was taken",
@@ -237,6 +237,7 @@ def settings_section(run: RunFolder) -> Html:
         intro,
         panel(table("Parameters", ["Name", "Value", "Meaning"], parameters)),
         panel(table("Participants and their identity keys", ["Name", "Role", "Public key"], participants)),
+        _proposal(summary.get("agreement")),
         panel(table("This run", ["Fact", "Value"], [row for row in facts if row[1]])),
         tag(
             "div",
@@ -245,6 +246,26 @@ def settings_section(run: RunFolder) -> Html:
             class_="pair",
         ),
     )
+
+
+def _proposal(agreed: Any) -> Html | None:
+    """Show under which proposal the run took place, and who approved it; None if the run needed none."""
+    if not isinstance(agreed, dict):
+        return None
+    title = (
+        f"Proposal {agreed.get('number')} of {agreed.get('proposer')}, made {agreed.get('made')}, valid until "
+        f"{agreed.get('expires')}, for {count(agreed.get('runs', 0), 'run')}; all have signed it"
+    )
+    rows: list[list[Part]] = [
+        [
+            str(one.get("name", "")),
+            "approved" if one.get("approves") else "declined",
+            str(one.get("made", "")),
+            ", ".join(one.get("accepts") or ()) or "nothing beyond the default settings",
+        ]
+        for one in agreed.get("decisions") or ()
+    ]
+    return panel(table(title, ["Participant", "Decision", "Time", "Accepts by name"], rows))
 
 
 def _data_facts(data: Any) -> list[list[Part]]:

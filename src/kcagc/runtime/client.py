@@ -13,11 +13,17 @@ from kcagc.errors import AbortedError, AgreementError, KcagcError, PeerTimeoutEr
 from kcagc.net.frames import ConnectionLost, Rejected, RejectionReason
 from kcagc.net.grpc_client import ClientStream
 from kcagc.net.tls import Credentials
-from kcagc.runtime.connection import Endpoint, answer_challenge, receive_challenge, rejection_error
+from kcagc.runtime.connection import (
+    Endpoint,
+    answer_challenge,
+    pause_before_restart,
+    receive_challenge,
+    rejection_error,
+)
 from kcagc.runtime.driver import Worker
 from kcagc.runtime.durable import PeerQueue
 from kcagc.runtime.journal import Journal, SessionEnd, SessionPosition
-from kcagc.runtime.session import MAX_RESTARTS, Cause, RoleSpec, SessionRun, pause_before_restart, public_reason
+from kcagc.runtime.session import MAX_RESTARTS, Cause, RoleSpec, SessionRun, public_reason
 from kcagc.secagg.keys import random_token
 from kcagc.text import printable
 
@@ -102,11 +108,13 @@ class RoleClient:
                 if rejection.reason is RejectionReason.OVER:
                     await run.drop(aggregator)
                     return
+                if rejection.reason is RejectionReason.ENDED and run.end_with_result(aggregator):
+                    return
                 if rejection.reason is RejectionReason.STOPPED:
                     reason = explained(printable(rejection.message))
                     self._spec.causes[aggregator] = Cause(f"it has ended: {reason}")
                     self._log(f"{aggregator} has ended: {reason}")
-                elif rejection.reason is not RejectionReason.RETRY:
+                elif rejection.reason not in (RejectionReason.RETRY, RejectionReason.ENDED):
                     raise rejection_error(rejection, aggregator) from rejection
             except (ConnectionLost, TimeoutError):
                 failures = await self._diagnose(failures)

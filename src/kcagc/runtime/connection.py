@@ -48,10 +48,13 @@ class Endpoint:
 # The aggregator's side of the handshake.
 
 
-async def identify(stream: ServerStream, endpoint: Endpoint) -> tuple[frames.Open, bytes]:
+async def identify(
+    stream: ServerStream, endpoint: Endpoint, earlier: Agreement | None = None
+) -> tuple[frames.Open, bytes]:
     """Challenge a new stream; return the verified opening and its signed bytes.
 
-    Raise `Rejected` if the opening is not from an expected party.
+    Raise `Rejected` if the opening is not from an expected party. A party may also come with the agreement of an
+    `earlier` session, which the caller compares.
     """
     nonce = random_token()
     await stream.send(frames.Challenge(endpoint.name, nonce, frames.STREAM_PROTOCOL))
@@ -76,6 +79,8 @@ async def identify(stream: ServerStream, endpoint: Endpoint) -> tuple[frames.Ope
     if frame.certificate != stream.certificate:
         message = f"{name} signed another certificate than the one presented: a device in between decrypts connections"
         raise Rejected(RejectionReason.IDENTITY, message)
+    if earlier is not None and frame.inputs == earlier.inputs():
+        return frame, signed
     try:
         compare_inputs(expected, endpoint.agreement, name, frame.inputs)
     except AgreementError as error:
@@ -203,6 +208,11 @@ async def _receive(stream: Stream, kind: type[F], what: str, sender: str, second
 
 def _unsigned(frame: frames.Open | frames.Welcome) -> bytes:
     return frames.encode_frame(msgspec.structs.replace(frame, signature=b""))
+
+
+def pause_before_restart(starts: int) -> float:
+    """Return the seconds before a new session, which double each time."""
+    return 0.2 * 2.0 ** (starts - 1)
 
 
 # After the handshake.

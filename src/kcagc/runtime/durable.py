@@ -16,14 +16,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from kcagc.disclosure import Disclosure, Ledger
 from kcagc.errors import AbortedError, EquivocationError, KcagcError, PeerError, SessionError
 from kcagc.protocol.effects import Role
 from kcagc.protocol.messages import Abort, decode, expect, is_early, tag_of
 from kcagc.runtime.driver import Driver, Sent, Watcher
 from kcagc.runtime.journal import Journal
+from kcagc.secagg.keys import digest
 from kcagc.text import printable
 
+RECEIPTS = "receipts"  # fact of a finished session: what `DurableRole.receipts` returns
 MAX_WAITING = 32  # messages of one peer that the role has not asked for yet
 _VECTORS = ("masked", "padded")  # an aggregator keeps these in memory until it has stored what it computes from them
 _RECOMPUTED = (*_VECTORS, "split")  # messages of many megabytes that a replay computes again
@@ -98,6 +102,10 @@ class PeerQueue:
         self._waiting_bytes -= len(message.payload)
         return message
 
+    def digests(self) -> list[bytes]:
+        """Return the digests of all messages that have arrived, in their order."""
+        return [self._digests[number] for number in range(1, self.arrived + 1)]
+
     @property
     def settled(self) -> bool:
         """Whether the peer has committed everything."""
@@ -105,6 +113,16 @@ class PeerQueue:
 
     def _error(self, message: str) -> PeerError:
         return PeerError(message, peer=self.peer)
+
+
+class MessageReceipt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many messages a role and one peer have exchanged, and a digest of all in each direction."""
+
+    peer: str
+    sent: int
+    sent_digest: str
+    received: int
+    received_digest: str
 
 
 class DurableLedger(Ledger):
@@ -218,6 +236,17 @@ class DurableRole:
                     self.on_flush()
                     self._finish_step(self.driver.go_on())
 
+    def receipts(self) -> bytes:
+        """Return a receipt for every peer, as JSON; call it before the journal forgets the messages."""
+        sent: dict[str, list[bytes]] = {peer: [] for peer in self.queues}
+        for one in self._journal.outgoing():
+            sent[one.peer].append(one.digest)
+        made = [
+            MessageReceipt(peer, len(sent[peer]), _chained(sent[peer]), queue.arrived, _chained(queue.digests()))
+            for peer, queue in self.queues.items()
+        ]
+        return msgspec.json.encode(made)
+
     def fail(self, error: Exception) -> None:
         """End the role from outside; its peers receive an abort message."""
         with self._steps():
@@ -322,3 +351,7 @@ class DurableRole:
         aborted = AbortedError(printable(message.reason), peer=origin)
         aborted.final = message.final and not self._is_aggregator
         return aborted
+
+
+def _chained(digests: list[bytes]) -> str:
+    return digest("kcagc receipt", *digests).hex()

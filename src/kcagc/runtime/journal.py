@@ -224,7 +224,11 @@ class Journal:
 
     def record_connection(self, sender: str, receiver: str, kind: str) -> None:
         """Store and commit what the first frames of a stream disclose; a replay does not repeat them."""
-        self._record(None, Disclosure(sender, receiver, kind, "connection", (), 0))
+        self.record_outside(Disclosure(sender, receiver, kind, "connection", (), 0))
+
+    def record_outside(self, entry: Disclosure) -> None:
+        """Store and commit a disclosure outside the protocol, which a replay does not repeat."""
+        self._record(None, entry)
         self.commit()
 
     def _record(self, position: int | None, entry: Disclosure) -> None:

@@ -9,9 +9,9 @@ from typing import NoReturn
 from kcagc.errors import explained
 from kcagc.net.frames import ANY_SESSION, Open, Rejected, RejectionReason
 from kcagc.net.grpc_server import Caller, ServerStream
-from kcagc.runtime.connection import NEW_SESSION, check_position, identify, welcome
+from kcagc.runtime.connection import NEW_SESSION, check_position, identify, pause_before_restart, welcome
 from kcagc.runtime.driver import Worker
-from kcagc.runtime.session import MAX_RESTARTS, Cause, RoleSpec, SessionRun, pause_before_restart
+from kcagc.runtime.session import MAX_RESTARTS, Cause, RoleSpec, SessionRun
 from kcagc.text import printable
 
 logger = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from kcagc.net.tls import Credentials
 from kcagc.protocol.effects import Role
 from kcagc.runtime.connection import Connection, Endpoint
 from kcagc.runtime.driver import RoleStatus, Watcher, Worker
-from kcagc.runtime.durable import DurableRole, PeerQueue
+from kcagc.runtime.durable import RECEIPTS, DurableRole, PeerQueue
 from kcagc.runtime.journal import SessionEnd, SessionRandomness, StoredSession
 from kcagc.text import listed
 
@@ -41,8 +41,7 @@ _CLOSE_TIMEOUT = 20.0  # seconds for a finished party to reach an aggregator tha
 _TAKE_PART = "Start the same command again to take part in it"
 _AFTER_REPAIR = "When the cause is repaired, start every role that ended with the same command"
 _LAST = ""  # in place of a role: why the last session of this process ended
-_LOG_AFTER = 2.0
-_LOG_AGAIN = 60.0
+_LOG_AFTER, _LOG_AGAIN = 2.0, 60.0  # seconds until a wait is logged, and logged again
 
 
 @dataclass(frozen=True)
@@ -194,7 +193,7 @@ class SessionRun:
 
     def _finish(self, result: Any) -> None:
         aggregator, position = self._spec.aggregator, self.session.position
-        facts = self._spec.finish(result)
+        facts = {**self._spec.finish(result), RECEIPTS: self.role.receipts()}
         queue = self.queues.get(aggregator) or PeerQueue(aggregator)
         end = SessionEnd(position.attempt, position.bound.get(aggregator, b""), queue.arrived, queue.sent)
         self.session.finish(facts, end)
@@ -204,11 +203,17 @@ class SessionRun:
         self._dropped_for = AbortedError("it has started another session", peer=peer)
         if not self.role.finished:
             await self.act(self.role.fail, self._dropped_for)
-        if not self.role.failed:
+        if self.end_with_result(peer):
             logger.warning("%s has started another session; this one ends with its result", peer)
+        return self.role.failed
+
+    def end_with_result(self, peer: str) -> bool:
+        """End without this peer, which has left the session, if this role has its result; return whether it has."""
+        if has_result := self.role.finished and not self.role.failed:
+            self.queues[peer].closed = True
             self._excused.add(peer)
             self._changed.set()
-        return self.role.failed
+        return has_result
 
     # Connections.
 
@@ -437,11 +442,6 @@ def public_reason(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt | asyncio.CancelledError):
         return "it was interrupted; the same command there resumes the run"
     return error.public_message if isinstance(error, KcagcError) else KcagcError.public_message
-
-
-def pause_before_restart(starts: int) -> float:
-    """Return the seconds before a new session, which double each time."""
-    return 0.2 * 2.0 ** (starts - 1)
 
 
 def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:

@@ -1,0 +1,116 @@
+"""The coordinator's side of agreeing: it keeps proposals and decisions, checks them, and passes them on.
+
+Every request is signed by its party, and covers the certificate of the connection. The coordinator decides like any
+other role: by the section [approval] of its configuration, or by its operator (kcagc approve).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from kcagc.deploy.agreed import ProposalFolder
+from kcagc.errors import KcagcError, PeerError
+from kcagc.federation.agreeing import (
+    AgreementQuestion,
+    automatic_decision,
+    check_readable,
+    checked,
+    question_statement,
+)
+from kcagc.federation.hosting import HostedFederation
+from kcagc.federation.methods import Method, read_payload
+from kcagc.net.frames import Rejected, RejectionReason
+from kcagc.net.grpc_server import Caller
+from kcagc.protocol.approval import MAX_NUMBER, ProposalState
+from kcagc.secagg.keys import verify
+from kcagc.text import printable
+
+_SHOWN = 8  # proposals in an answer, the newest ones
+_MAX_OPEN = 16  # proposals of a federation that wait for decisions
+_MAX_BYTES = 48 * 1024  # of a request
+
+
+class Proposals:
+    """The proposals of all federations of a process; `federation_of` returns the one that a caller names."""
+
+    def __init__(
+        self, federation_of: Callable[[Caller], HostedFederation], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._federation_of, self._clock = federation_of, clock
+
+    def methods(self) -> Mapping[str, Method]:
+        """Return the methods that parties can call."""
+        return {"proposal/read": self._read, "proposal/send": self._send, "proposal/decide": self._decide}
+
+    async def _read(self, caller: Caller, payload: bytes) -> bytes:
+        federation, _, _ = self._asked("proposal/read", caller, payload)
+        folder = ProposalFolder.of(federation.load().config)
+        return msgspec.json.encode([folder.read(number).state for number in folder.numbers()[:_SHOWN]])
+
+    async def _send(self, caller: Caller, payload: bytes) -> bytes:
+        """Keep a new proposal with the approval of its party."""
+        federation, name, body = self._asked("proposal/send", caller, payload)
+        return self._keep(federation, caller, name, body, new=True)
+
+    async def _decide(self, caller: Caller, payload: bytes) -> bytes:
+        """Keep the decision of a party about a proposal that is here."""
+        federation, name, body = self._asked("proposal/decide", caller, payload)
+        return self._keep(federation, caller, name, body, new=False)
+
+    def _keep(self, federation: HostedFederation, caller: Caller, name: str, body: bytes, *, new: bool) -> bytes:
+        config = federation.load().config
+        folder = ProposalFolder.of(config)
+        try:
+            state = msgspec.json.decode(body, type=ProposalState)
+            found = checked(config, state, relayed_by=name)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise PeerError(f"sent a record that cannot be read: {printable(str(error))}", peer=name) from error
+        except KcagcError as error:
+            raise _rejection(str(error)) from error
+        number, numbers = found.proposal.number, folder.numbers()
+        if name not in found.decisions:
+            raise _rejection(f"there is no decision of {name} about proposal {number}")
+        if number not in numbers:
+            self._check_new(folder, numbers, number, is_proposer=new and name == found.proposal.proposer)
+        try:
+            check_readable(config, found, self._clock())
+            kept = folder.keep(found)
+        except KcagcError as error:
+            raise _rejection(str(error)) from error
+        if (own := automatic_decision(config, kept, self._clock())) is not None:
+            kept = folder.keep(checked(config, ProposalState(kept.state.proposal, (own,)), relayed_by=config.me))
+        federation.announce()
+        return msgspec.json.encode(kept.state)
+
+    def _check_new(self, folder: ProposalFolder, numbers: list[int], number: int, *, is_proposer: bool) -> None:
+        newest = max(numbers, default=0)
+        if not is_proposer:
+            raise _rejection(f"proposal {number} is not here; only its proposer can send it (kcagc propose)")
+        if number != newest + 1 or number > MAX_NUMBER:
+            raise _rejection(f"proposal {number} has a wrong number: the next one is {newest + 1}. Propose again")
+        waiting = [one for one in folder.all()[:_MAX_OPEN] if one.undecided and self._clock() < one.proposal.expires]
+        if len(waiting) >= _MAX_OPEN:
+            raise _rejection(f"{_MAX_OPEN} proposals wait for decisions; approve or decline some of them first")
+
+    def _asked(self, method: str, caller: Caller, payload: bytes) -> tuple[HostedFederation, str, bytes]:
+        """Return the federation, the party and the content of a request; refuse one that no party has signed."""
+        question = read_payload(payload, AgreementQuestion, caller, at_most=_MAX_BYTES)
+        federation = self._federation_of(caller)
+        config = federation.load().config
+        agreement, name = config.agreement(), question.name
+        if name not in agreement.parties:
+            raise PeerError("asked as a role that is not a party of this federation", peer=caller.address)
+        signed = question_statement(method, agreement.federation, name, caller.certificate, question.body)
+        if not verify(agreement.participant(name).identity, signed, question.signature):
+            message = f"the request is not signed by the identity key that the coordinator has pinned for {name}"
+            raise Rejected(RejectionReason.IDENTITY, message)
+        if (revoked := ProposalFolder.of(config).revoked().get(name)) is not None:
+            raise Rejected(RejectionReason.IDENTITY, f"{revoked} at the coordinator")
+        return federation, name, question.body
+
+
+def _rejection(message: str) -> Rejected:
+    return Rejected(RejectionReason.AGREEMENT, message)
