@@ -29,7 +29,7 @@ def figures():
 
 @pytest.fixture(scope="module")
 def predictions():
-    return attack_predictions(recorded(DEMO), 12)
+    return attack_predictions(recorded(DEMO))
 
 
 def test_the_truth_of_every_entry_is_the_one_that_was_blinded():

@@ -53,8 +53,8 @@ def test_an_empty_variable_means_the_working_directory(roles, monkeypatch):
     assert "bob (party)" in run("check", "--offline", KCAGC_CONFIG="").stdout
 
 
-# diagnose also takes a dataset, explain and name also a folder of results.
-@pytest.mark.parametrize("name", sorted(with_config().keys() - {"diagnose", "explain", "name"}))
+# diagnose also takes a dataset, explain and name also a folder of results; verify looks above the folder of a run.
+@pytest.mark.parametrize("name", sorted(with_config().keys() - {"diagnose", "explain", "name", "verify"}))
 def test_without_a_file_the_error_names_the_folder_and_what_to_do(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     command = with_config()[name]

@@ -1,9 +1,15 @@
-"""`kcagc party` with bad files: it ends before it connects, and names the party, the file and the place."""
+"""`kcagc party` with bad files: it ends before it takes part, and names the party, the file and the place.
 
+It tries to tell the aggregator that its data cannot be used. What the others read then is in `network/test_causes.py`.
+"""
+
+import contextlib
 import re
 import shutil
 import socket
 import stat
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 from click.testing import CliRunner
@@ -24,14 +30,12 @@ def alice(written, tmp_path):
     return tmp_path / "alice" / "kcagc.toml"
 
 
-def refusal(config):
-    """Run the party, with somebody listening where the aggregator should be; give what it says."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(0.05)
-        arguments = ["party", "--config", str(config), "--address", f"127.0.0.1:{listener.getsockname()[1]}"]
+def refusal(config, address=None):
+    """Run the party, with nobody where the aggregator should be unless there is an address; return what it says."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        arguments = ["party", "--config", str(config), "--address", address or f"127.0.0.1:{nobody.getsockname()[1]}"]
         done = CliRunner().invoke(cli, arguments)
-        with pytest.raises(TimeoutError):
-            listener.accept()  # nobody came
     assert isinstance(done.exception, DataError), done.exception
     assert done.exception.exit_code == 3
     assert done.stdout == ""
@@ -44,6 +48,7 @@ def change(config, file, pattern, replacement):
 
 
 FEATURES, EDGES = "features.csv", "edges.csv"
+HANDSHAKE = b"\x16"  # the type of a TLS record
 
 
 @pytest.mark.parametrize(
@@ -72,12 +77,35 @@ FEATURES, EDGES = "features.csv", "edges.csv"
         (EDGES, r"\Asource,target", "from,to", r"there is no column 'source'; there are 'from', 'to'"),
     ],
 )
-def test_a_bad_table_ends_the_party_before_it_connects(alice, file, pattern, replacement, words):
+def test_a_bad_table_ends_the_party(alice, file, pattern, replacement, words):
     change(alice, file, pattern, replacement)
     said = refusal(alice)
     if not words.startswith("edges"):
         assert said.startswith(f"alice: {alice.parent / 'data' / file}: ")
     assert re.search(words, said), said
+
+
+def test_a_stranger_in_the_place_of_the_aggregator_receives_only_the_opening_of_tls(alice):
+    change(alice, FEATURES, r"^n003,", "n002,")
+    received = []
+
+    def listen(listener):
+        with contextlib.suppress(TimeoutError), closing(listener.accept()[0]) as connection:
+            connection.settimeout(5)
+            while content := connection.recv(1 << 16):
+                received.append(content)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as thread:
+        listener.settimeout(5)
+        listening = thread.submit(listen, listener)
+        said = refusal(alice, f"127.0.0.1:{listener.getsockname()[1]}")
+        listening.result()
+    assert "the id 'n002' is already in line 4" in said
+    sent = b"".join(received)
+    assert sent[:1] == HANDSHAKE
+    assert len(sent) == 5 + int.from_bytes(sent[3:5], "big")  # one record: the greeting of a client
+    for secret in (b"n00", b"features", b"alice"):
+        assert secret not in sent
 
 
 def test_a_file_that_is_missing_or_of_no_known_kind_is_named(alice):

@@ -256,7 +256,7 @@ def test_nodes_are_assigned_in_batches_of_any_size(monkeypatch):
     dataset = made()
     tables = tables_of(dataset)
     one = estimator("shares").fit(tables, adjacency=dataset.adjacency).labels_
-    monkeypatch.setattr(weights, "BATCH_VALUES", weights._PROBES + 200)
+    monkeypatch.setattr(weights, "BATCH_VALUES", weights.PROBES + 200)
     assert_array_equal(one, estimator("shares").fit(tables, adjacency=dataset.adjacency).labels_)
 
 

@@ -445,7 +445,6 @@ class Config:
     def data_files(self, section: NewDataSection) -> dict[str, Any]:
         """Return the files and columns of a section by the names that `read_party` has for them."""
         paths = ("features", "graph", "feature_ids", "graph_ids", "node_list")
-        written = {"csv": section.csv(), "graph_csv": section.graph_csv}
         names = [name for name in NewDataSection.__struct_fields__ if name not in CsvFormat.__struct_fields__]
-        given = {name: getattr(section, name) for name in names} | written
-        return given | {name: self.file(given[name]) for name in paths if given[name] is not None}
+        used = {name: getattr(section, name) for name in names} | {"csv": section.csv(), "graph_csv": section.graph_csv}
+        return used | {name: self.file(used[name]) for name in paths if used[name] is not None}
