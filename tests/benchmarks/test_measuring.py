@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import breakdown, delays, fit_over_agc, joint, million, plan, scaling, startup, versions
+from benchmarks import breakdown, dask, delays, fit_over_agc, joint, million, plan, scaling, startup, versions
 from benchmarks.harness import run_roles
 from benchmarks.page import NAMES, benchmark, book, render
 from benchmarks.peers import ours
@@ -38,6 +38,7 @@ def kept(tmp_path_factory):
         (scaling, {name: value for name, value in SMALL.items() if name != "local"} | {"dtype": "float64"}),
         (startup, {"command": startup.HELP, "times": 1}),
         (plan, plan.cells(Options(quick=True))[0]),
+        (dask, {"nodes": 2000, "edges": 20_000, "columns": 48, "psi": 2, "compare": True}),
     ):
         found[one.BENCHMARK.name].add(cell, json.loads(json.dumps(one.compute(cell))), 0.0)
     return found
@@ -111,7 +112,16 @@ def test_the_page_shows_what_there_is_and_names_what_is_not(kept, tmp_path):
     for name in shown:
         assert f"`make bench NAME={name}`" in page
     drawn = {path.stem for path in (tmp_path / "performance").iterdir()}
-    assert drawn == set(shown) - {"delays", "joint", "plan", "startup", "versions"}
+    assert drawn == set(shown) - {"dask", "delays", "joint", "plan", "startup", "versions"}
+
+
+def test_a_killed_worker_changes_no_label(kept):
+    found = result(kept, "dask")
+    assert found["same_after_kill"]
+    assert (found["workers_lost"], found["killed"]["workers_lost"]) == (0, 1)
+    assert len(found["worker_bytes"]) == dask.WORKERS
+    assert found["largest_difference"] < 1e-9
+    assert found["seconds"]["all"] >= found["seconds"]["filter"] > 0
 
 
 def test_bytes_after_the_labels_do_not_depend_on_the_number_of_nodes():
