@@ -13,7 +13,7 @@ from federation.folders import federation, meet_at
 from kcagc.cli.main import cli
 from kcagc.deploy.config import Config
 from kcagc.deploy.run import RoleRun, open_journal, role_spec, stored_summary
-from kcagc.errors import AbortedError, AgreementError, PolicyError, RejectedError
+from kcagc.errors import AbortedError, AgreementError, PolicyError, RejectedError, SessionError
 from kcagc.federation.codes import fingerprint
 from kcagc.federation.folder import StandingFolder
 from kcagc.federation.service import Service
@@ -250,6 +250,33 @@ def test_a_dead_run_is_recorded_with_its_cause_and_the_next_one_takes_its_place(
     assert "bob: not connected" in table.output
 
 
+async def a_killed_party_comes_back_late(tmp_path, place, name):
+    """Kill both parties in a run, wait until the coordinator has given up, and start them again, `name` first."""
+    configs = federation(tmp_path, place, "east")
+    path = place / "federations" / "east" / "kcagc.toml"
+    edit(path, r"^peer_timeout = .*", "peer_timeout = 1")
+    async with serving(place) as service:
+        tasks = {"alice": (await one_party_of_two(place, configs, service))[0]}
+        tasks["bob"] = asyncio.create_task(run_party(configs["bob"]))
+        hosted = service.federations["east"]
+        async with asyncio.timeout(30):
+            while set(hosted.run.server.connected) != {"alice", "bob"}:
+                await asyncio.sleep(0)
+        await asyncio.gather(*(stopped(one) for one in tasks.values()))
+        await ended(hosted)
+        edit(path, r"^peer_timeout = .*", "peer_timeout = 60")
+        first = asyncio.create_task(run_party(configs[name]))
+        await asyncio.sleep(1)
+        await asyncio.gather(first, run_party(configs[({"alice", "bob"} - {name}).pop()]))
+        await ended(hosted)
+        return [one.state for one in hosted.records.all()]
+
+
+@pytest.mark.parametrize("name", ["alice", "bob"])
+def test_killed_parties_that_come_back_late_need_only_the_same_command(tmp_path, place, name):
+    assert asyncio.run(a_killed_party_comes_back_late(tmp_path, place, name)) == ["failed", "finished"]
+
+
 async def the_process_is_replaced(tmp_path, place):
     configs = federation(tmp_path, place, "east")
     async with serving(place) as service:
@@ -304,3 +331,24 @@ async def a_stranger_waits(tmp_path, place):
 def test_only_the_pinned_identity_key_can_wait_as_a_party(tmp_path, place):
     with pytest.raises(RejectedError, match="not signed by the identity key"):
         asyncio.run(a_stranger_waits(tmp_path, place))
+
+
+@pytest.mark.parametrize(("status", "again"), [("running", False), ("failed", True)])
+def test_a_party_that_waits_stops_at_an_error_that_would_come_again(tmp_path, place, monkeypatch, status, again):
+    """A session that cannot go on ends the command; after one that has failed, the party waits for the next run."""
+    config, starts = federation(tmp_path, place, "east")["alice"], []
+
+    def run(*_, **__):
+        starts.append(1)
+        raise SessionError("the journal cannot be used") if len(starts) == 1 else KeyboardInterrupt
+
+    async def at_once(*_):
+        pass
+
+    monkeypatch.setattr("kcagc.cli.roles._run", run)
+    monkeypatch.setattr("kcagc.federation.waiting.next_run", at_once)
+    monkeypatch.setattr(RoleRun, "status", lambda _: status)
+    done = CliRunner().invoke(cli, ["party", "--config", str(config), "--wait"])
+    assert len(starts) == 1 + again
+    assert ("waiting for the next run" in done.output) == again
+    assert isinstance(done.exception, SessionError) == (not again)

@@ -233,6 +233,8 @@ def _run_whenever_one_opens(path: Path, **given: Any) -> None:
         except EngineError:
             raise
         except (AbortedError, PeerTimeoutError, SessionError) as error:
+            if isinstance(error, SessionError) and run.status() == "running":  # it would end in the same way again
+                raise
             click.echo(f"kcagc: {printable(str(error))}; waiting for the next run", err=True)
         erase = False
 

@@ -279,6 +279,5 @@ def _reject_ended(name: str, journal: Journal, bound: bytes) -> None:
     if end is not None and msgspec.msgpack.decode(end, type=SessionEnd).attempt == bound:
         # It has everything, and only closes its stream.
         raise Rejected(RejectionReason.ENDED, f"{name} has finished that session")
-    raise Rejected(
-        RejectionReason.SESSION, f"that session is over: {name} has ended it. Start all roles with --new-session"
-    )
+    # The party drops it, and takes part in the next one.
+    raise Rejected(RejectionReason.OVER, f"that session is over: {name} has ended it")
