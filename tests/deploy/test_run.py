@@ -8,9 +8,10 @@ from click.testing import CliRunner
 from deploy.collaboration import made, task
 from kcagc.cli.main import cli
 from kcagc.deploy.config import Config
-from kcagc.deploy.results import keep_earlier_results
-from kcagc.deploy.run import RoleRun, open_journal
+from kcagc.deploy.results import AUDIT, ResultFiles, keep_earlier_results
+from kcagc.deploy.run import RoleRun, execute, open_journal
 from kcagc.disclosure import Disclosure
+from kcagc.errors import AbortedError, ParameterError
 from kcagc.runtime.journal import Journal
 
 LABELS = Disclosure("alice", "bob", "encrypted/labels", "labels 1.1", (), 99)
@@ -42,6 +43,57 @@ def test_a_new_session_keeps_the_ledger_of_a_killed_one(interrupted):
     (aside,) = (interrupted.files.folder / "earlier").iterdir()
     assert kinds(aside) == ["encrypted/labels"]
     assert not interrupted.files.ledger.exists()
+
+
+def test_results_of_a_finished_run_are_kept_before_the_ledger_of_an_unfinished_one_is_written(interrupted):
+    """An attempt with another output folder leaves a journal that has not moved the results in this one."""
+    folder = interrupted.files.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (AUDIT, "ledger.jsonl", "labels.csv"):
+        (folder / name).write_text("of a finished run")
+    open_journal(interrupted, new_session=True).close()
+    (aside,) = (folder / "earlier").iterdir()
+    assert {path.name: path.read_text() for path in aside.iterdir()} == dict.fromkeys(
+        (AUDIT, "ledger.jsonl", "labels.csv"), "of a finished run"
+    )
+    assert kinds(folder) == ["encrypted/labels"]
+
+
+def test_results_of_a_finished_run_are_kept_by_an_attempt_that_resumes(interrupted, monkeypatch):
+    folder = interrupted.files.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / AUDIT).write_text("of a finished run")
+    monkeypatch.setattr("kcagc.deploy.run._run_on_network", stops)
+    with pytest.raises(AbortedError):
+        execute(interrupted, new_session=False)
+    (aside,) = (folder / "earlier").iterdir()
+    assert [path.name for path in aside.iterdir()] == [AUDIT]
+
+
+async def stops(*_):
+    raise AbortedError("it was stopped", peer="bob")
+
+
+def test_a_node_list_that_a_configuration_may_name_stays_until_there_is_a_new_one(tmp_path):
+    files = ResultFiles.of(tmp_path, "nodes.csv")
+    for path in (files.labels, files.ledger):
+        path.write_text("first")
+    keep_earlier_results(files, list_stays=True)
+    (aside,) = (tmp_path / "earlier").iterdir()
+    assert {path.name for path in aside.iterdir()} == {"nodes.csv", "ledger.jsonl"}
+    assert files.labels.read_text() == "first"
+    assert not files.ledger.exists()
+
+
+def test_a_folder_that_takes_no_results_ends_the_role_before_it_connects(tmp_path):
+    config, place = made(tmp_path)["alice"], tmp_path / "file"
+    place.write_text("no folder")
+    done = CliRunner().invoke(cli, ["party", "--config", str(config), "--output", str(place / "result")])
+    assert isinstance(done.exception, ParameterError)
+    message = str(done.exception)
+    assert message.startswith(f"alice: {place / 'result'}: no results can be written here (Not a directory)")
+    assert "nothing was sent" in message
+    assert "--output" in message
 
 
 def test_forget_erases_private_data_and_keeps_the_ledger(interrupted):

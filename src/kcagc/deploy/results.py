@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
+import tempfile
 import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -51,6 +53,18 @@ class ResultFiles:
     def of(cls, folder: Path, labels: str) -> ResultFiles:
         """Return the files in `folder`; the configuration names only that of the labels."""
         return cls(folder, *(folder / name for name in (labels, "ledger.jsonl", "model.kcagc", "run.json")))
+
+    def check(self, me: str) -> None:
+        """Raise an error, before a run, if the results could not be written."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.folder):
+                pass
+        except OSError as error:
+            raise ParameterError(
+                f"{me}: {self.folder}: no results can be written here ({error.strerror or error}); nothing was sent. "
+                "Set [output] folder, or --output, to another folder"
+            ) from error
 
 
 class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -128,9 +142,13 @@ def write_results(files: ResultFiles, run: RoleRun, result: Any, disclosed: Disc
     return summary
 
 
-def keep_earlier_results(files: ResultFiles) -> None:
-    """Move the results of an earlier session, if there are any, to a folder named after their date."""
-    if not files.folder.exists():
+def keep_earlier_results(files: ResultFiles, *, unfinished: bool = True, list_stays: bool = False) -> None:
+    """Move the results of an earlier session, if there are any, to a folder named after their date.
+
+    Without `unfinished`, only those of a finished run, which has an audit file. With `list_stays`, a copy of the node
+    list stays until a new one replaces it, because a configuration may name it.
+    """
+    if not (files.folder if unfinished else files.folder / AUDIT).exists():
         return
     from kcagc.report.folder import CLUSTERS, NODES, QUALITY, REPORT  # noqa: PLC0415 - a first run needs no report
     from kcagc.report.names import NAMES  # noqa: PLC0415
@@ -145,6 +163,8 @@ def keep_earlier_results(files: ResultFiles) -> None:
         earlier.mkdir(parents=True, exist_ok=True)
         for path in there:
             path.replace(earlier / path.name)
+        if list_stays and files.labels in there:
+            shutil.copy2(earlier / files.labels.name, files.labels)
 
 
 def write_ledger(files: ResultFiles, disclosed: Disclosed) -> None:

@@ -316,13 +316,13 @@ def execute(
             logger.info("the last run ended with: %s. This is a new session", journal.failure)
         try:
             run.check()
+            run.files.check(run.config.me)
         except EngineError:  # the same command goes on once the machines are there
             raise
         except KcagcError as error:
             _announce_end(run, journal, error)
             raise
-        if journal.status == "new":
-            keep_earlier_results(run.files)
+        keep_earlier_results(run.files, unfinished=journal.status == "new", list_stays=run.kind == "match")
         spec = role_spec(run, journal, results, watcher, on_status)
         try:
             asyncio.run(interrupts.until_stopped(_run_on_network(run, spec)))
@@ -372,6 +372,7 @@ def open_journal(run: RoleRun, new_session: bool) -> Journal:
 def erase_journal(journal: Journal, files: ResultFiles) -> None:
     """Erase a journal; the ledger of an unfinished run goes to its results first."""
     if journal.status != "finished" and (disclosed := journal.ledger()):
+        keep_earlier_results(files, unfinished=False)
         write_ledger(files, disclosed)
     journal.erase()
 
