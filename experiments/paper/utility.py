@@ -10,6 +10,7 @@ from experiments.paper.store import Book, Records, Stat
 from experiments.paper.tables import NOTHING, printed, spread, table, with_difference
 from kcagc.baselines import AGC, GCC
 
+SEARCHED_SEEDS = 3
 WORDS = SHOWN | {"default": "KCAGC with local clusters", "joint": "KCAGC(psi=…)", "auto": "KCAGC"}
 
 
@@ -36,7 +37,7 @@ def cells(options: Options) -> list[Config]:
                 found += [
                     common | {"configuration": one, "parties": number, "method": "joint"}
                     for one in ("joint", "auto")
-                    if one == "joint" or seed == 0  # a search takes long
+                    if one == "joint" or seed < SEARCHED_SEEDS  # a search takes long
                 ]
         found += [one | {"seed": seed} for one in _cora_cells(options)]
     return found + tried.cells(options)
