@@ -13,7 +13,7 @@ from federation.folders import federation, meet_at
 from kcagc.cli.main import cli
 from kcagc.deploy.config import Config
 from kcagc.deploy.run import RoleRun, open_journal, role_spec, stored_summary
-from kcagc.errors import AbortedError, AgreementError, PolicyError, RejectedError, SessionError
+from kcagc.errors import AbortedError, AgreementError, ParameterError, PolicyError, RejectedError, SessionError
 from kcagc.federation.codes import fingerprint
 from kcagc.federation.folder import StandingFolder
 from kcagc.federation.service import Service
@@ -352,3 +352,11 @@ def test_a_party_that_waits_stops_at_an_error_that_would_come_again(tmp_path, pl
     assert len(starts) == 1 + again
     assert ("waiting for the next run" in done.output) == again
     assert isinstance(done.exception, SessionError) == (not again)
+
+
+def test_runs_of_a_folder_that_is_not_served_are_an_error(tmp_path, place):
+    federation(tmp_path, place, "east")
+    assert "no runs yet" in CliRunner().invoke(cli, ["runs", str(place)]).output
+    wrong = CliRunner().invoke(cli, ["runs", str(place / "federations")])
+    assert isinstance(wrong.exception, ParameterError)
+    assert "is not a folder of kcagc serve; name the folder that contains federations/" in str(wrong.exception)

@@ -75,9 +75,12 @@ def _reachable(listen: str) -> str:
 @JSON
 def runs(folder: Path, *, as_json: bool) -> None:
     """List the runs of all federations in FOLDER: state, begin, and result or cause."""
+    from kcagc.errors import ParameterError
     from kcagc.federation.folder import configurations, is_in_use
     from kcagc.federation.records import RunRecords
 
+    if not (folder / "federations").is_dir():
+        raise ParameterError(f"{folder}: is not a folder of kcagc serve; name the folder that contains federations/")
     served = is_in_use(folder)
     found = [
         {"federation": name, **record.shown(served=served)}
