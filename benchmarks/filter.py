@@ -1,6 +1,6 @@
 """The graph filter beside that of version 0.5.0, in turns, and its share of this machine's memory bandwidth.
 
-`KCAGC_OLD=FOLDER python -m benchmarks.filter` measures and prints a table; it needs a machine without other work.
+`KCAGC_OLD=FOLDER make bench NAME=filter` measures both; it needs a machine without other work.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from benchmarks.page import measure_and_print
 from benchmarks.presentation import Target, targets_table
 from benchmarks.versions import CHECKOUT, COMMIT, missing
 from experiments.paper.experiment import Config, Experiment, Options, Result
@@ -159,7 +158,3 @@ def render(book: Book, figures: Figures) -> str:
 BENCHMARK = Experiment(
     "filter", "The graph filter beside version 0.5.0", cells, compute, render, alone=True, missing=missing
 )
-
-
-if __name__ == "__main__":
-    measure_and_print(BENCHMARK)

@@ -1,7 +1,4 @@
-"""Private matching of ids between processes over TLS: seconds and bytes, and whether the intersection is exact.
-
-`python -m benchmarks.match` measures and prints a table; `--quick` takes 1,000 ids.
-"""
+"""Private matching of ids between processes over TLS: seconds and bytes, and whether the intersection is exact."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.page import measure_and_print
 from experiments.paper.experiment import Config, Experiment, Options, Result
 from experiments.paper.plots import Figures
 from experiments.paper.store import Book
@@ -137,7 +133,3 @@ def _most(of: dict[str, float]) -> float:
 
 
 BENCHMARK = Experiment("match", "Private matching of ids", cells, compute, render, alone=True)
-
-
-if __name__ == "__main__":
-    measure_and_print(BENCHMARK)

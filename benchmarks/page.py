@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from experiments.paper import store
-from experiments.paper.experiment import Experiment, Options
+from experiments.paper.experiment import Experiment
 from experiments.paper.plots import Figures
 from experiments.paper.store import ROOT, Book
 from kcagc.data.files import write_text
@@ -30,9 +28,11 @@ MODULES = {
     "peers": "benchmarks.peers.benchmark",
     "million": "benchmarks.million",
     "scaling": "benchmarks.scaling",
+    "filter": "benchmarks.filter",
     "plan": "benchmarks.plan",
     "gpu": "benchmarks.gpu",
     "dask": "benchmarks.dask",
+    "match": "benchmarks.match",
     "startup": "benchmarks.startup",
 }
 NAMES = tuple(MODULES)
@@ -83,15 +83,6 @@ def benchmark(name: str) -> Experiment:
     """Return a benchmark by its name."""
     found: Experiment = import_module(MODULES[name]).BENCHMARK
     return found
-
-
-def measure_and_print(one: Experiment) -> None:
-    """Measure a benchmark that has no section on the page, and print its section."""
-    with TemporaryDirectory() as folder:
-        kept = book(Path(folder))
-        for cell in one.cells(Options(quick="--quick" in sys.argv)):
-            kept[one.name].add(cell, one.compute(cell), 0.0)
-        print(one.render(kept, Figures(Path(folder), Path(folder) / "page.md")))
 
 
 def provenance() -> dict[str, Any]:

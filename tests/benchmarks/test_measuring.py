@@ -7,7 +7,22 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import breakdown, dask, delays, fit_over_agc, joint, million, plan, scaling, startup, versions
+from benchmarks import (
+    breakdown,
+    dask,
+    delays,
+    fit_over_agc,
+    joint,
+    match,
+    million,
+    plan,
+    scaling,
+    startup,
+    versions,
+)
+from benchmarks import (
+    filter as filtering,
+)
 from benchmarks.harness import run_roles
 from benchmarks.page import NAMES, benchmark, book, render
 from benchmarks.peers import ours
@@ -38,6 +53,8 @@ def kept(tmp_path_factory):
         (scaling, {name: value for name, value in SMALL.items() if name != "local"} | {"dtype": "float64"}),
         (startup, {"command": startup.HELP, "times": 1}),
         (plan, plan.cells(Options(quick=True))[0]),
+        (filtering, {"nodes": 2000, "dtype": "float32", "degree": 8, "columns": 8, "psi": 2, "turns": 1}),
+        (match, {"parties": 2, "ids": 200, "overlap": 0.6}),
         (dask, {"nodes": 2000, "edges": 20_000, "columns": 48, "psi": 2, "compare": True}),
     ):
         found[one.BENCHMARK.name].add(cell, json.loads(json.dumps(one.compute(cell))), 0.0)
@@ -112,7 +129,20 @@ def test_the_page_shows_what_there_is_and_names_what_is_not(kept, tmp_path):
     for name in shown:
         assert f"`make bench NAME={name}`" in page
     drawn = {path.stem for path in (tmp_path / "performance").iterdir()}
-    assert drawn == set(shown) - {"dask", "delays", "joint", "plan", "startup", "versions"}
+    assert drawn == set(shown) - {"dask", "delays", "filter", "joint", "match", "plan", "startup", "versions"}
+
+
+def test_the_filter_is_compared_with_a_copy_of_memory(kept):
+    found = result(kept, "filter")
+    assert found["seconds"].keys() >= {"new"}
+    assert found["gathered"] > 0
+    assert found["bandwidth"] > 1e8
+
+
+def test_a_matching_is_compared_with_the_true_intersection(kept):
+    found = result(kept, "match")
+    assert found["exact"]
+    assert found["common"] == 120
 
 
 def test_a_killed_worker_changes_no_label(kept):
