@@ -116,6 +116,24 @@ def test_the_score_is_higher_for_better_clusters_and_names_what_it_lacks(model):
         without.score(metric="modularity")
 
 
+def test_known_classes_are_matched_by_id_where_they_have_ids_and_by_position_elsewhere(model):
+    wanted = model.score(y=DATA.labels)
+    shuffled = pandas.Series(DATA.labels, index=NAMES).sample(frac=1.0, random_state=1)
+    assert model.score(y=shuffled) == model.score(y=shuffled.to_frame("class")) == wanted
+    assert (
+        model.score(y=pandas.Series(DATA.labels)) == model.score(y=polars.DataFrame({"class": DATA.labels})) == wanted
+    )
+    more = pandas.concat([shuffled, pandas.Series([0], index=["nobody"])])
+    assert model.score(y=more) == wanted
+    with pytest.raises(DataError, match=r"^y: index: ids do not match the model's: 1 of the model's ids are missing"):
+        model.score(y=shuffled.iloc[1:])
+    with pytest.raises(DataError, match=r"^y: has 2 columns; give one"):
+        model.score(y=pandas.DataFrame({"id": NAMES, "class": DATA.labels}))
+    numbered = KCAGC(n_clusters=2, psi=2, random_state=0).fit(DATA.parties(), adjacency=DATA.adjacency)
+    mixed = pandas.Series(DATA.labels).sample(frac=1.0, random_state=1)
+    assert numbered.score(y=mixed) == numbered.score(y=DATA.labels)
+
+
 def test_a_report_holds_the_columns_of_its_party_only_and_can_be_read_by_its_owner_only(model, tmp_path):
     paths = model.report(tmp_path / "pages")
     assert [path.name for path in paths] == ["bank.html", "shop _b_.html"]

@@ -17,10 +17,12 @@ from kcagc._types import FloatArray, GraphSharing, Labels, check_choice
 from kcagc.cluster.search import PsiSearch
 from kcagc.cluster.sweep import Sweep
 from kcagc.data.files import PRIVATE, PathLike, write_text
+from kcagc.data.interop import in_order_of
 from kcagc.data.party_files import PartyInput
 from kcagc.disclosure import Ledger
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
+from kcagc.graph.ids import NodeIds
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit_result import FitResult
 from kcagc.protocol.local import PartyModel
@@ -249,7 +251,7 @@ class ResultsMixin:
         X : None
             Not used: the score is about the nodes of the fit.
         y : array-like of shape (n_nodes,) or None, default=None
-            Known classes, in the order of `labels_`.
+            Known classes, in the order of `labels_`; a pandas column whose index holds the node ids may have any order.
         metric : {"cost", "modularity", "accuracy", "ari", "nmi"} or None, default=None
             "cost" is -`cost_`, "modularity" compares the edges within clusters with chance; the others compare with
             known classes, see `kcagc.metrics`. None takes "ari" (adjusted Rand index) if `y` is given, else "cost".
@@ -262,6 +264,8 @@ class ResultsMixin:
         ------
         ParameterError
             If the metric needs known classes or a shared graph, and there is none.
+        DataError
+            If the index of `y` holds other ids than those of the nodes.
         """
         self._check_clustered()
         check_choice("metric", metric, (None, *_METRICS))
@@ -269,7 +273,9 @@ class ResultsMixin:
         if chosen in _AGAINST_CLASSES:
             if y is None:
                 raise ParameterError(f"y: is missing; {chosen!r} compares the clusters with known classes")
-            return float(getattr(metrics, chosen)(y, self.labels_))
+            ids = None if self.node_ids_ is None else NodeIds(self.node_ids_, where="model")
+            true = in_order_of(y, ids, len(self.labels_), "y")
+            return float(getattr(metrics, chosen)(true, self.labels_))
         if chosen == "cost":
             return -self.cost_
         if self.modularity_ is None:

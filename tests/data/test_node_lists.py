@@ -72,6 +72,9 @@ def test_types_of_a_parquet_file_are_not_guessed_away(tmp_path):
 def test_a_list_that_has_nothing_to_do_with_the_table_is_refused(tmp_path):
     files(tmp_path, listed=("x", "y"))
     refused(tmp_path / "x.csv", "none of its ids is in the node list", lambda party: read(tmp_path, party=party))
+    files(tmp_path, edges=(("A", "B"), ("C", "A")))
+    said = "none of the 2 edges joins two nodes of the list (the first begins at 'A'; the ids of the node list"
+    refused(tmp_path / "g.csv", said, lambda party: read(tmp_path, party=party))
     files(tmp_path, listed=("a", "b", "a"))
     refused(
         tmp_path / "n.csv",

@@ -16,6 +16,7 @@ from kcagc.data.detect import detect_format
 from kcagc.data.files import TABLES, InputFile
 from kcagc.data.profile import profile_file, profile_frame
 from kcagc.data.proposal import MANY_COLUMNS, likely_ids, propose_matrix, propose_table
+from kcagc.text import quoted
 
 
 def proposed(path, *, csv_format=None, id_column="", absent=0):
@@ -107,6 +108,17 @@ def test_a_number_format_is_proposed_only_where_the_column_allows_one_reading(tm
         InputFile.named(path, "bank", TABLES), given=CsvFormat(decimal=","), fixed=frozenset({"decimal"})
     )
     assert fixed.csv.decimal == ","
+
+
+@pytest.mark.parametrize(
+    "rows", [[("123,50", "4,567.50")], [("1.234,50", "1"), ("1,234.50", "1")], [("1.234,50", "1,234.50")]]
+)
+def test_a_file_with_numbers_in_two_formats_is_a_question_that_shows_one_of_each(tmp_path, rows):
+    (tmp_path / "a.csv").write_text("id;x;y\n" + "".join(f"n{one};{x};{y}\n" for one in range(10) for x, y in rows))
+    found = detect_format(InputFile.named(tmp_path / "a.csv", "bank", TABLES), given=CsvFormat())
+    assert len(found.readings) == 2
+    assert "written in two ways, as in " in found.notes[-1]
+    assert all(quoted(cell) in found.notes[-1] for cell in {one for row in rows for one in row} if "," in cell)
 
 
 def test_points_before_three_digits_in_a_file_with_semicolons_are_a_question(tmp_path):

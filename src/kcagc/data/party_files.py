@@ -11,6 +11,7 @@ import numpy as np
 
 from kcagc._types import Features, Flags, FloatArray, IntArray, check_count
 from kcagc.data.csv_format import CsvFormat
+from kcagc.data.edge_lists import SAME_WAY
 from kcagc.data.files import LISTS, MATRICES, TABLES, InputFile, PathLike
 from kcagc.data.fitted_rules import FittedRules
 from kcagc.data.preprocessing import TableRules
@@ -324,6 +325,10 @@ def _read_edges(
     ends = edge_ends(table, source, nodes), edge_ends(table, target, nodes)
     _check_rows(table, (source, target), ends, nodes)
     inside = (ends[0] >= 0) & (ends[1] >= 0)
+    if table.n_rows and not inside.any():
+        example = quoted(table.keys[source][0])
+        message = f"none of the {table.n_rows:,} edges joins two nodes of the list (the first begins at {example}"
+        raise file.error(f"{message}; {nodes.described}); {SAME_WAY}")
     weights = np.ones(table.n_rows) if weight is None else table.numbers[:, 0]
     for row in np.flatnonzero(weights < 0)[:1].tolist():
         raise table.error(row, str(weight), f"the weight is negative ({weights[row]:g}); weights must be 0 or more")
