@@ -34,8 +34,9 @@ def frames(make=pandas.DataFrame):
 
 
 def fitted(make=pandas.DataFrame, adjacency=NODES, **changes):
+    tables = make if isinstance(make, dict) else frames(make)
     return KCAGC(**{"n_clusters": 4, "psi": 1, "id_column": "id", "random_state": 0} | changes).fit(
-        frames(make), adjacency=adjacency
+        tables, adjacency=adjacency
     )
 
 
@@ -114,6 +115,18 @@ def test_the_score_is_higher_for_better_clusters_and_names_what_it_lacks(model):
     assert without.modularity_ is None
     with pytest.raises(ParameterError, match=r'^metric: "modularity" needs a graph that all parties share'):
         without.score(metric="modularity")
+
+
+def test_insights_are_in_the_units_of_the_tables_that_rules_have_scaled():
+    rules = TablePreprocessor(default={"scale": "standard"})
+    tables = {name: table.set_index("id") * 100 + 7000 for name, table in frames().items()}
+    found = fitted(tables, id_column=None, transformers=rules)
+    seen = [one for node in NAMES[:20] for one in found.explain(node)["bank"].reasons]
+    assert seen
+    assert all(6000 < one.value < 8000 and 6000 < one.mean < 8000 for one in seen)
+    for node in NAMES[:20]:
+        for one in found.explain(node)["bank"].reasons:
+            assert one.value == pytest.approx(tables["bank"].loc[node, one.column])
 
 
 def test_known_classes_are_matched_by_id_where_they_have_ids_and_by_position_elsewhere(model):

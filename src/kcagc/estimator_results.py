@@ -17,6 +17,7 @@ from kcagc._types import FloatArray, GraphSharing, Labels, check_choice
 from kcagc.cluster.search import PsiSearch
 from kcagc.cluster.sweep import Sweep
 from kcagc.data.files import PRIVATE, PathLike, write_text
+from kcagc.data.fitted_rules import FittedRules
 from kcagc.data.interop import in_order_of
 from kcagc.data.party_files import PartyInput
 from kcagc.disclosure import Ledger
@@ -51,7 +52,9 @@ class FittedParty:
     def insights(self, progress: Callable[[str], None]) -> Insights:
         """Compute the insights; on large data this takes seconds, and `progress` is called with each step."""
         from kcagc.report.insights.description import Description, Insights  # noqa: PLC0415 - slow to import
+        from kcagc.report.insights.measures import Units  # noqa: PLC0415
 
+        rules = getattr(self.given.preprocessing, "fitted_", None)
         numbered = self.given.columns == [str(column) for column in range(len(self.given.columns))]  # of an array
         return Insights.of(
             Description(
@@ -67,6 +70,7 @@ class FittedParty:
                 party=self.model.party,
                 centers=self.model.centers,
                 center_clusters=self.model.clusters,
+                units=Units.of(rules) if isinstance(rules, FittedRules) else None,
             ),
             progress=progress,
         )

@@ -142,3 +142,11 @@ def test_frames_give_the_same_error_to_a_preprocessor_and_to_the_estimator():
         model.fit([FRAME.iloc[::-1], good.iloc[::-1]], adjacency=line)
     assert problems(caught.value) == expected
     assert "column 'age': 1 cell (node 'b')" in str(caught.value)
+
+
+def test_an_error_about_tables_in_memory_says_where_rules_are_given():
+    frame = pandas.DataFrame({"age": [1.0, 2.0], "city": ["ulm", "bonn"]})
+    with pytest.raises(
+        DataError, match=r"transformers=\{'shop': TablePreprocessor\(columns=\{'city': \{\.\.\.\}\}\)\}$"
+    ):
+        KCAGC(n_clusters=2).fit({"bank": frame[["age"]], "shop": frame})

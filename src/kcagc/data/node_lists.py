@@ -15,6 +15,7 @@ from kcagc.data.table import Wanted
 from kcagc.data.table_files import read_table
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds
+from kcagc.text import quoted
 
 
 def present_nodes(
@@ -157,7 +158,7 @@ def common_nodes(paths: Sequence[PathLike]) -> NodeIds:
     """
     common = read_ids(paths[0], party="node lists")
     for path in paths[1:]:
-        other = read_ids(path, party="node lists")
+        other = read_ids(path, party="node lists", known=common)
         rows = common.alignment(other, where=str(path), whose=f"{paths[0]}'s", missing=True, extra=True)
         common = common.take(np.flatnonzero(rows >= 0))
         if not len(common):
@@ -203,10 +204,17 @@ def table_ids(
     return ids
 
 
-def read_ids(path: PathLike, *, party: str) -> NodeIds:
-    """Read a list of ids: a table of one column with a header, or plain text with an id on each line."""
+def read_ids(path: PathLike, *, party: str, known: NodeIds | None = None) -> NodeIds:
+    """Read a list of ids: a table of one column with a header, or plain text with an id on each line.
+
+    A header that is one of the `known` ids is an error: the list has none, and would lose its first node.
+    """
+    file = InputFile.named(path, party, LISTS)
     table = read_table(path, Wanted(keys=None), party=party, kinds=LISTS)
-    return table.node_ids(*table.keys)
+    (header,) = table.keys
+    if file.kind != "txt" and known is not None and known.are_text and known.find([header])[0] >= 0:
+        raise file.error(f"line 1 {quoted(header)} is an id, but must name the column; write id above all ids")
+    return table.node_ids(header)
 
 
 def listed_rows(ids: NodeIds, nodes: ExpectedNodes, file: InputFile) -> IntArray:

@@ -172,7 +172,7 @@ def read_party(
                 f"node_list: {features} has no ids to look up in {node_list}; name the column that holds them "
                 "(id_column), or for a matrix the file (feature_ids)"
             )
-        listed = read_ids(node_list, party=party)
+        listed = read_ids(node_list, party=party, known=table.ids)
         nodes = ExpectedNodes.listed(listed.take(listed.sorted_rows()))
         file = InputFile.named(feature_ids or features, party, (*LISTS, *MATRICES))
         table = table.selected(listed_rows(table.ids, nodes, file), nodes.ids)

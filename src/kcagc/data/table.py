@@ -213,8 +213,13 @@ class Table:
 
     def all_problems(self) -> DataError:
         """Return one error about all problems that were found."""
-        note = f"  {PROPOSE}" if self.origin.in_file else ""
-        return self.problems.error(self.origin.where, self.place, party=self.origin.party, note=note)
+        where = self.origin.where
+        if self.origin.in_file:
+            return self.problems.error(where, self.place, party=self.origin.party, note=PROPOSE)
+        column = next((one.column for one in self.problems if one.column is not None), "age")
+        rules = f"TablePreprocessor(columns={{{column!r}: {{...}}}})"
+        how = f"{rules}.fit_transform(X)" if where == "X" else f"transformers={{{where!r}: {rules}}}"
+        return self.problems.error(where, self.place, note=f"In Python, rules are given as {how}", always=True)
 
     def selected(self, rows: IntArray, ids: NodeIds | None) -> Table:
         """Return the table with these rows and ids; row number -1 gives a row whose cells are all missing."""
