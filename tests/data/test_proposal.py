@@ -223,3 +223,15 @@ def test_whatever_a_table_holds_the_proposed_rules_are_accepted(tmp_path_factory
         header = ["id", "x", "y", "z", "kept"]
         csv.writer(file).writerows([header, *([f"n{row}", *cell, row % 2] for row, cell in enumerate(rows))])
     proposed(path, csv_format=CsvFormat(), id_column="id", absent=absent)
+
+
+def test_numbers_that_may_be_ids_and_amounts_with_signs_are_pointed_out(tmp_path):
+    rows = [f'n{row},{row * 37 + 5},{row**2 * 7},"{row},{row % 90 + 10} €",{row % 7}%,({row})' for row in range(40)]
+    (tmp_path / "a.csv").write_text("\n".join(["id,ACCOUNT_ID,vertragsnr,price,share,loss", *rows]) + "\n")
+    found, _, _ = proposed(tmp_path / "a.csv", csv_format=CsvFormat())
+    assert rule(found, "ACCOUNT_ID") == {"kind": "drop"}
+    assert "if this is an id, drop it" in found["vertragsnr"].reason
+    for name in ("price", "share", "loss"):
+        assert "most are numbers with a sign" in found[name].reason
+    words, _, _ = proposed(messy.bank(tmp_path / "b.csv"))
+    assert not any("with a sign" in one.reason for one in words.values())

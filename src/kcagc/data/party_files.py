@@ -320,7 +320,7 @@ def _read_edges(
     if source == target or weight in (source, target):
         raise ParameterError(f"source, target, weight: must be different columns, not {list(columns)}")
     # A text file does not say whether 12 is a number or a string, so it is of the kind that the features have.
-    wanted = Wanted((source, target), None if weight is None else Schema.only(weight), nodes.ids.are_text)
+    wanted = Wanted((source, target), None if weight is None else Schema.only(weight), nodes.ids.are_text, "graph")
     table = read_table(path, wanted, party=party, csv=csv)
     ends = edge_ends(table, source, nodes), edge_ends(table, target, nodes)
     _check_rows(table, (source, target), ends, nodes)
