@@ -83,7 +83,7 @@ PATH = np.array([[0, 1, 0], [1, 0, 2], [0, 2, 0]], dtype=float)
             "there is no column 'source'; the header is 'source;target': set graph_csv = "
             '{ delimiter = ";" }, or separate columns by commas',
         ),
-        (TEXT, "source,target\nann,bob,1\n", "line 2: there are 3 cells, but the header has 2"),
+        (TEXT, "source,target\nann,bob,1\n", "line 2: has 3 cells, but the header has 2"),
     ],
 )
 def test_a_bad_edge_is_named(tmp_path, nodes, text, said):

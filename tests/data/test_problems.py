@@ -52,7 +52,7 @@ def test_all_problems_of_a_table_are_in_one_error_with_counts_places_and_what_to
         "column 'income': 2 cells (line 2 '1,234'; line 3 '2,500')",
         'set kind = "categorical" or "drop" for the column',
         "column 'city': 4 cells (line 2 'Bonn'; line 3 'Köln'; line 4 'Ulm'; 1 more)",
-        "line 7: there are 3 cells, but the header has 7",
+        "line 7: has 3 cells, but the header has 7",
         'set missing = "indicator" (a level of its own) or "zero"',
         "column 'zip': 1 cell (line 4 '-5')",
         "`kcagc columns` shows every column and proposes a rule for each",

@@ -225,6 +225,15 @@ def test_whatever_a_table_holds_the_proposed_rules_are_accepted(tmp_path_factory
     proposed(path, csv_format=CsvFormat(), id_column="id", absent=absent)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8", "cp1252"])
+def test_the_encoding_is_found_with_and_without_a_mark(tmp_path, encoding):
+    (tmp_path / "a.csv").write_bytes("id,ort\nann,Köln\nbob,Ulm\n".encode(encoding))
+    found = detect_format(InputFile.named(tmp_path / "a.csv", "bank", TABLES), given=CsvFormat())
+    assert found.csv.encoding == encoding
+    with InputFile.named(tmp_path / "a.csv", "bank", TABLES, found.csv).lines() as lines:
+        assert list(lines)[1] == "ann,Köln\n"
+
+
 def test_numbers_that_may_be_ids_and_amounts_with_signs_are_pointed_out(tmp_path):
     rows = [f'n{row},{row * 37 + 5},{row**2 * 7},"{row},{row % 90 + 10} €",{row % 7}%,({row})' for row in range(40)]
     (tmp_path / "a.csv").write_text("\n".join(["id,ACCOUNT_ID,vertragsnr,price,share,loss", *rows]) + "\n")

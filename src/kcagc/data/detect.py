@@ -67,6 +67,9 @@ def _encoding(file: InputFile) -> str:
         while block := stream.read(1 << 20):
             if start and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 return "utf-16"
+            for order, zeros in (("le", block[1::2]), ("be", block[::2])):  # without a mark, letters leave zeros
+                if start and zeros.count(0) > _MOSTLY * len(zeros):
+                    return f"utf-16-{order}"
             start = False
             for name, decoder in list(possible.items()):
                 try:

@@ -34,7 +34,7 @@ from kcagc.data.table import (
     select_columns,
 )
 from kcagc.errors import ParameterError
-from kcagc.text import quoted
+from kcagc.text import count, quoted
 
 _BLOCK = 20_000  # rows that the quick reader hands to NumPy at once
 _LOGICAL = {"true": 1.0, "false": 0.0}
@@ -230,7 +230,7 @@ def _careful(file: InputFile, columns: Selection, *, as_text: bool) -> Table:
         lines = array("q")
         for line, cells in delimited_records(file, stream, last, problems):
             if len(cells) != len(header):
-                first = f"there are {len(cells)} cells, but the header has {len(header)}"
+                first = f"has {count(len(cells), 'cell')}, but the header has {len(header)}"
                 advice = "" if len(cells) < len(header) else "put quotes around a cell that contains the delimiter"
                 problems.add("row length", "rows", None, f"line {line}", first, advice=advice)
                 continue
