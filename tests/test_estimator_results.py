@@ -34,8 +34,9 @@ def frames(make=pandas.DataFrame):
 
 
 def fitted(make=pandas.DataFrame, adjacency=NODES, **changes):
+    tables = make if isinstance(make, dict) else frames(make)
     return KCAGC(**{"n_clusters": 4, "psi": 1, "id_column": "id", "random_state": 0} | changes).fit(
-        frames(make), adjacency=adjacency
+        tables, adjacency=adjacency
     )
 
 
@@ -114,6 +115,36 @@ def test_the_score_is_higher_for_better_clusters_and_names_what_it_lacks(model):
     assert without.modularity_ is None
     with pytest.raises(ParameterError, match=r'^metric: "modularity" needs a graph that all parties share'):
         without.score(metric="modularity")
+
+
+def test_insights_are_in_the_units_of_the_tables_that_rules_have_scaled():
+    rules = TablePreprocessor(default={"scale": "standard"})
+    tables = {name: table.set_index("id") * 100 + 7000 for name, table in frames().items()}
+    found = fitted(tables, id_column=None, transformers=rules)
+    seen = [one for node in NAMES[:20] for one in found.explain(node)["bank"].reasons]
+    assert seen
+    assert all(6000 < one.value < 8000 and 6000 < one.mean < 8000 for one in seen)
+    for node in NAMES[:20]:
+        for one in found.explain(node)["bank"].reasons:
+            assert one.value == pytest.approx(tables["bank"].loc[node, one.column])
+
+
+def test_known_classes_are_matched_by_id_where_they_have_ids_and_by_position_elsewhere(model):
+    wanted = model.score(y=DATA.labels)
+    shuffled = pandas.Series(DATA.labels, index=NAMES).sample(frac=1.0, random_state=1)
+    assert model.score(y=shuffled) == model.score(y=shuffled.to_frame("class")) == wanted
+    assert (
+        model.score(y=pandas.Series(DATA.labels)) == model.score(y=polars.DataFrame({"class": DATA.labels})) == wanted
+    )
+    more = pandas.concat([shuffled, pandas.Series([0], index=["nobody"])])
+    assert model.score(y=more) == wanted
+    with pytest.raises(DataError, match=r"^y: index: ids do not match the model's: 1 of the model's ids are missing"):
+        model.score(y=shuffled.iloc[1:])
+    with pytest.raises(DataError, match=r"^y: has 2 columns; give one"):
+        model.score(y=pandas.DataFrame({"id": NAMES, "class": DATA.labels}))
+    numbered = KCAGC(n_clusters=2, psi=2, random_state=0).fit(DATA.parties(), adjacency=DATA.adjacency)
+    mixed = pandas.Series(DATA.labels).sample(frac=1.0, random_state=1)
+    assert numbered.score(y=mixed) == numbered.score(y=DATA.labels)
 
 
 def test_a_report_holds_the_columns_of_its_party_only_and_can_be_read_by_its_owner_only(model, tmp_path):

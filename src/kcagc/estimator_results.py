@@ -17,10 +17,13 @@ from kcagc._types import FloatArray, GraphSharing, Labels, check_choice
 from kcagc.cluster.search import PsiSearch
 from kcagc.cluster.sweep import Sweep
 from kcagc.data.files import PRIVATE, PathLike, write_text
+from kcagc.data.fitted_rules import FittedRules
+from kcagc.data.interop import in_order_of
 from kcagc.data.party_files import PartyInput
 from kcagc.disclosure import Ledger
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
+from kcagc.graph.ids import NodeIds
 from kcagc.protocol.effects import Progress
 from kcagc.protocol.fit_result import FitResult
 from kcagc.protocol.local import PartyModel
@@ -49,7 +52,9 @@ class FittedParty:
     def insights(self, progress: Callable[[str], None]) -> Insights:
         """Compute the insights; on large data this takes seconds, and `progress` is called with each step."""
         from kcagc.report.insights.description import Description, Insights  # noqa: PLC0415 - slow to import
+        from kcagc.report.insights.measures import Units  # noqa: PLC0415
 
+        rules = getattr(self.given.preprocessing, "fitted_", None)
         numbered = self.given.columns == [str(column) for column in range(len(self.given.columns))]  # of an array
         return Insights.of(
             Description(
@@ -65,6 +70,7 @@ class FittedParty:
                 party=self.model.party,
                 centers=self.model.centers,
                 center_clusters=self.model.clusters,
+                units=Units.of(rules) if isinstance(rules, FittedRules) else None,
             ),
             progress=progress,
         )
@@ -249,7 +255,7 @@ class ResultsMixin:
         X : None
             Not used: the score is about the nodes of the fit.
         y : array-like of shape (n_nodes,) or None, default=None
-            Known classes, in the order of `labels_`.
+            Known classes, in the order of `labels_`; a pandas column whose index holds the node ids may have any order.
         metric : {"cost", "modularity", "accuracy", "ari", "nmi"} or None, default=None
             "cost" is -`cost_`, "modularity" compares the edges within clusters with chance; the others compare with
             known classes, see `kcagc.metrics`. None takes "ari" (adjusted Rand index) if `y` is given, else "cost".
@@ -262,6 +268,8 @@ class ResultsMixin:
         ------
         ParameterError
             If the metric needs known classes or a shared graph, and there is none.
+        DataError
+            If the index of `y` holds other ids than those of the nodes.
         """
         self._check_clustered()
         check_choice("metric", metric, (None, *_METRICS))
@@ -269,7 +277,9 @@ class ResultsMixin:
         if chosen in _AGAINST_CLASSES:
             if y is None:
                 raise ParameterError(f"y: is missing; {chosen!r} compares the clusters with known classes")
-            return float(getattr(metrics, chosen)(y, self.labels_))
+            ids = None if self.node_ids_ is None else NodeIds(self.node_ids_, where="model")
+            true = in_order_of(y, ids, len(self.labels_), "y")
+            return float(getattr(metrics, chosen)(true, self.labels_))
         if chosen == "cost":
             return -self.cost_
         if self.modularity_ is None:

@@ -205,3 +205,18 @@ def test_a_search_on_a_graph_of_many_nodes_clusters_the_ends_of_held_out_edges_o
     assert len(rows) == len(PSI_GRID)
     assert max(rows) <= 5000
     assert metrics.accuracy(data.labels, found.labels_) > 0.97
+
+
+def test_cells_that_cannot_be_clustered_are_named_with_their_column_and_what_to_do():
+    frame = pandas.DataFrame({"age": np.arange(30.0), "city": ["ulm"] * 30}, index=[f"n{row}" for row in range(30)])
+    gaps = frame[["age"]].mask(frame["age"] == 3)
+    rules = r"\. In Python, rules are given as TablePreprocessor\(columns={'%s': {\.\.\.}}\)\.fit_transform\(X\)$"
+    for estimator in (AGC(2), GCC(2)):
+        with pytest.raises(DataError, match=r"^X: node 'n0', column 'city': 'ulm' is of type str.*" + rules % "city"):
+            estimator.fit(frame)
+        with pytest.raises(DataError, match=r"^X: node 'n3', column 'age': the value is missing.*" + rules % "age"):
+            estimator.fit(gaps)
+        with pytest.raises(DataError, match=r"^X: row 3, column '0': the value is missing"):
+            estimator.fit(gaps.to_numpy())
+        with pytest.raises(ParameterError, match=r"^n_clusters: is 2, but X has only 1 sample; take a smaller number"):
+            estimator.fit(frame[["age"]][:1])

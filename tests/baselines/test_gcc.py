@@ -1,6 +1,9 @@
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from kcagc.baselines import GCC
@@ -56,6 +59,16 @@ def test_the_authors_rule_takes_the_power_before_the_loss_settles(planted):
     assert found.loss_ == found.losses_[found.power_ - 1]
     assert seen == list(enumerate(found.losses_[:-1], start=1))
     assert_allclose(found.embedding_, filter_for_projection(planted, found.power_) @ found.components_, atol=1e-10)
+
+
+def test_clusters_that_are_nearly_empty_because_of_too_much_smoothing_are_a_warning():
+    data = generate(2_000, 6, degree=8, homophily=0.6, signal=2.0, features=60, seed=1)
+    with pytest.warns(ConvergenceWarning, match=r"^smoothed too far at power \d+: half .* at most .*set power"):
+        found = GCC(6, random_state=0).fit(data.features, adjacency=data.adjacency)
+    assert np.bincount(found.labels_).max() > 1900
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GCC(6, power=2, random_state=0).fit(data.features, adjacency=data.adjacency)
 
 
 def test_the_largest_power_is_the_end(planted):

@@ -90,6 +90,22 @@ def test_a_table_without_the_id_column_of_the_configuration_names_the_likely_one
     assert isinstance(run("columns", "--config", config, "--id-column", "nr").exception, ParameterError)
 
 
+def test_ids_with_a_few_repeats_or_gaps_are_pointed_out(tmp_path):
+    ids = [f"n{row}" for row in range(38)] + ["n3", ""]
+    (tmp_path / "a.csv").write_text("Kunden-Nr,x\n" + "".join(f"{one},{row % 7}\n" for row, one in enumerate(ids)))
+    done = run("columns", tmp_path / "a.csv", "--json")
+    assert json.loads(done.stdout)["id_column"] is None
+    (note,) = json.loads(done.stdout)["notes"]
+    assert note.startswith("'Kunden-Nr' looks like the ids, but 2 rows repeat an id or have none")
+    assert "line 41" in run("columns", tmp_path / "a.csv", "--id-column", "Kunden-Nr").stderr
+
+
+def test_a_table_without_any_ids_lists_its_columns(config):
+    (config.parent / "data" / "features.csv").write_text("age,city\n" + "3,ulm\n" * 20)
+    said = str(run("columns", "--config", config).exception)
+    assert said.endswith("there are 'age', 'city': name one with --id-column")
+
+
 def test_problems_that_no_rule_settles_are_reported_with_the_exit_code_of_data(config):
     table = config.parent / "data" / "features.csv"
     table.write_text("id,x\na,1\na,2\n,3\n")

@@ -118,7 +118,7 @@ def test_a_square_frame_whose_index_equals_its_columns_is_a_matrix_with_names():
         (np.ones((3, 4), dtype=int), r"^adjacency: an array of shape \(3, 4\) .* neither a matrix .* nor a list"),
         (np.array([[0, 1, 1], [1, 2, 2], [2, 3, 1]]), "must be symmetric"),
         (pandas.DataFrame({"from": [0], "to": [1], "km": [3.0]}), r"^adjacency: has the columns 'from', 'to' and 'km'"),
-        ([(0, 1), (1, 7)], r"^adjacency: no table has a row for 7 in edge 1 \(the tables have no ids, so .* 0 to 4\)"),
+        ([(0, 1), (1, 7)], r"^adjacency: there is no row in any table for 1 node of 1 edge: 7 in edge 1 .* 0 to 4\)"),
         ("edges.csv", r"^adjacency: must be a graph, not the name of a file; read 'edges\.csv' first"),
         (BY_NAME, r"the ends of edges are strings \(such as 'ann'\), but the tables have no ids.*id_column="),
         (np.array([[0, 1.5], [1, 2], [0, 3]]), r"^adjacency: target: row 0 has no usable id \(1\.5\)"),
@@ -136,14 +136,33 @@ def test_edges_to_unknown_nodes_are_an_error_unless_the_nodes_were_chosen():
     tables = {"bank": people([0, 1, 2, 3]), "shop": people([1, 2, 3, 4])}
     with pytest.raises(DataError, match=r"^shop: ids do not match bank's: 1 of bank's ids are missing \('ann'\)"):
         brought(BY_NAME, tables, id_column="id")
-    with pytest.raises(DataError, match=r"^adjacency: no table has a row for 'zoe' in edge 3 .*nodes='intersection'"):
+    with pytest.raises(DataError, match=r"for 1 node of 1 edge: 'zoe' in edge 3 .*nodes='intersection'"):
         brought(edges, {"bank": people(), "shop": people()}, id_column="id")
     found = brought(edges, tables, id_column="id", nodes="intersection")
     assert found["bank"].graph.ids.values == ["bob", "cid", "dan"]
     assert found["shop"].graph.n_edges == 2
     assert_array_equal(np.asarray(found["shop"].features), TABLE[1:4])
-    chosen = brought(edges, {"bank": people(), "shop": people([4, 2, 0])}, id_column="id", nodes=["eve", "cid"])
-    assert chosen["shop"].graph.ids.values == ["eve", "cid"]
+    chosen = brought(edges, {"bank": people(), "shop": people([4, 2, 1])}, id_column="id", nodes=["cid", "bob"])
+    assert chosen["shop"].graph.ids.values == ["cid", "bob"]
+
+
+def test_the_error_about_unknown_nodes_looks_at_both_ends_and_names_the_party_without_them():
+    tables = {"bank": people([0, 1, 2]), "shop": people()}
+    said = r"^adjacency: there is no row at bank for 2 nodes of 2 edges: 'dan' in edge 2 and 'eve' in edge 3 \("
+    with pytest.raises(DataError, match=said):
+        brought([*BY_NAME, ("bob", "eve")], tables, id_column="id")
+    table = people().set_index("id")
+    with pytest.raises(DataError, match=r"there is no row for 1 node of 2 edges: 'zoe' in edge 3.*remove these edges$"):
+        AGC(n_clusters=2, psi=1).fit(table, adjacency=[*BY_NAME, ("zoe", "ann"), ("bob", "zoe")])
+
+
+def test_edges_that_all_name_nodes_in_another_way_are_an_error_and_not_left_out():
+    tables, edges = {"bank": people(), "shop": people()}, [(one.upper(), two.upper()) for one, two in BY_NAME]
+    for nodes in ("intersection", NAMES[:3]):
+        with pytest.raises(
+            DataError, match=r"^adjacency: none of the 3 edges joins two .*'ANN'; .*'ann'\)\); write ids"
+        ):
+            brought(edges, tables, id_column="id", nodes=nodes)
 
 
 def test_each_party_may_have_edges_of_its_own():

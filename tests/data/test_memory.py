@@ -1,5 +1,7 @@
 """Rows and nodes: matched by id wherever there are ids, refused where ids disagree, by position only where none are."""
 
+from pathlib import Path
+
 import networkx
 import numpy as np
 import pandas
@@ -11,6 +13,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from data.tensors import Data, Tensor
+from kcagc import KCAGC
 from kcagc.data import TablePreprocessor
 from kcagc.data.memory import graphs_of, prepare_parties, rows_to_predict
 from kcagc.errors import DataError, ParameterError
@@ -72,6 +75,18 @@ def test_without_ids_the_graph_has_the_order_that_all_tables_share():
     message = "^party-2: ids are not those of party-1 in the same order, and the graph has no ids"
     with pytest.raises(DataError, match=message):
         brought([frame(), frame([1, 0, 2, 3])], Graph.from_matrix(LINE), id_column="id")
+
+
+@pytest.mark.parametrize("path", ["b.csv", Path("b.csv")])
+def test_the_name_of_a_file_is_no_table(path):
+    said = r"^shop: must be a table, not the name of a file; read 'b\.csv' first, as a frame$"
+    for other in (TABLE, frame().set_index("id"), "a.csv"):
+        with pytest.raises(DataError, match=r"^(bank|shop): must be a table"):
+            KCAGC(n_clusters=2).fit({"bank": other, "shop": path})
+    with pytest.raises(DataError, match=said):
+        KCAGC(n_clusters=2).fit({"bank": TABLE, "shop": path})
+    with pytest.raises(DataError, match=r"^shop: features: must have two dimensions, but has 1$"):
+        KCAGC(n_clusters=2).fit({"bank": TABLE, "shop": [1, 2, 3, 4]})
 
 
 def test_ids_that_disagree_are_never_matched_by_position():

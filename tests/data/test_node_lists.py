@@ -69,9 +69,24 @@ def test_types_of_a_parquet_file_are_not_guessed_away(tmp_path):
     refused(path, said, read_party, path, tmp_path / "g.csv", **options)
 
 
+def test_a_list_without_a_header_is_refused_where_it_would_lose_its_first_node(tmp_path):
+    files(tmp_path)
+    (tmp_path / "n.csv").write_text("c\nb\na\n")
+    said = "line 1 'c' is an id, but must name the column"
+    refused(tmp_path / "n.csv", said, lambda party: read(tmp_path, party=party))
+    (tmp_path / "n.txt").write_text("c\nb\na\n")
+    assert read(tmp_path, node_list=tmp_path / "n.txt").listed == 3
+    (tmp_path / "m.csv").write_text("id\na\nb\nc\n")
+    with pytest.raises(DataError, match=r"n\.csv: line 1 'c' is an id"):
+        common_nodes([tmp_path / "m.csv", tmp_path / "n.csv"])
+
+
 def test_a_list_that_has_nothing_to_do_with_the_table_is_refused(tmp_path):
     files(tmp_path, listed=("x", "y"))
     refused(tmp_path / "x.csv", "none of its ids is in the node list", lambda party: read(tmp_path, party=party))
+    files(tmp_path, edges=(("A", "B"), ("C", "A")))
+    said = "none of the 2 edges joins two nodes of the list (the first begins at 'A'; the ids of the node list"
+    refused(tmp_path / "g.csv", said, lambda party: read(tmp_path, party=party))
     files(tmp_path, listed=("a", "b", "a"))
     refused(
         tmp_path / "n.csv",

@@ -11,7 +11,9 @@ from scipy import io as scipy_io
 from scipy import sparse
 
 from data.tables import parquet, refused
-from kcagc.data import read_graph, read_party, table_files
+from kcagc.data import read_features, read_graph, read_party, table_files
+from kcagc.data.node_lists import read_ids
+from kcagc.data.table import ColumnType, Schema
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds
 from kcagc.protocol.agreement import graph_digest, ids_digest
@@ -69,13 +71,41 @@ PATH = np.array([[0, 1, 0], [1, 0, 2], [0, 2, 0]], dtype=float)
             "source,Target\nann,bob\n",
             "there is no column 'target'; there are 'source', 'Target'; did you mean 'Target'?",
         ),
-        (TEXT, "source,target\nann,bob,1\n", "line 2: there are 3 cells, but the header has 2"),
+        (
+            TEXT,
+            "from,to\nann,bob\n",
+            "there is no column 'source'; there are 'from', 'to'. If line 1 names the columns, set source = \"from\" "
+            'and target = "to"; otherwise, put names above it',
+        ),
+        (
+            TEXT,
+            "source;target\nann;bob\n",
+            "there is no column 'source'; the header is 'source;target': set graph_csv = "
+            '{ delimiter = ";" }, or separate columns by commas',
+        ),
+        (TEXT, "source,target\nann,bob,1\n", "line 2: has 3 cells, but the header has 2"),
     ],
 )
 def test_a_bad_edge_is_named(tmp_path, nodes, text, said):
     path = tmp_path / "edges.csv"
     path.write_text(text)
     refused(path, said, read_graph, path, nodes=nodes)
+
+
+def test_advice_about_the_format_of_a_file_is_that_for_its_role(tmp_path):
+    path = tmp_path / "edges.csv"
+    path.write_text("source,target\nann,bob\n", "utf-16")
+    said = 'not UTF-8 (invalid start byte); save it as UTF-8, or set graph_csv = { encoding = "..." }'
+    refused(path, f"line 1: {said}", read_graph, path, nodes=TEXT)
+    path.write_text('source,target,w\nann,bob,"0,5"\n')
+    said = "line 2, column 'w': '0,5' is not a number; set graph_csv = { decimal = \",\" } if '0,5' is 0.5"
+    refused(path, said, read_graph, path, nodes=TEXT, weight="w")
+    path.write_text("id\nann\n", "utf-16")
+    assert refused(path, "line 1: not UTF-8", read_ids, path).endswith("save it as UTF-8")
+    path.write_text("id;x;y\nann;1;2\n")
+    rules = Schema(named={"x": ColumnType(), "y": ColumnType()})
+    found = refused(path, "there is no column 'id'; the header", read_features, path, id_column="id", schema=rules)
+    assert found.count("delimiter") == 1
 
 
 @pytest.mark.parametrize(

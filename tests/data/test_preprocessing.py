@@ -63,10 +63,21 @@ def test_numbers_become_what_scikit_learn_makes_of_them(missing, scale):
     old, new = random.exponential(5, size=40), random.exponential(5, size=10)
     old[::7] = new[::3] = np.nan
     steps = [MISSING[missing], *([] if SCALES[scale] is None else [SCALES[scale]])]
+    steps = steps[::-1] if (missing, scale) == ("mean", "log1p") else steps  # the mean of the logarithms
     wanted = make_pipeline(*steps).fit(old[:, None])
     rules = TableRules(ColumnRule(missing=missing, scale=scale))
     assert_allclose(applied(rules, column(old)), wanted.transform(old[:, None]), atol=1e-14)
     assert_allclose(applied(rules, column(old), column(new)), wanted.transform(new[:, None]), atol=1e-14)
+
+
+@pytest.mark.parametrize("scale", ["log1p", "log-standard"])
+@pytest.mark.parametrize("store", [column, lambda values: sparse.csr_array(np.array(values)[:, None])])
+def test_a_gap_on_a_logarithmic_scale_gets_the_mean_of_the_logarithms(scale, store):
+    values = [1.0, 10.0, 0.0, np.nan, 1000.0, 100_000.0]
+    found = applied(TableRules(ColumnRule(missing="indicator", scale=scale)), store(values))
+    known = np.delete(found[:, 0], 3)
+    assert_allclose(found[3], [known.mean(), 1], atol=1e-12)
+    assert applied(TableRules(ColumnRule(missing="zero", scale="log1p")), store(values))[3] == 0
 
 
 def test_an_indicator_says_where_a_number_was_missing():
@@ -119,6 +130,14 @@ def test_beyond_max_levels_the_rarest_become_one_and_so_do_new_ones():
     found = applied(rules, frame, column(["b", "c", "a", "z", None]))
     assert found.argmax(axis=1).tolist() == [0, 1, 2, 2, 3]
     assert (found.sum(axis=1) == 1).all()
+
+
+def test_numbers_of_rules_may_be_those_of_numpy():
+    frame, three, two = column(["a", "b", "b", "c"]), np.int64(3), np.int32(2)
+    assert applied(TableRules(columns={"one": ColumnRule(kind="categorical", max_levels=three)}), frame).shape == (4, 3)
+    rule = ColumnRule.of({"kind": "categorical", "max_levels": two}, "one")
+    assert type(rule.max_levels) is int
+    assert applied(TableRules(rule), frame).shape == (4, 3)
 
 
 def test_a_column_with_as_many_words_as_rows_is_taken_for_a_name():

@@ -52,7 +52,7 @@ def test_all_problems_of_a_table_are_in_one_error_with_counts_places_and_what_to
         "column 'income': 2 cells (line 2 '1,234'; line 3 '2,500')",
         'set kind = "categorical" or "drop" for the column',
         "column 'city': 4 cells (line 2 'Bonn'; line 3 'Köln'; line 4 'Ulm'; 1 more)",
-        "line 7: there are 3 cells, but the header has 7",
+        "line 7: has 3 cells, but the header has 7",
         'set missing = "indicator" (a level of its own) or "zero"',
         "column 'zip': 1 cell (line 4 '-5')",
         "`kcagc columns` shows every column and proposes a rule for each",
@@ -142,3 +142,11 @@ def test_frames_give_the_same_error_to_a_preprocessor_and_to_the_estimator():
         model.fit([FRAME.iloc[::-1], good.iloc[::-1]], adjacency=line)
     assert problems(caught.value) == expected
     assert "column 'age': 1 cell (node 'b')" in str(caught.value)
+
+
+def test_an_error_about_tables_in_memory_says_where_rules_are_given():
+    frame = pandas.DataFrame({"age": [1.0, 2.0], "city": ["ulm", "bonn"]})
+    with pytest.raises(
+        DataError, match=r"transformers=\{'shop': TablePreprocessor\(columns=\{'city': \{\.\.\.\}\}\)\}$"
+    ):
+        KCAGC(n_clusters=2).fit({"bank": frame[["age"]], "shop": frame})

@@ -16,6 +16,7 @@ from kcagc.data.detect import detect_format
 from kcagc.data.files import TABLES, InputFile
 from kcagc.data.profile import profile_file, profile_frame
 from kcagc.data.proposal import MANY_COLUMNS, likely_ids, propose_matrix, propose_table
+from kcagc.text import quoted
 
 
 def proposed(path, *, csv_format=None, id_column="", absent=0):
@@ -107,6 +108,17 @@ def test_a_number_format_is_proposed_only_where_the_column_allows_one_reading(tm
         InputFile.named(path, "bank", TABLES), given=CsvFormat(decimal=","), fixed=frozenset({"decimal"})
     )
     assert fixed.csv.decimal == ","
+
+
+@pytest.mark.parametrize(
+    "rows", [[("123,50", "4,567.50")], [("1.234,50", "1"), ("1,234.50", "1")], [("1.234,50", "1,234.50")]]
+)
+def test_a_file_with_numbers_in_two_formats_is_a_question_that_shows_one_of_each(tmp_path, rows):
+    (tmp_path / "a.csv").write_text("id;x;y\n" + "".join(f"n{one};{x};{y}\n" for one in range(10) for x, y in rows))
+    found = detect_format(InputFile.named(tmp_path / "a.csv", "bank", TABLES), given=CsvFormat())
+    assert len(found.readings) == 2
+    assert "written in two ways, as in " in found.notes[-1]
+    assert all(quoted(cell) in found.notes[-1] for cell in {one for row in rows for one in row} if "," in cell)
 
 
 def test_points_before_three_digits_in_a_file_with_semicolons_are_a_question(tmp_path):
@@ -211,3 +223,24 @@ def test_whatever_a_table_holds_the_proposed_rules_are_accepted(tmp_path_factory
         header = ["id", "x", "y", "z", "kept"]
         csv.writer(file).writerows([header, *([f"n{row}", *cell, row % 2] for row, cell in enumerate(rows))])
     proposed(path, csv_format=CsvFormat(), id_column="id", absent=absent)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8", "cp1252"])
+def test_the_encoding_is_found_with_and_without_a_mark(tmp_path, encoding):
+    (tmp_path / "a.csv").write_bytes("id,ort\nann,Köln\nbob,Ulm\n".encode(encoding))
+    found = detect_format(InputFile.named(tmp_path / "a.csv", "bank", TABLES), given=CsvFormat())
+    assert found.csv.encoding == encoding
+    with InputFile.named(tmp_path / "a.csv", "bank", TABLES, found.csv).lines() as lines:
+        assert list(lines)[1] == "ann,Köln\n"
+
+
+def test_numbers_that_may_be_ids_and_amounts_with_signs_are_pointed_out(tmp_path):
+    rows = [f'n{row},{row * 37 + 5},{row**2 * 7},"{row},{row % 90 + 10} €",{row % 7}%,({row})' for row in range(40)]
+    (tmp_path / "a.csv").write_text("\n".join(["id,ACCOUNT_ID,vertragsnr,price,share,loss", *rows]) + "\n")
+    found, _, _ = proposed(tmp_path / "a.csv", csv_format=CsvFormat())
+    assert rule(found, "ACCOUNT_ID") == {"kind": "drop"}
+    assert "if this is an id, drop it" in found["vertragsnr"].reason
+    for name in ("price", "share", "loss"):
+        assert "most are numbers with a sign" in found[name].reason
+    words, _, _ = proposed(messy.bank(tmp_path / "b.csv"))
+    assert not any("with a sign" in one.reason for one in words.values())

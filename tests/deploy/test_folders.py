@@ -220,6 +220,11 @@ def test_the_comment_lists_the_risks_of_a_party_that_aggregates(tmp_path, n_part
         assert check(path).exit_code == 4
 
 
+def test_a_range_of_numbers_of_clusters_is_written_as_the_file_takes_it(tmp_path):
+    assert init(tmp_path / "trial", "--parties", "ann,bob", "--n-clusters", "2-8").exit_code == 0
+    assert Config.load(tmp_path / "trial" / "ann" / "kcagc.toml").document.session.n_clusters == (2, 8)
+
+
 # What is refused.
 
 
@@ -245,7 +250,7 @@ def test_names_that_are_not_valid_host_names_are_refused(tmp_path, name):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--parties", "ann"], "1 parties; there must be 2 to 16"),
+        (["--parties", "ann"], "1 party; there must be 2 to 16"),
         (["--parties", ","], "0 parties; there must be 2 to 16"),
         (["--parties", ",".join(f"p{number}" for number in range(17))], "17 parties; there must be 2 to 16"),
         (["--parties", "ann,ann"], "two roles have the name 'ann'"),
@@ -254,6 +259,7 @@ def test_names_that_are_not_valid_host_names_are_refused(tmp_path, name):
         (["--parties", "ann,bob", "--aggregator", "cid"], "--aggregator: 'cid' is not one of the parties"),
         (["--parties", "ann,bob", "--address", "localhost"], "--address: invalid address 'localhost'"),
         (["--parties", "ann,bob", "--n-clusters", "0"], "n_clusters: must be"),
+        (["--parties", "ann,bob", "--n-clusters", "two"], "must be a number such as 5, or a range such as 2-8"),
         (["--parties", "ann,bob", "--psi", "-1"], "psi: must be"),
         ([], "--parties"),
     ],

@@ -384,6 +384,8 @@ def test_sentences_say_in_which_direction_and_how_much_a_cluster_differs():
         return re.sub("<[^>]*>", "", html)
 
     assert said(1.2) == ["visits is much higher: 5 on average; 2 in all other nodes."]
+    words = "visits is much higher: 5 is typical (mean of the logarithms); 2 in all other nodes."
+    assert said(1.2, by_logarithm=True) == [words]
     assert said(-0.3) == ["visits is lower: 5 on average; 2 in all other nodes."]
     assert said(0.1) == ["No column of bank has more than a small effect in this cluster."]
     words = "40 % of its nodes have visits; of all other nodes, <1 % do."

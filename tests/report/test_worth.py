@@ -26,6 +26,8 @@ def test_the_page_of_a_party_compares_its_own_clusters_with_the_joint_ones(pages
     assert "nothing was sent" in found.text
     assert "of 24 nodes" in found.text
     assert 'href="#worth"' in pages[kind]
+    (settings,) = [one for one in read(pages[kind]).every("section") if one.attributes.get("id") == "settings"]
+    assert "worth" not in settings.text
 
 
 @pytest.mark.parametrize("kind", ["coordinator", "prediction", "sweep", "sweep, coordinator"])

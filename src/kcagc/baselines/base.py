@@ -17,11 +17,23 @@ from kcagc._types import Features, check_count
 from kcagc.baselines.saving import load_baseline, save_baseline
 from kcagc.data.edge_lists import EdgeList
 from kcagc.data.files import PathLike
-from kcagc.data.interop import frame_ids, from_tensor, graph_of, is_frame, is_geometric, is_networkx, is_pandas
+from kcagc.data.interop import (
+    frame_ids,
+    from_tensor,
+    graph_of,
+    is_frame,
+    is_geometric,
+    is_networkx,
+    is_pandas,
+    table_of,
+)
+from kcagc.data.problems import Origin
+from kcagc.data.table import Schema
 from kcagc.data.weighting import Weighting, apply_weights, check_weighting, fit_weights
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds
+from kcagc.text import count
 
 Progress = Callable[[int, float], None] | None
 
@@ -70,12 +82,19 @@ class PooledEstimator(ClusterMixin, BaseEstimator):
         if adjacency is None and order and not automatic and order != getattr(type(self)(), self._order):
             warnings.warn(f"{self._order}={order} has no effect without adjacency=...", stacklevel=2)
         X = from_tensor(X, "X")
-        features = validate_data(
-            self, X, accept_sparse="csr", dtype=("float64", "float32"), ensure_min_samples=self.n_clusters
-        )
+        ids = frame_ids(X, None, "X") if is_frame(X) else None
+        try:
+            features = validate_data(self, X, accept_sparse="csr", dtype=("float64", "float32"))
+        except ValueError:
+            shape, kind = getattr(X, "shape", ()), getattr(getattr(X, "dtype", None), "kind", "")
+            if len(shape) == 2 and 0 not in shape and kind != "c":  # its errors name the column and what to do
+                table_of(X, Schema(), Origin("X", "row" if ids is None else "node", ids=ids))
+            raise
         if sparse.issparse(features):
             features = sparse.csr_array(features)
-        ids = frame_ids(X, None, "X") if is_frame(X) else None
+        if features.shape[0] < self.n_clusters:
+            found = count(features.shape[0], "sample")
+            raise ParameterError(f"n_clusters: is {self.n_clusters}, but X has only {found}; take a smaller number")
         graph = None if adjacency is None else _graph_on(X, ids, graph_of(adjacency), features.shape[0])
         if ids is None and graph is not None:
             ids = graph.ids

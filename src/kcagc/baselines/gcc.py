@@ -7,11 +7,13 @@ projection W with orthonormal columns. The three are updated in turn; each updat
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 
 from kcagc._types import AnyFloatArray, Features, FloatArray, Labels, check_between
@@ -25,6 +27,11 @@ from kcagc.graph.filters import BlockFilter, filter_columns
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import membership
 from kcagc.graph.laplacian import normalised_adjacency
+from kcagc.text import count
+
+_FEW = (
+    0.05  # of the nodes of a cluster, if all had the same number: if half of the clusters have less, they mean little
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +52,8 @@ class GCC(PooledEstimator):
         The number of clusters.
     power : int, default=None
         The power p. None follows the authors: smooth until the loss changes by less than m/n, for m features and n
-        nodes, or until rows are too similar to cluster, and use the power before that.
+        nodes, or until rows are too similar to cluster, and use the power before that. This may smooth too far; then
+        nearly all nodes are in one cluster, and a warning says so.
     max_power : int, default=150
         The largest power that this rule tries.
     weighting : {"auto", "idf", "none"}, default="auto"
@@ -155,6 +163,15 @@ class GCC(PooledEstimator):
         self.embedding_ = smooth @ best.basis
         self.cluster_centers_ = best.centroids
         self.loss_ = best.loss
+        sizes, n = np.sort(np.bincount(best.labels, minlength=self.n_clusters)), len(smooth)
+        usual = sizes[(self.n_clusters - 1) // 2]  # half of the clusters have no more nodes
+        if self.power is None and usual < _FEW * n / self.n_clusters:
+            warnings.warn(
+                f"smoothed too far at power {self.power_}: half of the clusters have at most {count(usual, 'node')}, "
+                f"and one has {sizes[-1]:,} of {n:,}; set power to a smaller number, such as power=2",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         self.n_iter_ = best.n_iter
 
     def _alternate(self, smooth: AnyFloatArray, labels: Labels, centroids: FloatArray) -> _Factors:

@@ -12,7 +12,7 @@ import click
 
 from kcagc.cli import terminal
 from kcagc.cli.roles import CONFIG_NAME, FILE, load_config, own_config
-from kcagc.text import printable
+from kcagc.text import count, printable, quoted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,6 +26,7 @@ _LEFT_OUT_FIRST = ("skew", "levels", "smallest", "largest", "median", "histogram
 _GAP = 2  # spaces between two columns
 _NAME = 20  # letters of a column's name that stay on one line on a narrow terminal
 _BARS = "▁▂▃▄▅▆▇█"
+_LISTED = 20  # columns that an error lists
 _SHOWN = 60  # columns that are shown; JSON has all
 _CONFIG_HELP = f"The party's TOML file; it names the table  [default with --write or without TABLE: ./{CONFIG_NAME}]."
 
@@ -132,7 +133,7 @@ def _propose(task: _Task) -> tuple[TableProposal, str]:
     from kcagc.data.detect import detect_format
     from kcagc.data.files import MATRICES, TABLES, InputFile
     from kcagc.data.profile import profile_file
-    from kcagc.data.proposal import likely_ids, propose_matrix, propose_table
+    from kcagc.data.proposal import likely_ids, nearly_ids, propose_matrix, propose_table
     from kcagc.errors import DataError, ParameterError
 
     file = InputFile.named(task.table, task.party, (*TABLES, *MATRICES), task.csv)
@@ -153,11 +154,18 @@ def _propose(task: _Task) -> tuple[TableProposal, str]:
         profiles = profile_file(file, lambda rows: step(f"reading columns: {rows:,} rows", new=False))
     names = [one.name for one in profiles]
     likely = likely_ids(profiles)
+    shown = ", ".join(map(quoted, names[:_LISTED])) + (", ..." if len(names) > _LISTED else "")
+    if task.id_column is None and (near := nearly_ids(profiles)) is not None:
+        task.notes.append(
+            f"{near.name!r} looks like the ids, but {count(near.n_rows - near.n_levels, 'row')} repeat an id or have "
+            f"none: --id-column {near.name!r} names their lines"
+        )
     if task.id_column is None and task.config is None:
         task.id_column = likely if len(names) > 1 else None
     elif task.id_column is not None and task.id_column not in names:
-        advice = f"; {likely!r} has a different value in every row: --id-column '{likely}'" if likely else ""
-        message = f"{task.table}: there is no column {task.id_column!r} with the ids of the nodes{advice}"
+        named = f"there are {shown}: name one with --id-column"
+        advice = f"{likely!r} has a different value in every row: --id-column '{likely}'" if likely else named
+        message = f"{task.table}: there is no column {task.id_column!r} with the ids of the nodes; {advice}"
         if task.given_ids or likely is None:
             raise ParameterError(message) if task.given_ids else DataError(message, party=task.party)
         task.notes.append(message)

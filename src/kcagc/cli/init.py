@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from kcagc.datasets.dataset import Dataset
 
 
+def _number_or_range(_context: click.Context, _parameter: click.Parameter, given: str) -> int | tuple[int, int]:
+    least, _, most = given.partition("-")
+    try:
+        return (int(least), int(most)) if most else int(least)
+    except ValueError:
+        raise click.BadParameter(f"must be a number such as 5, or a range such as 2-8, not {given!r}") from None
+
+
 @click.command(cls=ParameterCommand)
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--parties", required=True, metavar="NAME,NAME,...", help="The organisations that hold data.")
@@ -26,7 +34,13 @@ if TYPE_CHECKING:
     help="Address of the aggregator for all others, HOST:PORT.",
 )
 @click.option("--example-data", is_flag=True, help="Fill the data folders with the embedded dataset.")
-@click.option("--n-clusters", type=int, default=5, show_default=True, help="Number of clusters k to find.")
+@click.option(
+    "--n-clusters",
+    default="5",
+    show_default=True,
+    callback=_number_or_range,
+    help="Number of clusters k to find, or a range to compare, such as 2-8.",
+)
 def init(
     folder: Path,
     parties: str,

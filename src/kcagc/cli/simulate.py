@@ -146,7 +146,10 @@ def _check_options(own: dict[str, Any], options: dict[str, Any]) -> None:
     if len(sources) > 1:
         raise click.UsageError(f"give either {listed(sources, last='or')}: they are different sources of data")
     if own["tables"] and own["graph"] is None:
-        raise click.UsageError("--graph: is missing; give the file with the edges that all parties share")
+        raise click.UsageError(
+            "--graph: is missing; give the file with the edges that all parties share. To cluster without a graph, "
+            'write configurations with graph = "none", and give them with --config'
+        )
     for name in _OF_TABLES:
         default = context.get_parameter_source(name) is click.core.ParameterSource.DEFAULT
         if not own["tables"] and not default and own[name]:

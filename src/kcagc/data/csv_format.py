@@ -18,6 +18,7 @@ from kcagc.text import quoted
 
 Decimal = Literal[".", ","]
 Thousands = Literal[",", ".", " ", "'"]
+Role = Literal["table", "graph", "other"]  # of a file: how it is written has settings, graph_csv, or none
 ReadNumber = Callable[[str], float | None]
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -145,7 +146,12 @@ def readings(text: str) -> list[tuple[CsvFormat, float]]:
     return [(how, value) for value, how in found.items()]
 
 
-def separator_advice(text: str, *, in_file: bool = True) -> str:
+def setting_of(role: Role, setting: str) -> str:
+    """Return what to write into a configuration so that a file of this role is read with `setting`."""
+    return f"graph_csv = {{ {setting} }}" if role == "graph" else setting
+
+
+def separator_advice(text: str, *, in_file: bool = True, role: Role = "table") -> str:
     """Return what to set for a cell such as "1,234", with the value that each setting gives; "" for other cells."""
     found = readings(text)
     if not found:
@@ -153,6 +159,7 @@ def separator_advice(text: str, *, in_file: bool = True) -> str:
     choices = []
     for how, value in found:
         changed = [f'{name} = "{sign}"' for name, sign in how.settings().items()]
-        settings = " and ".join(changed or ['decimal = "."'])
+        changed = changed or ['decimal = "."']
+        settings = setting_of(role, ", ".join(changed)) if role == "graph" else " and ".join(changed)
         choices.append(f"{settings} if {quoted(text)} is {value:.15g}")
     return f"{'set' if in_file else 'read the file with'} {', or '.join(choices)}"

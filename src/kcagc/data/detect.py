@@ -67,6 +67,9 @@ def _encoding(file: InputFile) -> str:
         while block := stream.read(1 << 20):
             if start and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 return "utf-16"
+            for order, zeros in (("le", block[1::2]), ("be", block[::2])):  # without a mark, letters leave zeros
+                if start and zeros.count(0) > _MOSTLY * len(zeros):
+                    return f"utf-16-{order}"
             start = False
             for name, decoder in list(possible.items()):
                 try:
@@ -121,20 +124,24 @@ def _number_format(file: InputFile) -> tuple[CsvFormat, list[CsvFormat], str]:
         if not doubt:
             return plain, [], ""
         readings = [plain, CsvFormat(thousands=".", decimal=",")]
-        return plain, readings, _both(doubt, readings)
+        return plain, readings, _both([doubt], readings)
     first = candidates[0]
     for other in candidates[1:]:
-        for counts in cells:
-            for text in counts:
-                one, two = first.number_reader()(text), other.number_reader()(text)
-                if one != two:
-                    return plain, [first, other], _both(text, [first, other])
+        one, two = first.number_reader(), other.number_reader()
+        apart = [text for counts in cells for text in counts if one(text) != two(text)]
+        if apart:
+            return plain, [first, other], _both(apart, [first, other])
     simplest = min(candidates, key=lambda how: len(how.settings()))
     return simplest, [], ""
 
 
-def _both(text: str, readings: list[CsvFormat]) -> str:
-    choices = []
+def _both(texts: list[str], readings: list[CsvFormat]) -> str:
+    """Return what to decide about cells that two formats read differently, or that only one of them reads."""
+    only = [next((text for text in texts if how.number_reader()(text) is None), None) for how in readings]
+    if None not in only:
+        two = " and ".join(quoted(text) for text in only)
+        return f"numbers are written in two ways, as in {two}, and no setting reads both; write them in one way"
+    choices, text = [], texts[0]
     for how in readings:
         settings = " ".join(f"--{name} '{sign}'" for name, sign in how.settings().items()) or "--decimal '.'"
         choices.append(f"{settings} if {quoted(text)} is {how.number_reader()(text):.15g}")

@@ -6,6 +6,7 @@ not lost, and the ends of the edges are matched with the ids of the tables.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
@@ -18,9 +19,10 @@ from kcagc._types import FloatArray, IntArray, check_weights
 from kcagc.errors import DataError
 from kcagc.graph.graph import Graph
 from kcagc.graph.ids import NodeIds, one_kind
-from kcagc.text import listed, quoted
+from kcagc.text import count, listed, quoted
 
 _LISTED = 3  # unknown ids or columns that an error names
+SAME_WAY = "write ids the same way in both, or cluster without a graph"
 _FORMS = (
     "a list of edges is an array of shape (m, 2) or (2, m), a list of pairs, or a frame with the columns source and "
     "target and, if edges have weights, weight"
@@ -97,13 +99,31 @@ class EdgeList:
             )
         return cls(where, ends, weights)
 
-    def graph(self, nodes: NodeIds, *, named: bool, outside: bool = False) -> Graph:
+    def graph(
+        self,
+        nodes: NodeIds,
+        *,
+        named: bool,
+        outside: bool = False,
+        tables: Mapping[str, NodeIds] | None = None,
+    ) -> Graph:
         """Return the graph on `nodes`; `named` says whether these are ids of tables, and not only row numbers.
 
-        Edges to other nodes are an error; with `outside`, they are left out.
+        Edges to other nodes are an error, which names those of `tables` that lack them; with `outside`, they are left
+        out.
         """
-        source, target = (self._positions(values, nodes, named=named, outside=outside) for values in self.ends)
+        known = f"the ids of the tables are {nodes.kind} (such as {quoted(nodes.values[0])})"
+        if not named:
+            known = f"the tables have no ids, so nodes are called 0 to {len(nodes) - 1}"
+        source, target = (self._positions(values, nodes, known) for values in self.ends)
         inside = (source >= 0) & (target >= 0)
+        if outside and len(inside) and not inside.any():
+            raise DataError(
+                f"{self.where}: none of the {len(inside):,} edges joins two nodes that take part (the first begins at "
+                f"{quoted(self.ends[0][0])}; {known}); {SAME_WAY}"
+            )
+        if not outside and not inside.all():
+            raise self._unknown(source, target, known, tables or {})
         weights = None if self.weights is None else self.weights[inside]
         try:
             made = Graph.from_edges(source[inside], target[inside], weights, n_nodes=len(nodes))
@@ -111,27 +131,36 @@ class EdgeList:
             raise DataError(f"{self.where}: {error} (a parameter of Graph.from_edges)") from error
         return Graph(made.adjacency, nodes if named else None)
 
-    def _positions(self, values: IntArray | list[str], nodes: NodeIds, *, named: bool, outside: bool) -> IntArray:
+    def _positions(self, values: IntArray | list[str], nodes: NodeIds, known: str) -> IntArray:
         if not len(values):
             return np.zeros(0, dtype=np.int64)
-        known = f"the ids of the tables are {nodes.kind} (such as {quoted(nodes.values[0])})"
-        if not named:
-            known = f"the tables have no ids, so nodes are called 0 to {len(nodes) - 1}"
         if isinstance(values, list) != nodes.are_text:
             kind = "strings" if isinstance(values, list) else "numbers"
             raise DataError(
                 f"{self.where}: the ends of edges are {kind} (such as {quoted(values[0])}), but {known}; write them "
                 "the same way, and name the column of the tables that holds them (id_column=...)"
             )
-        found = nodes.find(values)
-        unknown = np.flatnonzero(found < 0)
-        if unknown.size and not outside:
-            named_here = listed([f"{quoted(values[row])} in edge {row}" for row in unknown], at_most=_LISTED)
-            raise DataError(
-                f"{self.where}: no table has a row for {named_here} ({known}); add the rows, remove these edges, or "
-                "use nodes='intersection', which leaves them out"
-            )
-        return found
+        return nodes.find(values)
+
+    def _unknown(self, source: IntArray, target: IntArray, known: str, tables: Mapping[str, NodeIds]) -> DataError:
+        """Return the error about edges to nodes that a table lacks; `tables` are those of a collaboration."""
+        edges = np.flatnonzero((source < 0) | (target < 0)).tolist()
+        missing: dict[Any, int] = {}
+        for values, found in zip(self.ends, (source, target), strict=True):
+            for row in edges:
+                if found[row] < 0:
+                    missing.setdefault(values[row], row)
+        wanted = one_kind(list(missing), self.where)
+        alike = {name: ids.find(wanted) for name, ids in tables.items() if ids.are_text == isinstance(wanted, list)}
+        without = [name for name, rows in alike.items() if (rows < 0).any()]
+        held = any((rows >= 0).any() for rows in alike.values())
+        which = f" at {listed(without)}" if held else " in any table" if tables else ""
+        named = listed([f"{quoted(node)} in edge {row}" for node, row in missing.items()], at_most=_LISTED)
+        advice = ", or use nodes='intersection', which leaves them out" if tables else ""
+        return DataError(
+            f"{self.where}: there is no row{which} for {count(len(missing), 'node')} of {count(len(edges), 'edge')}: "
+            f"{named} ({known}); add the rows, or remove these edges{advice}"
+        )
 
 
 def _is_id(value: Any) -> bool:

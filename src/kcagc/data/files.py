@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kcagc._types import FloatArray, IntArray
-from kcagc.data.csv_format import CsvFormat
+from kcagc.data.csv_format import CsvFormat, Role, setting_of
 from kcagc.data.problems import Origin
 from kcagc.data.table import Keys
 from kcagc.errors import DataError, ParameterError
@@ -61,14 +61,17 @@ class InputFile:
     kind: Kind
     compressed: bool = False
     csv: CsvFormat = field(default_factory=CsvFormat)
+    role: Role = "table"
 
     @classmethod
-    def named(cls, path: PathLike, party: str, kinds: tuple[Kind, ...], csv: CsvFormat | None = None) -> InputFile:
+    def named(
+        cls, path: PathLike, party: str, kinds: tuple[Kind, ...], csv: CsvFormat | None = None, role: Role = "table"
+    ) -> InputFile:
         """Return the file of this name, whose kind must be one of `kinds`; `csv` is how a text file is written."""
         endings = {f".{kind}{gz}": kind for kind in kinds for gz in ("", ".gz") if not gz or kind in _COMPRESSED}
         for ending, kind in endings.items():
             if Path(path).name.lower().endswith(ending):
-                return cls(Path(path), party, kind, ending.endswith(".gz"), csv or CsvFormat())
+                return cls(Path(path), party, kind, ending.endswith(".gz"), csv or CsvFormat(), role)
         raise DataError(f"{path}: its name must end in {listed(list(endings), last='or')}", party=party)
 
     def origin(self, unit: str = "row", first: IntArray | int = 0, note: str = "") -> Origin:
@@ -125,7 +128,11 @@ class InputFile:
         except UnicodeError as error:
             reason = error.reason if isinstance(error, UnicodeDecodeError) else str(error)
             name = "UTF-8" if encoding == "utf-8" else encoding
-            advice = "save it as UTF-8, or set encoding (`kcagc columns` proposes it)"
+            advice = "save it as UTF-8"
+            if self.role != "other":
+                setting = setting_of(self.role, 'encoding = "..."')
+                how = "`kcagc columns` proposes it" if self.role == "table" else "utf-16 or cp1252, for example"
+                advice += f", or set {setting} ({how})"
             raise self.error(f"{self._undecodable()}not {name} ({reason}); {advice}") from error
 
     def _bounded(self, text: IO[str]) -> Iterator[str]:

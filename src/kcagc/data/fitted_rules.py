@@ -239,7 +239,11 @@ def _fit_group(
         from sklearn.impute import SimpleImputer  # noqa: PLC0415 - slow to import, and often not needed
 
         imputer = SimpleImputer(strategy=_IMPUTER[rule.missing], fill_value=0.0, keep_empty_features=True)
-        fill = np.asarray(imputer.fit(block).statistics_, dtype=np.float64)
+        # A gap takes the mean on the scale that is clustered: far from it, gaps would be like nodes of large values.
+        by_log = rule.scale in LOGARITHMS and _IMPUTER[rule.missing] == "mean"
+        seen = _transformed(table, names, block, fill, (np.full(count, by_log), centre, divisor)) if by_log else block
+        fill = np.asarray(imputer.fit(seen).statistics_, dtype=np.float64)
+        fill = np.expm1(fill) if by_log else fill
     if rule.scale != "none":  # for log1p, an error names a value without a logarithm now
         log = np.full(count, rule.scale in LOGARITHMS)
         filled = _transformed(table, names, block, fill, (log, centre, divisor))

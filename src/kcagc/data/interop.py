@@ -84,6 +84,22 @@ def frame_ids(frame: Any, id_column: str | None, where: str) -> NodeIds | None:
         raise DataError(f"{error} (frame.reset_index(drop=True) drops an index that names no nodes)") from error
 
 
+def in_order_of(given: Any, ids: NodeIds | None, n: int, where: str) -> Any:
+    """Return one value for each of n nodes: by its id, if a pandas index names the nodes, and otherwise as given.
+
+    Without ids, an index that holds just the row numbers, in another order, names the nodes.
+    """
+    if is_frame(given):
+        if given.shape[1] != 1:
+            raise DataError(f"{where}: has {given.shape[1]} columns; give one, for example table['class']")
+        given = given[next(iter(given.columns))]
+    index = frame_ids(given, None, where) if is_pandas(given) else None
+    if index is None or (ids is None and set(index.tolist()) != set(range(n))):
+        return given
+    rows = (ids or NodeIds.numbered(n)).alignment(index, where=f"{where}: index", whose="the model's", extra=True)
+    return given.iloc[rows]
+
+
 def without_column(frame: Any, column: str | None) -> Any:
     """Return a frame without a column."""
     if column is None:

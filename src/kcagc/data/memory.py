@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from kcagc.errors import DataError, ParameterError
 from kcagc.graph.graph import AttributedGraph, Graph, check_features
 from kcagc.graph.ids import NodeIds
 from kcagc.secagg.masks import MAX_PARTIES
-from kcagc.text import listed, quoted
+from kcagc.text import count, listed, quoted
 
 GraphSource = Graph | EdgeList | None  # None: the run has no graph
 
@@ -47,7 +48,7 @@ def named_tables(X: Any, y: Any = None) -> dict[str, Any]:
         tables = dict(X)
         for name in tables:
             if not isinstance(name, str) or not 1 <= len(name) <= 64 or not name.isprintable():
-                raise DataError(f"X: invalid name of a party {name!r}: use 1 to 64 printable characters")
+                raise DataError(f"X: invalid name of a party {name!r}: use a string of 1 to 64 printable characters")
     elif isinstance(X, list | tuple):
         tables = {f"party-{number}": table for number, table in enumerate(X, start=1)}
     else:
@@ -56,7 +57,11 @@ def named_tables(X: Any, y: Any = None) -> dict[str, Any]:
             f"not {type(X).__name__}"
         )
     if not 2 <= len(tables) <= MAX_PARTIES:
-        raise DataError(f"X: {len(tables)} tables; there must be 2 to {MAX_PARTIES}, one for each party")
+        found = count(len(tables), "table")
+        raise DataError(f"X: {found}; there must be 2 to {MAX_PARTIES}, one for each party")
+    for name, table in tables.items():
+        if isinstance(table, str | PurePath):
+            raise DataError(f"{name}: must be a table, not the name of a file; read {str(table)!r} first, as a frame")
     return tables
 
 
@@ -131,8 +136,7 @@ def prepare_parties(
         transformer, weights = made[table.name]
         features, columns = _to_numbers(table, transformer, fit=fitted is None)
         features, weights = _weighted(table, features, columns, transformer, weighting if weights is None else weights)
-        shape: tuple[int, ...] = getattr(table.content, "shape", ())
-        n_columns = int(shape[1]) if len(shape) == 2 else 0  # another shape is an error when the features are checked
+        n_columns = int(table.content.shape[1])
         inputs[table.name] = PartyInput(graph, features, columns, n_columns, transformer, weights=weights)
     return inputs
 
@@ -216,7 +220,9 @@ class _MemoryTable:
                 raise DataError(f"{name}: features: not a matrix ({error})") from error
         elif content.format != "csr":
             content = sparse.csr_array(content)
-        return cls(name, content, None, content.shape[0] if content.ndim else 0)
+        if content.ndim != 2:
+            raise DataError(f"{name}: features: must have two dimensions, but has {content.ndim}")
+        return cls(name, content, None, content.shape[0])
 
     def ids_among(self, known: NodeIds) -> NodeIds | None:
         """Return the ids of the rows; the numbers of a numbered frame are ids if they are the names of the nodes."""
@@ -248,7 +254,8 @@ def _with_nodes(graphs: Sequence[GraphSource], tables: list[_MemoryTable], nodes
         if one is None:
             made[id(one)] = Graph.without_edges(len(known), known if named else None)
         else:
-            made[id(one)] = one.graph(known, named=named, outside=not complete)
+            each = {table.name: table.ids or NodeIds.numbered(table.n_rows) for table in tables}
+            made[id(one)] = one.graph(known, named=named, outside=not complete, tables=each)
     return [one if isinstance(one, Graph) else made[id(one)] for one in graphs]
 
 

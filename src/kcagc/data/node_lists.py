@@ -15,6 +15,7 @@ from kcagc.data.table import Wanted
 from kcagc.data.table_files import read_table
 from kcagc.errors import DataError, ParameterError
 from kcagc.graph.ids import NodeIds
+from kcagc.text import quoted
 
 
 def present_nodes(
@@ -59,7 +60,7 @@ def present_nodes(
     file = InputFile.named(features, party, (*TABLES, *MATRICES))
     ids = table_ids(features, party=party, id_column=id_column, feature_ids=feature_ids, csv=csv)
     if InputFile.named(graph, party, (*TABLES, *MATRICES)).kind not in MATRICES:
-        table = read_table(graph, Wanted((source, target), None, ids.are_text), party=party, csv=graph_csv)
+        table = read_table(graph, Wanted((source, target), None, ids.are_text, "graph"), party=party, csv=graph_csv)
         nodes = replace(ExpectedNodes.of(ids), only=True)
         found = np.concatenate([edge_ends(table, column, nodes) for column in (source, target)])
     elif graph_ids is not None:
@@ -123,7 +124,7 @@ def _both_ends(
 ) -> list[list[int] | list[str]]:
     """Return the ids of both ends of all edges, of one kind: if one column holds strings, both do."""
     for as_text in (False, True):
-        table = read_table(graph, Wanted(columns, None, as_text), party=party, csv=graph_csv)
+        table = read_table(graph, Wanted(columns, None, as_text, "graph"), party=party, csv=graph_csv)
         keys = [table.keys[column] for column in columns]
         if len({isinstance(one, list) for one in keys}) == 1:
             break
@@ -157,7 +158,7 @@ def common_nodes(paths: Sequence[PathLike]) -> NodeIds:
     """
     common = read_ids(paths[0], party="node lists")
     for path in paths[1:]:
-        other = read_ids(path, party="node lists")
+        other = read_ids(path, party="node lists", known=common)
         rows = common.alignment(other, where=str(path), whose=f"{paths[0]}'s", missing=True, extra=True)
         common = common.take(np.flatnonzero(rows >= 0))
         if not len(common):
@@ -203,10 +204,17 @@ def table_ids(
     return ids
 
 
-def read_ids(path: PathLike, *, party: str) -> NodeIds:
-    """Read a list of ids: a table of one column with a header, or plain text with an id on each line."""
-    table = read_table(path, Wanted(keys=None), party=party, kinds=LISTS)
-    return table.node_ids(*table.keys)
+def read_ids(path: PathLike, *, party: str, known: NodeIds | None = None) -> NodeIds:
+    """Read a list of ids: a table of one column with a header, or plain text with an id on each line.
+
+    A header that is one of the `known` ids is an error: the list has none, and would lose its first node.
+    """
+    file = InputFile.named(path, party, LISTS)
+    table = read_table(path, Wanted(keys=None, role="other"), party=party, kinds=LISTS)
+    (header,) = table.keys
+    if file.kind != "txt" and known is not None and known.are_text and known.find([header])[0] >= 0:
+        raise file.error(f"line 1 {quoted(header)} is an id, but must name the column; write id above all ids")
+    return table.node_ids(header)
 
 
 def listed_rows(ids: NodeIds, nodes: ExpectedNodes, file: InputFile) -> IntArray:

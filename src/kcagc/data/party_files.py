@@ -11,6 +11,7 @@ import numpy as np
 
 from kcagc._types import Features, Flags, FloatArray, IntArray, check_count
 from kcagc.data.csv_format import CsvFormat
+from kcagc.data.edge_lists import SAME_WAY
 from kcagc.data.files import LISTS, MATRICES, TABLES, InputFile, PathLike
 from kcagc.data.fitted_rules import FittedRules
 from kcagc.data.preprocessing import TableRules
@@ -171,7 +172,7 @@ def read_party(
                 f"node_list: {features} has no ids to look up in {node_list}; name the column that holds them "
                 "(id_column), or for a matrix the file (feature_ids)"
             )
-        listed = read_ids(node_list, party=party)
+        listed = read_ids(node_list, party=party, known=table.ids)
         nodes = ExpectedNodes.listed(listed.take(listed.sorted_rows()))
         file = InputFile.named(feature_ids or features, party, (*LISTS, *MATRICES))
         table = table.selected(listed_rows(table.ids, nodes, file), nodes.ids)
@@ -319,11 +320,15 @@ def _read_edges(
     if source == target or weight in (source, target):
         raise ParameterError(f"source, target, weight: must be different columns, not {list(columns)}")
     # A text file does not say whether 12 is a number or a string, so it is of the kind that the features have.
-    wanted = Wanted((source, target), None if weight is None else Schema.only(weight), nodes.ids.are_text)
+    wanted = Wanted((source, target), None if weight is None else Schema.only(weight), nodes.ids.are_text, "graph")
     table = read_table(path, wanted, party=party, csv=csv)
     ends = edge_ends(table, source, nodes), edge_ends(table, target, nodes)
     _check_rows(table, (source, target), ends, nodes)
     inside = (ends[0] >= 0) & (ends[1] >= 0)
+    if table.n_rows and not inside.any():
+        example = quoted(table.keys[source][0])
+        message = f"none of the {table.n_rows:,} edges joins two nodes of the list (the first begins at {example}"
+        raise file.error(f"{message}; {nodes.described}); {SAME_WAY}")
     weights = np.ones(table.n_rows) if weight is None else table.numbers[:, 0]
     for row in np.flatnonzero(weights < 0)[:1].tolist():
         raise table.error(row, str(weight), f"the weight is negative ({weights[row]:g}); weights must be 0 or more")

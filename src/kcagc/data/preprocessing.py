@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 import msgspec
+import numpy as np
 from scipy import sparse
 
 from kcagc._types import Features, check_choice, check_count
@@ -37,8 +38,9 @@ class ColumnRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     kind : {"number", "categorical", "drop"}, default "number"
         "categorical" gives one column of 0 and 1 for each level; "drop" ignores the column.
     missing : {"error", "mean", "median", "zero", "indicator"}, default "error"
-        What replaces a missing cell. "mean" and "median" are those of the fit. "zero" is the number 0, or no level.
-        "indicator" is the mean and a further column that marks the cell, or a level of its own.
+        What replaces a missing cell. "mean" and "median" are those of the fit; with a logarithmic scale, "mean" is the
+        mean of the logarithms, converted back. "zero" is the number 0, or no level. "indicator" is the mean and a
+        further column that marks the cell, or a level of its own.
     scale : {"none", "standard", "minmax", "log1p", "log-standard"}, default "none"
         How numbers are scaled after missing cells are replaced. "log-standard" is "log1p", then "standard".
     max_levels : int or None, default None
@@ -68,6 +70,12 @@ class ColumnRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     weighting: Weighting = "auto"
     missing_values: tuple[str, ...] = ()
     unreadable: Unreadable = "error"
+
+    def __post_init__(self) -> None:
+        """Make a whole number of NumPy one of Python, which can be compared and saved like any other."""
+        given: Any = self.max_levels
+        if isinstance(given, np.integer):
+            msgspec.structs.force_setattr(self, "max_levels", int(given))
 
     def __repr__(self) -> str:
         """Return the settings that differ from their defaults."""

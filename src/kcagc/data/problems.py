@@ -99,16 +99,22 @@ class Problems:
             found.examples.append((place, value))
         return found
 
-    def error(self, where: str, place: Callable[[Place], str], *, party: str = "", note: str = "") -> DataError:
-        """Return one error about all problems; `place` puts the place of a row into words."""
+    def error(
+        self, where: str, place: Callable[[Place], str], *, party: str = "", note: str = "", always: bool = False
+    ) -> DataError:
+        """Return one error about all problems; `place` puts the place of a row into words.
+
+        `note` ends an error about several problems and, with `always`, one about a single problem.
+        """
         found = list(self._found.values())
         problems = [one.as_dict(place) for one in found]
         if len(found) == 1:
-            return DataError(f"{where}: {_single(found[0], place)}", party=party, problems=problems)
+            more = f". {note}" if always else ""
+            return DataError(f"{where}: {_single(found[0], place)}{more}", party=party, problems=problems)
         columns = {one.column for one in found if one.column is not None}
         among = f" in {count(len(columns), 'column')}" if columns else ""
         lines = [f"{where}: {count(len(found), 'problem')}{among}", *_lines(found, place)]
-        return DataError("\n".join([*lines, note] if note else lines), party=party, problems=problems)
+        return DataError("\n".join([*lines, f"  {note}"] if note else lines), party=party, problems=problems)
 
 
 def _single(one: Problem, place: Callable[[Place], str]) -> str:

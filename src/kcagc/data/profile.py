@@ -23,6 +23,7 @@ from kcagc.data.files import InputFile
 from kcagc.data.problems import Problems
 from kcagc.data.table import MISSING, check_header
 from kcagc.data.table_files import delimited_records, read_header
+from kcagc.text import count
 
 BINS = 12
 _BLOCK = 20_000  # rows that are looked at together
@@ -146,13 +147,13 @@ class _Builder:
         profile.n_empty += counts.pop("", 0)
         if not profile.many_texts:
             self._count(counts)
-        for text, count in counts.items():
+        for text, many in counts.items():
             value = self._read(text)
             if value is None or math.isnan(value):
-                profile.words[text] += count
+                profile.words[text] += many
             else:
-                profile.leading_zeros += _padded(text) * count
-                self._values.extend([value] * count)
+                profile.leading_zeros += _padded(text) * many
+                self._values.extend([value] * many)
 
     def _count(self, counts: Counter[str]) -> None:
         self._profile.texts.update(counts)
@@ -213,7 +214,7 @@ def _whole_rows(records: Iterable[tuple[int, list[str]]], width: int, problems: 
         if len(cells) == width:
             yield cells
         else:
-            first = f"there are {len(cells)} cells, but the header has {width}"
+            first = f"has {count(len(cells), 'cell')}, but the header has {width}"
             problems.add("row length", "rows", None, f"line {line}", first)
 
 

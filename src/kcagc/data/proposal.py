@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from kcagc._types import Features
+from kcagc.data.csv_format import read_number, readings
 from kcagc.data.fitted_rules import MOST_LEVELS
 from kcagc.data.preprocessing import ColumnRule, TableRules
 from kcagc.data.profile import BINS, ColumnProfile, skewness
@@ -33,15 +34,17 @@ _FEW_WORDS = 0.2  # share of words among numbers up to which the column is one o
 _LISTED_WORDS = 20  # different words that `missing_values` lists
 _MOSTLY = 0.8
 _COVERED = 0.2  # share of rows that the kept levels must have
+_NEARLY = 0.95  # share of different values from which a column that is called like ids may name the nodes
 _ID_ROWS = 10  # rows from which a column of different values is one of ids
 _MAY_BE_LEVELS = {"none", "na", "nil"}
 _SKEWED = 2.0
 _HUGE = 1e100
 _SMALL_COUNT = 20
 _ID_NAME = re.compile(
-    r"(?:^|[\W_])(?:id|ids|nr|no|num|number|key|uuid|guid|hash|index|idx|phone|tel|mobile|iban|ssn|email|mail|url|link|"
+    r"(?:^|[\W_])(?i:id|ids|nr|no|num|number|key|uuid|guid|hash|index|idx|phone|tel|mobile|iban|ssn|email|mail|url|link|"
     r"account|nummer|md5sum|sha\d*)$|[a-z]I[dD]$|^(?:md5sum|sha\d+|uuid|index)$"
 )
+_SIGNS = re.compile(r"[€$£¥%()]|\b(?:EUR|USD|GBP|CHF)\b|\s+(?=[€$£¥%)]|$)|^\s+")
 _CODE_NAME = re.compile(
     r"(?:^|[\W_])(?:zip|plz|postal|postcode|post_code|code|codes|kode|type|typ|class|category|sector|branch|status|grade|"
     r"region|country|state|gender|sex)(?:$|[\W_])",
@@ -157,6 +160,21 @@ def likely_ids(profiles: list[ColumnProfile]) -> str | None:
     return (named or unique)[0].name if unique else None
 
 
+def nearly_ids(profiles: list[ColumnProfile]) -> ColumnProfile | None:
+    """Return a column that is called like ids, but has a few gaps or repeats."""
+    return next(
+        (
+            one
+            for one in profiles
+            if _ID_NAME.search(one.name.strip())
+            and not one.many_texts
+            and _NEARLY * one.n_rows <= one.n_levels < one.n_rows
+            and one.n_rows >= _ID_ROWS
+        ),
+        None,
+    )
+
+
 def _fractions(one: ColumnProfile) -> bool:
     return bool(len(one.values) and (one.values != np.floor(one.values)).any())
 
@@ -214,8 +232,9 @@ def _numbers(one: ColumnProfile, words: Counter[str], known: int, *, absent: boo
     if dropped is not None:
         return dropped
     kind, scale, reason = _scale(values, different, whole=whole)
+    may_be_ids = whole and len(different) == len(values) >= _ID_ROWS
     settings: dict[str, Any] = {"scale": scale}
-    reasons = [reason]
+    reasons = [reason, *(["all values are different: if this is an id, drop it"] if may_be_ids else [])]
     if n_missing or absent:
         share = n_missing / one.n_rows
         if len(different) == 1:
@@ -300,16 +319,19 @@ def _texts(  # noqa: PLR0911 - a list of kinds of columns, each with its reason
         return drop("dates", f"dates or times; {_NO_TIMES}")
     if len(levels) == 1 and not n_missing:
         return drop("constant", "all values are the same")
+    amounts = sum(many for text, many in levels.items() if _is_amount(text))
+    signs = "; most are numbers with a sign such as % or written in another way: change them in the file to use them"
+    signs = signs if amounts >= _MOSTLY * known else ""
     if known >= _ID_ROWS and (one.many_texts or len(levels) > _MOSTLY * known):
         spaces = sum(text.count(" ") * many for text, many in levels.items()) / max(known, 1)
         if spaces >= 3:
             return drop("text", f"free text: {percent(len(levels) / known)} of the values are different")
         if not len(one.values) and sum(map(_numeric, list(levels)[:1000])) > _MOSTLY * min(len(levels), 1000):
             return drop("numbers", "numbers stored as text; store them as numbers to use them")
-        return drop("ids", f"{len(levels):,} different values in {known:,} cells, as of an id or a name")
+        return drop("ids", f"{len(levels):,} different values in {known:,} cells, as of an id or a name{signs}")
     settings: dict[str, Any] = {"kind": "categorical"}
     kept = len(levels)
-    reason = f"{len(levels):,} levels"
+    reason = f"{len(levels):,} levels{signs}"
     if len(levels) > MOST_LEVELS:
         least = max(2, round(known / 1000))
         often = sorted((many for many in levels.values() if many >= least), reverse=True)[:MOST_LEVELS]
@@ -328,6 +350,11 @@ def _texts(  # noqa: PLR0911 - a list of kinds of columns, each with its reason
         if gap_words:
             settings["missing_values"] = tuple(sorted(gap_words))
     return Proposal(one, "categories", n_missing, ColumnRule(**settings), reason)
+
+
+def _is_amount(text: str) -> bool:
+    """Return whether a text is no number, but would be one without a currency, a percent sign or brackets."""
+    return read_number(text) is None and bool(readings(_SIGNS.sub("", text)))
 
 
 def _numeric(text: str) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from kcagc._types import Features, FloatArray, IntArray
-from kcagc.data.csv_format import read_number
+from kcagc.data.csv_format import Role, read_number, setting_of
 from kcagc.data.problems import MOSTLY_NUMBERS, PROPOSE, Origin, Problems
 from kcagc.errors import DataError
 from kcagc.graph.ids import NodeIds, first_rows
@@ -92,12 +92,13 @@ class Wanted:
     """The columns to read from a file: `keys` hold node ids (None: the only column), `schema` covers all others.
 
     Without a `schema`, no other column is read. `text_keys` keeps the ids of a text file as strings, to compare them
-    with ids that are strings.
+    with ids that are strings. `role` is that of the file, for advice.
     """
 
     keys: tuple[str, ...] | None = ()
     schema: Schema | None = Schema()
     text_keys: bool = False
+    role: Role = "table"
 
 
 @dataclass(frozen=True)
@@ -213,8 +214,13 @@ class Table:
 
     def all_problems(self) -> DataError:
         """Return one error about all problems that were found."""
-        note = f"  {PROPOSE}" if self.origin.in_file else ""
-        return self.problems.error(self.origin.where, self.place, party=self.origin.party, note=note)
+        where = self.origin.where
+        if self.origin.in_file:
+            return self.problems.error(where, self.place, party=self.origin.party, note=PROPOSE)
+        column = next((one.column for one in self.problems if one.column is not None), "age")
+        rules = f"TablePreprocessor(columns={{{column!r}: {{...}}}})"
+        how = f"{rules}.fit_transform(X)" if where == "X" else f"transformers={{{where!r}: {rules}}}"
+        return self.problems.error(where, self.place, note=f"In Python, rules are given as {how}", always=True)
 
     def selected(self, rows: IntArray, ids: NodeIds | None) -> Table:
         """Return the table with these rows and ids; row number -1 gives a row whose cells are all missing."""
@@ -364,11 +370,12 @@ def select_columns(header: list[str], wanted: Wanted, origin: Origin) -> Selecti
             raise origin.fail(f"there must be one column, the ids of the rows, but there are {len(header)}")
         return Selection(header)
     existing, problems = set(header), Problems()
-    for name in dict.fromkeys((*wanted.keys, *(() if schema is None else schema.named))):
-        if name not in existing:
-            problems.add(
-                f"no column {name}", "", None, "", f"there is no column {name!r}", advice=_existing(name, header)
-            )
+    names = dict.fromkeys((*wanted.keys, *(() if schema is None else schema.named)))
+    lacking = [name for name in names if name not in existing]
+    whole = _about_header(header, wanted) if lacking else ""
+    for name in lacking[:1] if whole else lacking:
+        advice = whole or _existing(name, header)
+        problems.add(f"no column {name}", "", None, "", f"there is no column {name!r}", advice=advice)
     if problems:
         raise problems.error(origin.where, str, party=origin.party)
     if schema is None:
@@ -395,14 +402,29 @@ def select_columns(header: list[str], wanted: Wanted, origin: Origin) -> Selecti
     )
 
 
-def _existing(name: str, header: list[str]) -> str:
+def _about_header(header: list[str], wanted: Wanted) -> str:
+    """Return what is wrong with a header of which no column is known; "" if another name may be meant."""
     if len(header) == 1 and (found := re.search(r"[;\t|]", header[0])):
-        advice = f"set delimiter = {_toml_sign(found.group())}, or separate columns by commas"
+        setting = setting_of(wanted.role, f"delimiter = {_toml_sign(found.group())}")
+        advice = (
+            "separate columns by commas" if wanted.role == "other" else f"set {setting}, or separate columns by commas"
+        )
         return f"the header is {quoted(header[0])}: {advice}"
+    if wanted.role == "graph" and len(header) > 1 and not set(wanted.keys or ()) & {one.lower() for one in header}:
+        source, target = (one.replace('"', '\\"') for one in header[:2])
+        advice = f'set source = "{source}" and target = "{target}"; otherwise, put names above it'
+        return f"there are {_columns(header)}. If line 1 names the columns, {advice}"
+    return ""
+
+
+def _columns(header: list[str]) -> str:
+    return ", ".join(map(quoted, header[:_LISTED])) + (", ..." if len(header) > _LISTED else "")
+
+
+def _existing(name: str, header: list[str]) -> str:
     folded = {column.strip().casefold(): column for column in header}
     close = difflib.get_close_matches(name.strip().casefold(), folded, n=1)
-    columns = ", ".join(map(quoted, header[:_LISTED])) + (", ..." if len(header) > _LISTED else "")
-    return f"there are {columns}" + (f"; did you mean {folded[close[0]]!r}?" if close else "")
+    return f"there are {_columns(header)}" + (f"; did you mean {folded[close[0]]!r}?" if close else "")
 
 
 def _toml_sign(sign: str) -> str:

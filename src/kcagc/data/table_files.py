@@ -34,7 +34,7 @@ from kcagc.data.table import (
     select_columns,
 )
 from kcagc.errors import ParameterError
-from kcagc.text import quoted
+from kcagc.text import count, quoted
 
 _BLOCK = 20_000  # rows that the quick reader hands to NumPy at once
 _LOGICAL = {"true": 1.0, "false": 0.0}
@@ -53,7 +53,7 @@ def read_table(
 
     Without `checked`, problems of cells are left in the table, for a caller that finds more of them.
     """
-    file = InputFile.named(path, party, kinds, csv)
+    file = InputFile.named(path, party, kinds, csv, wanted.role)
     if file.kind == "parquet":
         from kcagc.data.parquet import read_parquet  # noqa: PLC0415 - an extra, and slow to import
 
@@ -230,7 +230,7 @@ def _careful(file: InputFile, columns: Selection, *, as_text: bool) -> Table:
         lines = array("q")
         for line, cells in delimited_records(file, stream, last, problems):
             if len(cells) != len(header):
-                first = f"there are {len(cells)} cells, but the header has {len(header)}"
+                first = f"has {count(len(cells), 'cell')}, but the header has {len(header)}"
                 advice = "" if len(cells) < len(header) else "put quotes around a cell that contains the delimiter"
                 problems.add("row length", "rows", None, f"line {line}", first, advice=advice)
                 continue
@@ -293,7 +293,7 @@ class NumberColumn:
         self.place = place
         self._values = array("d")
         self._name, self._kind, self._problems = name, kind, problems
-        self._read = file.csv.number_reader()
+        self._read, self._role = file.csv.number_reader(), file.role
         self._logical: bool | None = None
         self._numbers = 0
 
@@ -324,7 +324,7 @@ class NumberColumn:
             return self._unmixed(text, value, logical=True)
         if self._kind.unreadable:
             return math.nan
-        advice = separator_advice(text)
+        advice = separator_advice(text, role=self._role)
         row, first = len(self._values), f"{quoted(text)} is not a number"
         if advice:
             title = "numbers with other separators"

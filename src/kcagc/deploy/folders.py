@@ -78,7 +78,8 @@ class FolderPlan:
         if again:
             raise ParameterError(f"two roles have the name {again.pop()!r}")
         if not 2 <= len(parties) <= MAX_PARTIES:
-            raise ParameterError(f"--parties: {len(parties)} parties; there must be 2 to {MAX_PARTIES}")
+            found = f"{len(parties)} {'party' if len(parties) == 1 else 'parties'}"
+            raise ParameterError(f"--parties: {found}; there must be 2 to {MAX_PARTIES}")
         if aggregator is not None and aggregator not in parties:
             raise ParameterError(f"--aggregator: {aggregator!r} is not one of the parties")
         settings["aggregator"] = "coordinator" if aggregator is None else "party"

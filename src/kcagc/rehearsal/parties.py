@@ -32,8 +32,8 @@ from kcagc.text import count, listed, quoted
 ID_COLUMN = "id"  # of a table without a configuration, if it has such a column
 _SHOWN = 3
 _AS_OPTIONS = (
-    "rules on the command line: --categorical COLUMN, --drop COLUMN, --missing and --scale; or write a configuration, "
-    "and give it with --config"
+    "rules on the command line: --categorical COLUMN, --drop COLUMN, --missing and --scale; for others, such as "
+    "missing_values, write a configuration, and give it with --config"
 )
 
 
@@ -79,7 +79,7 @@ class Parties:
         """Return the same parties with the known classes of their nodes from a file."""
         ids = self.first.graph.ids
         nodes = NodeIds.numbered(self.first.graph.n_nodes) if ids is None else ids
-        known = read_table(path, Wanted((id_column, class_column), None, text_keys=True), party="classes")
+        known = read_table(path, Wanted((id_column, class_column), None, True, "other"), party="classes")
         known.node_ids(id_column)  # a node with two classes is an error
         pairs = zip(map(str, known.keys[id_column]), map(str, known.keys[class_column]), strict=True)
         by_node = dict(pairs)

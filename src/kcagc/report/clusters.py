@@ -113,7 +113,8 @@ def clusters_section(run: RunFolder) -> Html | None:
     intro = (
         f"This section uses only the {count(run.clusters['columns'], 'column')} of {run.name} and the graph. The "
         "effect of a column is its mean inside the cluster minus its mean outside, divided by its standard deviation "
-        "over all nodes. An effect of 0.2 is small. An effect of 0.8 or more is large."
+        "over all nodes. An effect of 0.2 is small. An effect of 0.8 or more is large. A missing "
+        "value counts as the value that replaces it."
     )
     used = sum(size > 0 for size in run.sizes)
     if used > len(shown):
@@ -166,7 +167,8 @@ def feature_sentences(described: dict[str, Any], party: str) -> list[Html]:
             found.append(text_of([f"{here} of its nodes have ", name, f"; of all other nodes, {there} do."]))
             continue
         way = ("much " if large else "") + ("higher" if one["effect"] > 0 else "lower")
-        means = f"{number(one['mean'])} on average; {number(one['mean_outside'])} in all other nodes"
+        kind = "is typical (mean of the logarithms)" if one.get("by_logarithm") else "on average"
+        means = f"{number(one['mean'])} {kind}; {number(one['mean_outside'])} in all other nodes"
         found.append(text_of([name, f" is {way}: {means}."]))
     return found
 
@@ -215,7 +217,8 @@ def _feature_table(cluster: int, features: list[dict[str, Any]]) -> Html:
     caption = f"Top features of cluster {cluster}"
     if not any("lift" in one for one in features):
         means = [[number(one["mean"]), number(one["mean_outside"])] for one in features]
-        header: list[Part] = ["Column", "Effect", "Mean inside", "Mean outside"]
+        word = "Mean or typical value" if any(one.get("by_logarithm") for one in features) else "Mean"
+        header: list[Part] = ["Column", "Effect", f"{word} inside", f"{word} outside"]
     else:
         means = [
             [percent(one["present"]), percent(one["present_outside"]), f"{decimal(one['lift'], 1)}×"]

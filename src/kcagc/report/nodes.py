@@ -135,6 +135,7 @@ def _data(run: RunFolder, nodes: NodeInsights, rows: IntArray) -> dict[str, Any]
         "cards": [one["cluster"] for one in shown_clusters(run)],
         "columns": [printable(name) for name in nodes.columns],
         "present": nodes.mostly_zero,
+        "by_logarithm": [] if nodes.by_logarithm is None else nodes.by_logarithm.tolist(),
         "id": [printable(str(nodes.id_of(row))) for row in rows.tolist()],
         "cluster": nodes.cluster[rows].tolist(),
         "other": nodes.other[rows].tolist(),

@@ -198,7 +198,7 @@ def _traffic_table(sent: list[LedgerLine]) -> Html:
 
 _ELSEWHERE = {  # shown in other sections, or in tables of their own
     "format", "name", "role", "task", "started", "finished", "seconds", "roles", "parameters", "packages",
-    "session", "nodes", "cluster_sizes", "merges", "files", "data", "sweep", "psi_search", "agreement",
+    "session", "nodes", "cluster_sizes", "merges", "files", "data", "sweep", "psi_search", "agreement", "worth",
 }  # fmt: skip
 _FACTS = {
     "method": "method, and why it was taken",

@@ -66,7 +66,8 @@
         const [here, there] = [mean, meanOther].map((share) => (share === undefined ? "–" : percent(share)));
         text.push(`It has ${name}, as have ${here} of its cluster` + (meanOther === undefined ? "." : ` and ${there} of cluster ${other}.`));
       } else {
-        text.push(`Its ${name} is ${value}; the mean of its cluster is ${mean}` + (meanOther === undefined ? "." : `, that of cluster ${other} ${meanOther}.`));
+        const kind = data.by_logarithm[column] ? "typical value (mean of the logarithms)" : "mean";
+        text.push(`Its ${name} is ${value}; the ${kind} of its cluster is ${mean}` + (meanOther === undefined ? "." : `, that of cluster ${other} ${meanOther}.`));
       }
     }
     return text;

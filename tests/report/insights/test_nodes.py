@@ -230,9 +230,19 @@ def test_values_and_means_are_in_the_units_of_the_file(tmp_path):
         for reason in found.explain(row).reasons:
             seen.add(reason.column)
             assert reason.value == pytest.approx(columns[reason.column][row])
+            assert reason.by_logarithm == (reason.column == "visits")
             assert reason.mean == pytest.approx(means[reason.column][labels[row]])
             assert reason.mean_other == pytest.approx(means[reason.column][1 - labels[row]])
     assert seen == set(columns)
+    tops = [one for described in found.clusters["clusters"] for one in described["top_features"]]
+    assert {one["feature"] for one in tops if one.get("by_logarithm")} == {"visits"}
+    found.nodes.save(tmp_path / "nodes.npz")
+    texts = [explain_node(NodeInsights.load(tmp_path / "nodes.npz"), row).text() for row in range(60)]
+    assert texts == [found.explain(row).text() for row in range(60)]
+    for name, words in (("visits", "typical value (mean of the logarithms)"), ("income", "mean")):
+        lines = [line for text in texts for line in text.splitlines() if line.startswith(f"- {name} ")]
+        assert lines
+        assert all(f"; the {words} of its cluster is" in line for line in lines)
 
 
 def explained(edges, labels, rows=None, n=4):

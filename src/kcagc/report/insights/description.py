@@ -171,6 +171,7 @@ def _nodes(given: Description, totals: ClusterTotals) -> NodeInsights:
         columns=[names[column] for column in chosen.tolist()],
         means=means[:, chosen],
         mostly_zero=mostly_zero,
+        by_logarithm=None if given.units is None or mostly_zero else given.units.log[chosen],
     )
 
 

@@ -23,7 +23,7 @@ class Reason:
     """A column of the party that fits a node's cluster better than the nearest other one.
 
     `mean` and `mean_other` are the means of the column in the two clusters. For tables of mostly zeros (`present`),
-    they are the shares of nodes that have the column.
+    they are the shares of nodes that have the column; `by_logarithm`, the means of the logarithms, converted back.
     """
 
     column: str
@@ -31,6 +31,7 @@ class Reason:
     mean: float
     mean_other: float
     present: bool = False
+    by_logarithm: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,9 +149,9 @@ class Explanation:
                 found.append(f"- it has {one.column}, as have {here} of its cluster and {there} of {other}")
             else:
                 here, there = number(one.mean), number(one.mean_other)
-                found.append(
-                    f"- {one.column} is {number(one.value)}; the mean of its cluster is {here}, that of {other} {there}"
-                )
+                mean = "typical value (mean of the logarithms)" if one.by_logarithm else "mean"
+                value = f"- {one.column} is {number(one.value)}"
+                found.append(f"{value}; the {mean} of its cluster is {here}, that of {other} {there}")
         return found
 
 
@@ -221,7 +222,8 @@ def reasons_for(nodes: NodeInsights, row: int) -> tuple[Reason, ...]:
             continue
         means = nodes.means[:, column]
         away = means[other] if other >= 0 else means @ sizes / max(sizes.sum(), 1.0)
-        found.append(Reason(nodes.columns[column], value, float(means[cluster]), float(away), nodes.mostly_zero))
+        how = nodes.mostly_zero, nodes.by_logarithm is not None and bool(nodes.by_logarithm[column])
+        found.append(Reason(nodes.columns[column], value, float(means[cluster]), float(away), *how))
     return tuple(found)
 
 

@@ -30,7 +30,7 @@ class TopFeature:
     The effect is 0 if the cluster is like the rest; a constant column has effect 0. Columns of 0 and 1 (levels of a
     category, flags) and sparse tables without negative values (words, purchases) also have the share of nodes with a
     non-zero value inside and outside the cluster. Sparse tables have the lift, too: the share inside divided by the
-    share among all nodes.
+    share among all nodes. `by_logarithm` says that the means are those of the logarithms, converted back.
     """
 
     feature: str
@@ -40,6 +40,7 @@ class TopFeature:
     present: float | None = None
     present_outside: float | None = None
     lift: float | None = None
+    by_logarithm: bool | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields that have a value, for JSON."""
@@ -185,11 +186,14 @@ def top_features(
         order = np.argsort(-strength[cluster], kind="stable")[:top]
         found.append([])
         for column in (int(one) for one in order if strength[cluster, one] > 0):
-            shares: tuple[float, ...] = ()
+            more: dict[str, Any] = {}
             if is_sparse or flags[column]:
                 shares = _presence(present[:, column], totals.counts, cluster)[: 3 if is_sparse else 2]
-            values = (float(one[cluster, column]) for one in (effects, mean, outside))
-            found[-1].append(TopFeature(names[column], *values, *shares))
+                more = dict(zip(("present", "present_outside", "lift"), shares, strict=False))
+            elif units is not None and units.log[column]:
+                more = {"by_logarithm": True}
+            effect, here, there = (float(one[cluster, column]) for one in (effects, mean, outside))
+            found[-1].append(TopFeature(names[column], effect, here, there, **more))
     return found
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kcagc._types import Features, FloatArray, IntArray, Sparse
+from kcagc._types import Features, Flags, FloatArray, IntArray, Sparse
 from kcagc.cluster.local import CenterDistances, confidence_of
 from kcagc.data.files import PRIVATE, write_bytes
 from kcagc.errors import DataError
@@ -55,6 +55,8 @@ class NodeInsights:
         nodes with the column.
     mostly_zero : bool
         Whether `means` are shares.
+    by_logarithm : ndarray of shape (columns,) or None
+        Which of the columns have means of logarithms, converted back; None: no column.
     """
 
     party: str
@@ -73,6 +75,7 @@ class NodeInsights:
     columns: list[str]
     means: FloatArray
     mostly_zero: bool
+    by_logarithm: Flags | None = None
 
     def __len__(self) -> int:
         return len(self.cluster)
@@ -135,6 +138,8 @@ class NodeInsights:
             "means": self.means.astype(np.float32),
             **_packed("columns", self.columns),
         }
+        if self.by_logarithm is not None:
+            arrays["by_logarithm"] = self.by_logarithm
         if self.edges is not None and self.inside is not None:
             arrays |= {"edges": self.edges.astype(np.int32), "inside": self.inside.astype(np.int32)}
         if self.ids is not None:
@@ -184,6 +189,7 @@ class NodeInsights:
             reasons=found["reasons"].astype(np.int64),
             columns=_unpacked(found, "columns"),
             mostly_zero=bool(found["mostly_zero"]),
+            by_logarithm=found["by_logarithm"].astype(bool) if "by_logarithm" in found else None,
             **wide,
             **real,
         )

@@ -74,7 +74,7 @@ def compare_with_known(
             "result folder of a party"
         )
     found = read_table(folder / name, Wanted(("id",), Schema.only("cluster"), text_keys=True), party=run.name)
-    known = read_table(labels, Wanted((id_column, label_column), None, text_keys=True), party=run.name)
+    known = read_table(labels, Wanted((id_column, label_column), None, True, "other"), party=run.name)
     known.node_ids(id_column)  # a node with two classes is an error
     classes = dict(zip(_texts(known.keys[id_column]), _texts(known.keys[label_column]), strict=True))
     clusters = found.numbers[:, 0].astype(np.int64)
