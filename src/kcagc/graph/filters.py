@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, Literal
 
@@ -26,6 +28,11 @@ from kcagc.graph.laplacian import FilterStep, laplacian_norm, normalised_laplaci
 # Columns filtered at a time: one random access to a node's row reads one or two lines of the cache. Wider rows leave
 # the cache earlier, and narrower rows read the matrix more often.
 BLOCK_COLUMNS = 16
+# Where the blocks of all threads do not fit in half of the largest cache, all threads work on one narrower block that
+# does. Rows of fewer bytes than these are not worth a pass over the matrix.
+_LEAST_ROW = 16
+_CACHE_FILE = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")  # on Linux, for example "32768K"
+_CACHE_BYTES = 32 << 20  # assumed where no file says it, and at most: larger ones are shared by many cores
 
 # Costs in nanoseconds of one core, for the choice between a filtered table and an operator (`filter_for_projection`).
 _PRODUCT = 1.0  # one entry of a sparse matrix times one vector
@@ -176,8 +183,7 @@ class _PowerFilter(Filter):
         cutoff = laplacian_norm(graph) if self._cutoff is None and self.psi else self._cutoff
         if self.psi == 0 or not cutoff:
             return lambda block: block
-        step = FilterStep(graph, cutoff, dtype)
-        return lambda block: step.power(block, self.psi)
+        return PowerOfStep(FilterStep(graph, cutoff, dtype), self.psi)
 
     def step(self, graph: Graph, dtype: Any) -> Sparse | None:
         """Return I - L_s/c, for products elsewhere; `prepare` has a form of it that needs less memory."""
@@ -293,6 +299,18 @@ class SearchedFilter(Filter):
         raise ParameterError("psi: its value is not known before the search; set it to a number")
 
 
+@dataclass(frozen=True, eq=False)
+class PowerOfStep:
+    """A filter of one block of columns: several products with the same matrix."""
+
+    step: FilterStep
+    count: int
+
+    def __call__(self, block: AnyFloatArray, pool: Executor | None = None) -> AnyFloatArray:
+        """Filter a block; with a pool, its threads share each product."""
+        return self.step.power(block, self.count, pool)
+
+
 def filter_columns(
     filter_block: BlockFilter,
     features: Features,
@@ -303,22 +321,55 @@ def filter_columns(
 ) -> AnyFloatArray:
     """Filter the columns of `features` in blocks, several threads in parallel; return these rows.
 
-    SciPy's sparse product runs on one core and releases the interpreter lock, so each thread takes a block.
+    SciPy's sparse product runs on one core and releases the interpreter lock, so each thread takes a block. On large
+    graphs the threads share a narrow block instead, whose rows stay in the cache.
     """
     columns = sparse.csc_array(features) if sparse.issparse(features) else features
-    n_rows = features.shape[0] if isinstance(rows, slice) else len(rows)
-    result = _room((n_rows, features.shape[1]), dtype, like=features)
+    n_nodes, n_columns = features.shape
+    n_rows = n_nodes if isinstance(rows, slice) else len(rows)
+    result = _room((n_rows, n_columns), dtype, like=features)
+    starts = range(0, n_columns, BLOCK_COLUMNS)
+    threads = n_threads or os.cpu_count() or 1
+    blocks = min(threads, len(starts))  # at the same time, if each thread has its own
+
+    def taken(start: int) -> AnyFloatArray:
+        block = columns[:, start : start + BLOCK_COLUMNS]
+        return np.ascontiguousarray(block.toarray() if sparse.issparse(block) else block, dtype=dtype)
 
     def work(start: int) -> None:
-        stop = min(start + BLOCK_COLUMNS, features.shape[1])
-        block = columns[:, start:stop]
-        dense = block.toarray() if sparse.issparse(block) else block
-        result[:, start:stop] = filter_block(np.ascontiguousarray(dense, dtype=dtype))[rows]
+        result[:, start : start + BLOCK_COLUMNS] = filter_block(taken(start))[rows]
 
-    starts = range(0, features.shape[1], BLOCK_COLUMNS)
-    with ThreadPoolExecutor(min(n_threads or os.cpu_count() or 1, len(starts))) as pool:
-        list(pool.map(work, starts))
+    each = n_nodes * np.dtype(dtype).itemsize
+    width = _shared_width(each, np.dtype(dtype).itemsize, blocks) if isinstance(filter_block, PowerOfStep) else 0
+    with ThreadPoolExecutor(threads if width else blocks) as pool:
+        if not width:
+            list(pool.map(work, starts))
+            return result
+        for start in starts:
+            block = taken(start)
+            for first in range(0, block.shape[1], width):
+                part = slice(start + first, start + min(first + width, block.shape[1]))
+                narrow = np.ascontiguousarray(block[:, first : first + width])
+                result[:, part] = filter_block(narrow, pool)[rows]  # type: ignore[call-arg]
     return result
+
+
+def _shared_width(column_bytes: int, itemsize: int, blocks: int) -> int:
+    """Return how many columns of a block all threads should share; 0 if each should have blocks of its own."""
+    room = _cache_bytes() // 2
+    if blocks * column_bytes * BLOCK_COLUMNS <= room:
+        return 0
+    width = 1 << max(room // column_bytes, 1).bit_length() - 1
+    return min(width, BLOCK_COLUMNS) if width * itemsize >= _LEAST_ROW else 0
+
+
+@lru_cache(maxsize=1)
+def _cache_bytes() -> int:
+    """Return the size of the largest cache of a core."""
+    try:
+        return min(int(_CACHE_FILE.read_text(encoding="ascii").strip().removesuffix("K")) << 10, _CACHE_BYTES)
+    except (OSError, ValueError):
+        return _CACHE_BYTES
 
 
 def _room(shape: tuple[int, int], dtype: Any, *, like: Features) -> AnyFloatArray:

@@ -7,7 +7,9 @@ its features.
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -120,8 +122,11 @@ class FilterStep:
             shape=adjacency.shape,
         )
 
-    def power(self, block: AnyFloatArray, count: int) -> AnyFloatArray:
-        """Return the matrix to the power of `count`, times a block of columns; the block is not changed."""
+    def power(self, block: AnyFloatArray, count: int, pool: Executor | None = None) -> AnyFloatArray:
+        """Return the matrix to the power of `count`, times a block of columns; the block is not changed.
+
+        With a pool, its threads share each product by rows. The result is the same.
+        """
         spare: list[AnyFloatArray] = []
         now = block
         for number in range(count):
@@ -129,14 +134,29 @@ class FilterStep:
                 now = (self.diagonal if block.ndim == 2 else self.diagonal[:, 0]) * now + self.rest @ now
                 continue
             into = spare.pop() if number > 1 else np.empty_like(block)
-            np.multiply(self.diagonal, now, out=into)
-            n, width = block.shape
-            rest = self.rest
-            csr_matvecs(n, n, width, rest.indptr, rest.indices, rest.data, now.ravel(), into.ravel())
+            if pool is None:
+                self._product(now, into, slice(0, len(now)))
+            else:
+                list(pool.map(partial(self._product, now, into), self._parts))
             if number:
                 spare.append(now)
             now = into
         return now
+
+    def _product(self, block: AnyFloatArray, into: AnyFloatArray, rows: slice) -> None:
+        """Compute some rows of the matrix times a block."""
+        rest, part = self.rest, into[rows]
+        np.multiply(self.diagonal[rows], block[rows], out=part)
+        starts = rest.indptr[rows.start : rows.stop + 1]
+        csr_matvecs(len(part), len(block), block.shape[1], starts, rest.indices, rest.data, block.ravel(), part.ravel())
+
+    @cached_property
+    def _parts(self) -> list[slice]:
+        """Rows with about the same number of entries, several parts for each core."""
+        wanted = np.linspace(0, self.rest.nnz + len(self.diagonal), 4 * (os.cpu_count() or 1) + 1)[1:-1]
+        bounds = np.searchsorted(self.rest.indptr + np.arange(len(self.rest.indptr)), wanted)
+        every = [0, *np.unique(bounds[bounds > 0]).tolist(), len(self.diagonal)]
+        return [slice(first, last) for first, last in pairwise(every)]
 
 
 def _scaled(adjacency: Sparse, scale: FloatArray, cutoff: float, dtype: Any) -> AnyFloatArray:

@@ -9,7 +9,7 @@ held-out edges which value is best. The coordinator receives neither labels nor 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -23,7 +23,7 @@ from kcagc.cluster.lloyd import blocks_of
 from kcagc.cluster.search import SEARCH_PLAN, PsiSearch, choose_psi
 from kcagc.cluster.sweep import SWEEP_PLAN, Sweep, assess_sweep, sweep_dimensions
 from kcagc.errors import DataError, PeerError
-from kcagc.graph.filters import BlockFilter, Filter, SearchedFilter, filter_columns
+from kcagc.graph.filters import Filter, PowerOfStep, SearchedFilter, filter_columns
 from kcagc.protocol.effects import Progress, StoreResult
 from kcagc.protocol.local import NO_VARIATION, PartyData
 from kcagc.protocol.messages import ComponentSize, Confirmation, RunStage, Step, Stored, restore, store
@@ -217,7 +217,8 @@ def _components(
         step = _of_order(base, 1).prepare(graph, np.float64)
         parts = []
         for before, psi in pairwise((0, *orders)):
-            columns = _filtered(columns, step, psi - before)
+            repeated = replace(step, count=psi - before) if isinstance(step, PowerOfStep) else step
+            columns = filter_columns(repeated, columns, np.float64)
             parts.append(columns[edges.nodes])
     # Each block is turned on its own: covariances of several blocks in one basis would tell graph vectors apart.
     rows = np.concatenate(
@@ -234,17 +235,6 @@ def _components(
 def _of_order(chosen: Filter, psi: int) -> Filter:
     """Return a filter with the same response for one step, and another order."""
     return msgspec.structs.replace(chosen.stored(), psi=psi).restore(chosen)
-
-
-def _filtered(columns: AnyFloatArray, step: BlockFilter, count: int) -> AnyFloatArray:
-    """Apply one step of the filter so many times."""
-
-    def repeat(block: AnyFloatArray) -> AnyFloatArray:
-        for _ in range(count):
-            block = step(block)
-        return block
-
-    return filter_columns(repeat, columns, np.float64)
 
 
 @dataclass(eq=False)
