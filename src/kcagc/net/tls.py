@@ -27,7 +27,7 @@ from kcagc.errors import ParameterError
 
 E = TypeVar("E", bound=x509.ExtensionType)
 
-_ADDRESS = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+(?:%\w+)?)\]|(?P<host>[^\s:/\[\]\0]+)):(?P<port>[0-9]{1,5})")
+_ADDRESS = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+(?:%\w+)?)\]|(?P<host>[\w.-]+)):(?P<port>[0-9]{1,5})")
 # Everything that the library raises for an invalid certificate.
 _INVALID = (ValueError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension)
 _KEY_ADVICE = "use ECDSA on P-256 or P-384, or RSA with 2048 bits or more"
