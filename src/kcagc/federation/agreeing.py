@@ -330,12 +330,16 @@ class AgreeingRole:
 async def for_next_run(config: Config, task: Task, status: Status, *, new_session: bool = False) -> tuple[Config, bool]:
     """Return the configuration of the next run of a role, and whether it is a new session.
 
-    An interrupted session goes on under its proposal. A newer approved proposal starts a new session by itself.
+    An interrupted session goes on under its proposal, unless a participant has declined it meanwhile. A newer approved
+    proposal starts a new session by itself.
     """
     if not config.document.approval.required:
         return config, new_session
     if status == "running" and not new_session:
-        return agreed(config, task, resume=True), False
+        found = agreed(config, task, resume=True)
+        if found.approved is None or found.approved.approved:
+            return found, False
+        new_session = True
     if config.role == "party":
         try:
             await AgreeingRole(config).update()

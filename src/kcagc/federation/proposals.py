@@ -47,7 +47,7 @@ class Proposals:
 
     async def _read(self, caller: Caller, payload: bytes) -> bytes:
         federation, _, _ = self._asked("proposal/read", caller, payload)
-        folder = ProposalFolder.of(federation.load().config)
+        folder = ProposalFolder.of(federation.config())
         return msgspec.json.encode([folder.read(number).state for number in folder.numbers()[:_SHOWN]])
 
     async def _send(self, caller: Caller, payload: bytes) -> bytes:
@@ -61,7 +61,7 @@ class Proposals:
         return self._keep(federation, caller, name, body, new=False)
 
     def _keep(self, federation: HostedFederation, caller: Caller, name: str, body: bytes, *, new: bool) -> bytes:
-        config = federation.load().config
+        config = federation.config()
         folder = ProposalFolder.of(config)
         try:
             state = msgspec.json.decode(body, type=ProposalState)
@@ -99,7 +99,7 @@ class Proposals:
         """Return the federation, the party and the content of a request; refuse one that no party has signed."""
         question = read_payload(payload, AgreementQuestion, caller, at_most=_MAX_BYTES)
         federation = self._federation_of(caller)
-        config = federation.load().config
+        config = federation.config()
         agreement, name = config.agreement(), question.name
         if name not in agreement.parties:
             raise PeerError("asked as a role that is not a party of this federation", peer=caller.address)

@@ -96,10 +96,10 @@ class Service:
         for name, path in configurations.items():
             federation = self.federations.get(name) or HostedFederation(name, path, self._listen)
             try:
-                task = federation.load()
-                credentials[name] = task.credentials
+                config = federation.config()
+                credentials[name] = config.credentials()
                 self._check_name(name, credentials)
-                if (other := by_digest.setdefault(task.agreement.federation, federation)) is not federation:
+                if (other := by_digest.setdefault(config.agreement().federation, federation)) is not federation:
                     raise ParameterError(f"{path}: has the same participants as {other.name}")
             except (KcagcError, OSError) as error:
                 credentials.pop(name, None)
