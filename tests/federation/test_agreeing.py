@@ -178,7 +178,7 @@ def test_a_party_that_waits_approves_by_itself_what_its_operator_allows(tmp_path
         await waiting
         await asyncio.gather(running, agreeing.run_party("bob"))
         await ended(service)
-        return ProposalFolder.of(agreeing.config("alice")).all()
+        return list(ProposalFolder.of(agreeing.config("alice")).newest())
 
     third, second, first = served(agreeing, work)
     assert (third.approved, second.undecided, first.undecided) == (True, ["bob", "east-coordinator"], ["bob"])
@@ -298,5 +298,57 @@ def test_a_coordinator_that_withholds_an_approval_only_prevents_the_run(agreeing
         monkeypatch.setattr(Proposals, "_read", read)
         with pytest.raises(AgreementError, match="waits for the approval of bob"):
             await agreeing.run_party("alice")
+
+    served(agreeing, work)
+
+
+def test_an_answer_holds_the_newest_proposals_that_can_still_matter_within_its_limit(agreeing, monkeypatch):
+    async def work(_):
+        first = await agreeing.propose(days=9)
+        size = len(msgspec.json.encode(first.state))
+        for _ in range(6):
+            await agreeing.propose()
+            alice = agreeing.role("alice")
+            await alice.decide(alice.newest(), approves=False)
+        monkeypatch.setattr("kcagc.federation.proposals._ANSWER_BYTES", 3 * size)
+        bob = agreeing.role("bob")
+        await bob.update()
+        assert bob.folder.numbers() in ([7, 6, 1], [7, 1])
+        monkeypatch.setattr("kcagc.federation.proposals._ANSWER_BYTES", 1)
+        carol = agreeing.role("bob")
+        assert len(await carol._ask("proposal/read", b"", list[ProposalState])) == 1
+
+    served(agreeing, work)
+
+
+def test_a_party_runs_with_the_proposals_that_it_knows_if_the_answer_cannot_be_read(agreeing, monkeypatch, caplog):
+    async def work(service):
+        await agreeing.propose()
+        await agreeing.approve()
+        await agreeing.role("alice").update()
+
+        async def read(self, caller, payload):
+            return b" " * 400_000
+
+        monkeypatch.setattr(Proposals, "_read", read)
+        await agreeing.run_all()
+        await ended(service)
+
+    served(agreeing, work)
+    assert "sent a frame that is too long" in caplog.text
+
+
+def test_declined_proposals_and_those_of_others_keep_no_party_from_proposing(agreeing):
+    async def work(_):
+        for _ in range(6):
+            await agreeing.propose(days=300)
+            bob = agreeing.role("bob")
+            await bob.update()
+            await bob.decide(bob.newest(), approves=False)
+        for _ in range(4):
+            await agreeing.propose(days=300)
+        with pytest.raises(AgreementError, match="4 proposals of alice wait for decisions; first approve or decline"):
+            await agreeing.propose()
+        assert (await agreeing.propose("bob")).proposal.number == 11
 
     served(agreeing, work)

@@ -17,7 +17,7 @@ from kcagc.federation.agreeing import (
     make_proposal,
     pages,
 )
-from kcagc.protocol.approval import Decision, ProposalState, RunProposal, SignedRecord
+from kcagc.protocol.approval import Decision, ProposalState, RunProposal, SignedRecord, _statement
 from kcagc.protocol.parameters import RunSettings
 from kcagc.secagg.keys import Identity
 
@@ -280,3 +280,22 @@ def test_the_page_of_a_matching_names_what_it_discloses(agreeing):
 def test_a_new_proposal_has_the_time_of_the_clock(agreeing):
     found = proposal(agreeing, now=time.time())
     assert abs(found.proposal.made - time.time()) < 60
+
+
+def test_a_record_with_spaces_that_kcagc_does_not_write_is_refused(agreeing):
+    """Its maker could make the answers of the coordinator longer than a frame."""
+    state = proposal(agreeing).state
+    for padded in (state.proposal.content + "\n" * 9000, state.proposal.content.replace(":", ": ", 1)):
+        signed = SignedRecord(padded, agreeing.config("alice").identity().sign(_statement(RunProposal, padded)))
+        with pytest.raises(PeerError, match="has spaces or other characters that kcagc does not write"):
+            check(agreeing, ProposalState(signed))
+
+
+def test_a_decision_that_accepts_what_does_not_exist_is_refused(agreeing):
+    """The text would reach the terminals of the others."""
+    found = proposal(agreeing)
+    own = msgspec.json.decode(found.state.decisions[0].content, type=Decision)
+    hostile = msgspec.structs.replace(own, accepts=("\x1b[2K\nAll have approved it.",))
+    signed = SignedRecord.of(hostile, agreeing.config("alice").identity())
+    with pytest.raises(PeerError, match=r"alice accepts '\?\[2K\?All have approved it\.', and there is no such"):
+        check(agreeing, with_decisions(found.state, signed))

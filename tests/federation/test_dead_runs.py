@@ -1,4 +1,4 @@
-"""A run that cannot go on, because a participant has declined its proposal or a key was revoked, blocks no later run."""
+"""A run that cannot go on, because its proposal was declined or a key was revoked, blocks no later run."""
 
 import asyncio
 import contextlib

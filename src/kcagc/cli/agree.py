@@ -156,7 +156,7 @@ def _show_settings(role: AgreeingRole, found: CheckedProposal) -> None:
     import msgspec
 
     from kcagc.protocol.approval import moment
-    from kcagc.text import count, listed
+    from kcagc.text import count, listed, printable
 
     proposal = found.proposal
     before = msgspec.to_builtins(role.config.parameters())
@@ -171,7 +171,7 @@ def _show_settings(role: AgreeingRole, found: CheckedProposal) -> None:
             continue
         asked = given.get(name)
         notes = [f"here: {before[name]}"] if before[name] != value else []
-        notes += [f"asked for: {asked}"] if asked is not None and asked != value else []
+        notes += [f"asked for: {printable(str(asked))}"] if asked is not None and asked != value else []
         click.echo(f"  {name:<17} {value}" + (f"   ({'; '.join(notes)})" if notes else ""))
 
 
@@ -191,7 +191,7 @@ def _show_state(found: CheckedProposal) -> None:
 
     for name, decision in found.decisions.items():
         verdict = "approves" if decision.approves else "declines"
-        accepts = f", and accepts {', '.join(decision.accepts)}" if decision.accepts else ""
+        accepts = f", and accepts {printable(', '.join(decision.accepts))}" if decision.accepts else ""
         reason = f": {printable(decision.reason)}" if decision.reason else ""
         click.echo(f"{name} {verdict}{accepts}{reason}")
     next_step = " Each party can start the run: kcagc party" if found.approved else ""

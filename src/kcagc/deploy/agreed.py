@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +39,7 @@ from kcagc.secagg.keys import digest
 from kcagc.text import count, listed, printable
 
 T = TypeVar("T")
+NEWEST = 64  # proposals that a role looks at
 _PROPOSAL, _SESSIONS = "proposal.json", "sessions.txt"
 
 
@@ -88,9 +89,9 @@ class ProposalFolder:
         state = ProposalState(proposal, decisions)
         return check_proposal(self.participants, state, relayed_by=f"the folder {folder}", federation=self.federation)
 
-    def all(self) -> list[CheckedProposal]:
-        """Return all proposals, the newest first."""
-        return [self.read(number) for number in self.numbers()]
+    def newest(self) -> Iterator[CheckedProposal]:
+        """Yield the proposals that this role looks at, the newest first."""
+        return (self.read(number) for number in self.numbers()[:NEWEST])
 
     def newest_digest(self) -> bytes:
         """Return a digest of the newest proposal and its decisions; a role that knows the same has the same one."""
@@ -192,7 +193,7 @@ class ProposalFolder:
         A role that has approved a proposal takes part in no earlier one, unless the newer one has come to nothing.
         """
         reasons = []  # why the newer proposals are not used
-        for found in self.all():
+        for found in self.newest():
             reason, ends = self._why_not(found, me, task, now)
             if not reason:
                 return found, ""

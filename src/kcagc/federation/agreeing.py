@@ -287,7 +287,8 @@ class AgreeingRole:
         kept = self._keep(ProposalState(found.state.proposal, (*others, decision)))
         if self._is_coordinator:
             return kept
-        return self._keep(await self._ask("proposal/decide", msgspec.json.encode(kept.state), ProposalState))
+        own = ProposalState(found.state.proposal, (decision,))  # the coordinator has those of the others
+        return self._keep(await self._ask("proposal/decide", msgspec.json.encode(own), ProposalState))
 
     @property
     def _own_key(self) -> bytes:
@@ -314,6 +315,8 @@ class AgreeingRole:
                 federation=agreement.federation,
                 timeout=_ANSWERED,
             )
+        except PeerError as error:
+            raise _UnreadableError(str(error.args[0]), peer=aggregator) from error
         except Rejected as rejection:
             raise rejection_error(rejection, aggregator) from rejection
         except (TimeoutError, ConnectionLost) as error:
@@ -324,7 +327,12 @@ class AgreeingRole:
         try:
             return msgspec.json.decode(answer, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise PeerError(f"sent an answer that cannot be read: {printable(str(error))}", peer=aggregator) from error
+            message = f"sent an answer that cannot be read: {printable(str(error))}"
+            raise _UnreadableError(message, peer=aggregator) from error
+
+
+class _UnreadableError(PeerError):
+    """An answer that is too long or damaged; a run can go on with the proposals that a role knows."""
 
 
 async def for_next_run(config: Config, task: Task, status: Status, *, new_session: bool = False) -> tuple[Config, bool]:
@@ -343,7 +351,7 @@ async def for_next_run(config: Config, task: Task, status: Status, *, new_sessio
     if config.role == "party":
         try:
             await AgreeingRole(config).update()
-        except PeerTimeoutError as error:
+        except (PeerTimeoutError, _UnreadableError) as error:
             logger.warning("%s. Continuing with the proposals that this role knows", error)
     found = agreed(config, task)
     if status == "finished" and not new_session:

@@ -52,6 +52,7 @@ logger = logging.getLogger(__name__)
 ADMISSION = "admission.txt"
 MAX_HOURS = 24 * 31
 _MAX_MEETINGS = 64
+_VISITORS = 4  # connections with an admission code; with that of an invitation, one more for each party
 _MAX_OPENING = 16384  # bytes
 _WAIT = 10.0  # seconds until a waiting role asks again
 _ID = re.compile(r"[0-9a-f]{10}")
@@ -115,6 +116,13 @@ class Meetings:
             "meeting/wait": self._wait,
             "meeting/close": self._close,
         }
+
+    def connections(self, name: str) -> int:
+        """Return how many connections the visitors with this name in their certificates may have; 0 for other names."""
+        if self._admission and name == visitor_name(self._admission):
+            return _VISITORS
+        found = [one for meeting, one in self._stored.items() if visitor_name(meeting) == name]
+        return _VISITORS + len(found[0].opening.invitation.parties) if found else 0
 
     def admit(self, address: str) -> Code:
         """Return the code with which an operator can open meetings here; it stays the same until its file is removed.

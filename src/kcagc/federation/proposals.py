@@ -28,8 +28,8 @@ from kcagc.protocol.approval import MAX_NUMBER, ProposalState
 from kcagc.secagg.keys import verify
 from kcagc.text import printable
 
-_SHOWN = 8  # proposals in an answer, the newest ones
-_MAX_OPEN = 16  # proposals of a federation that wait for decisions
+_ANSWER_BYTES = 128 * 1024  # of all proposals in an answer
+_MAX_OPEN = 4  # proposals of a party that wait for decisions
 _MAX_BYTES = 48 * 1024  # of a request
 
 
@@ -46,9 +46,17 @@ class Proposals:
         return {"proposal/read": self._read, "proposal/send": self._send, "proposal/decide": self._decide}
 
     async def _read(self, caller: Caller, payload: bytes) -> bytes:
+        """Return the newest proposals, those that can still matter first, as far as they fit into an answer."""
         federation, _, _ = self._asked("proposal/read", caller, payload)
-        folder = ProposalFolder.of(federation.config())
-        return msgspec.json.encode([folder.read(number).state for number in folder.numbers()[:_SHOWN]])
+        now, size = self._clock(), 0
+        shown: list[ProposalState] = []
+        known = list(ProposalFolder.of(federation.config()).newest())
+        for one in sorted(known, key=lambda one: bool(one.declined) or now > one.proposal.expires):
+            size += len(msgspec.json.encode(one.state))
+            if shown and size > _ANSWER_BYTES:
+                break
+            shown.append(one.state)
+        return msgspec.json.encode(shown)
 
     async def _send(self, caller: Caller, payload: bytes) -> bytes:
         """Keep a new proposal with the approval of its party."""
@@ -74,7 +82,9 @@ class Proposals:
         if name not in found.decisions:
             raise _rejection(f"there is no decision of {name} about proposal {number}")
         if number not in numbers:
-            self._check_new(folder, numbers, number, is_proposer=new and name == found.proposal.proposer)
+            if not new or name != found.proposal.proposer:
+                raise _rejection(f"proposal {number} is not here; only its proposer can send it (kcagc propose)")
+            self._check_new(folder, numbers, number, name)
         try:
             check_readable(config, found, self._clock())
             kept = folder.keep(found)
@@ -85,15 +95,17 @@ class Proposals:
         federation.announce()
         return msgspec.json.encode(kept.state)
 
-    def _check_new(self, folder: ProposalFolder, numbers: list[int], number: int, *, is_proposer: bool) -> None:
+    def _check_new(self, folder: ProposalFolder, numbers: list[int], number: int, proposer: str) -> None:
         newest = max(numbers, default=0)
-        if not is_proposer:
-            raise _rejection(f"proposal {number} is not here; only its proposer can send it (kcagc propose)")
         if number != newest + 1 or number > MAX_NUMBER:
             raise _rejection(f"proposal {number} has a wrong number: the next one is {newest + 1}. Propose again")
-        waiting = [one for one in folder.all()[:_MAX_OPEN] if one.undecided and self._clock() < one.proposal.expires]
+        proposals = [one for one in folder.newest() if one.proposal.proposer == proposer]
+        waiting = [one for one in proposals if one.open and self._clock() < one.proposal.expires]
         if len(waiting) >= _MAX_OPEN:
-            raise _rejection(f"{_MAX_OPEN} proposals wait for decisions; approve or decline some of them first")
+            raise _rejection(
+                f"{_MAX_OPEN} proposals of {proposer} wait for decisions; first approve or decline one of them: "
+                "kcagc approve --number"
+            )
 
     def _asked(self, method: str, caller: Caller, payload: bytes) -> tuple[HostedFederation, str, bytes]:
         """Return the federation, the party and the content of a request; refuse one that no party has signed."""

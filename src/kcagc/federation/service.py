@@ -20,6 +20,7 @@ from kcagc.federation.methods import Method, answer
 from kcagc.federation.proposals import Proposals
 from kcagc.federation.waiting import RunsToWaitFor
 from kcagc.net.frames import Rejected, RejectionReason, Request
+from kcagc.net.gate import OF_A_ROLE
 from kcagc.net.grpc_server import Caller, Server, ServerStream
 from kcagc.net.tls import Credentials
 
@@ -42,6 +43,7 @@ class Service:
         self._by_digest: dict[bytes, HostedFederation] = {}
         self._credentials: dict[str, Credentials] = {}  # of the coordinator in each federation
         self._authorities = folder.credentials.ca
+        self._roles: Counter[str] = Counter()  # in how many federations a role has this name in its certificate
         self._seen: Stamp | None = None
         self._runs = RunsToWaitFor(self._federation_of)
         self._proposals = Proposals(self._federation_of)
@@ -54,6 +56,7 @@ class Service:
             lambda: self._authorities,
             self._other_credentials,
             self._note_rejected,
+            self._holder,
         )
 
     @property
@@ -63,7 +66,7 @@ class Service:
 
     @property
     def refused_connections(self) -> int:
-        """The number of connections that were closed because they had proven no identity."""
+        """The number of connections that were closed: of strangers, or of a role that had too many."""
         return self._server.refused_connections
 
     def methods(self) -> Mapping[str, Method]:
@@ -92,6 +95,7 @@ class Service:
         configurations = self.folder.configurations()
         by_digest: dict[bytes, HostedFederation] = {}
         credentials: dict[str, Credentials] = {}
+        roles: Counter[str] = Counter()
         problems: dict[str, str] = {}
         for name, path in configurations.items():
             federation = self.federations.get(name) or HostedFederation(name, path, self._listen)
@@ -107,13 +111,14 @@ class Service:
                 if self.problems.get(name) != problems[name]:
                     logger.warning("%s is not served: %s", name, error)
                 continue
+            roles.update(one.lower() for one in config.tls_names().values())
             if name not in self.federations:
                 logger.info("serving %s", name)
             self.federations[name] = federation
         for name in self.federations.keys() - configurations.keys():
             logger.info("%s is not served any longer", name)
             asyncio.get_running_loop().create_task(self.federations.pop(name).stop())
-        self._by_digest, self._credentials, self.problems = by_digest, credentials, problems
+        self._by_digest, self._credentials, self._roles, self.problems = by_digest, credentials, roles, problems
         trusted = [path.read_bytes() for path in self.folder.authority_files()]
         self._authorities = b"\n".join(dict.fromkeys((*trusted, *(one.ca for one in credentials.values()))))
         self._seen = self._stamp()
@@ -143,6 +148,16 @@ class Service:
     def _other_credentials(self) -> tuple[Credentials, ...]:
         own = self.folder.credentials.certificate
         return tuple({one.certificate: one for one in self._credentials.values() if one.certificate != own}.values())
+
+    def _holder(self, names: frozenset[str]) -> tuple[str, int]:
+        """Return the role or the meeting that a certificate is for; all other certificates together are one holder.
+
+        So nobody gets more connections by certificates for more names under its own authority.
+        """
+        for name in sorted(names):
+            if at_most := OF_A_ROLE * self._roles[name] or self.meetings.connections(name):
+                return name, at_most
+        return "", OF_A_ROLE
 
     async def _serve(self, stream: ServerStream) -> None:
         with self._counting("stream"):

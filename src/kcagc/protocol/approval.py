@@ -15,6 +15,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
+from kcagc.disclosure.texts import RISKS
 from kcagc.errors import AgreementError, ParameterError, PeerError, PolicyError
 from kcagc.protocol.agreement import Agreement, Participant
 from kcagc.protocol.parameters import Parameters, RunSettings, Task
@@ -146,6 +147,11 @@ class CheckedProposal:
         """Whether all participants have approved."""
         return not self.undecided and not self.declined
 
+    @property
+    def open(self) -> bool:
+        """Whether the proposal still waits for a decision."""
+        return bool(self.undecided) and not self.declined
+
     def agreement(self, parameters: Parameters | None = None) -> Agreement:
         """Return the agreement of a session under this proposal."""
         given = self.proposal.parameters if parameters is None else parameters
@@ -240,6 +246,8 @@ def check_proposal(
             )
         if (one.federation, one.proposal) != (federation, proposal_digest(state.proposal)):
             raise refuse(f"a decision of {one.name} is about another proposal than number {proposal.number}")
+        if strange := set(one.accepts) - RISKS.keys():
+            raise refuse(f"{one.name} accepts {printable(min(strange))!r}, and there is no such disclosure")
         if one.name in decisions:
             raise refuse(f"there are two decisions of {one.name} about proposal {proposal.number}")
         decisions[one.name] = one
@@ -249,10 +257,14 @@ def check_proposal(
 
 def _read(signed: SignedRecord, kind: type[R], relayed_by: str) -> R:
     try:
-        return msgspec.json.decode(signed.content, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        found = msgspec.json.decode(signed.content, type=kind)
+        shortest = msgspec.json.encode(msgspec.json.decode(signed.content)).decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
         message = f"a signed record cannot be read here: {printable(str(error))}. Install the same version of kcagc"
         raise PeerError(message, peer=relayed_by) from error
+    if shortest != signed.content:  # its maker could fill the answers that all participants read
+        raise PeerError("a signed record has spaces or other characters that kcagc does not write", peer=relayed_by)
+    return found
 
 
 def check_settings(proposal: RunProposal, n_parties: int) -> None:
