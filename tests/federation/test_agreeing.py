@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 
 import msgspec
 import pytest
@@ -12,6 +13,8 @@ from federation.agreeing_roles import Agreeing, changed_record, ended
 from kcagc.deploy.agreed import ProposalFolder
 from kcagc.deploy.run import RoleRun
 from kcagc.errors import AgreementError, ParameterError, PeerError, PolicyError, RejectedError
+from kcagc.federation import agreeing as module
+from kcagc.federation.agreeing import decide, disclosure_digest
 from kcagc.federation.proposals import Proposals
 from kcagc.federation.waiting import next_run
 from kcagc.protocol.approval import ProposalState
@@ -350,5 +353,65 @@ def test_declined_proposals_and_those_of_others_keep_no_party_from_proposing(agr
         with pytest.raises(AgreementError, match="4 proposals of alice wait for decisions; first approve or decline"):
             await agreeing.propose()
         assert (await agreeing.propose("bob")).proposal.number == 11
+
+    served(agreeing, work)
+
+
+def test_a_party_that_sends_many_requests_keeps_nobody_waiting(agreeing, monkeypatch):
+    """Costly work is done in a thread, and one request of a party at a time."""
+    at_once, most = [], []
+
+    def slow(*_):
+        at_once.append(1)
+        most.append(len(at_once))
+        time.sleep(0.3)
+        at_once.pop()
+
+    async def work(_):
+        alice, bob = agreeing.role("alice"), agreeing.role("bob")
+        found = await agreeing.propose()
+        await bob.update()
+        decision = decide(bob.config, bob.newest(), approves=True, now=time.time())
+        state = msgspec.json.encode(ProposalState(found.state.proposal, (decision,)))
+        monkeypatch.setattr("kcagc.federation.proposals.check_readable", slow)
+        many = [asyncio.create_task(bob._ask("proposal/decide", state, ProposalState)) for _ in range(6)]
+        await asyncio.sleep(0.1)
+        since = time.monotonic()
+        await alice._ask("proposal/read", b"", list[ProposalState])
+        waited = time.monotonic() - since
+        await asyncio.gather(*many)
+        assert most == [1]  # the others were repetitions of records that are kept
+        assert waited < 1.0
+
+    served(agreeing, work)
+
+
+def test_the_pages_of_a_proposal_are_written_once(agreeing, monkeypatch):
+    """Every request that names it would repeat the work."""
+    written = []
+    honest = module.pages
+    monkeypatch.setattr(module, "pages", lambda *given: written.append(given) or honest(*given))
+
+    async def work(_):
+        disclosure_digest.cache_clear()
+        await agreeing.propose()
+        await agreeing.approve()
+
+    served(agreeing, work)
+    assert len(written) == 3
+
+
+def test_a_configuration_and_certificates_are_read_again_when_a_file_has_changed(agreeing):
+    async def work(service):
+        hosted = service.federations["east"]
+        config, credentials = hosted.config(), hosted.credentials()
+        assert (hosted.config(), hosted.credentials()) == (config, credentials)
+        assert hosted.credentials() is credentials
+        edit(agreeing.coordinator, "^max_runs = 5", "max_runs = 6")
+        assert hosted.config().document.approval.max_runs == 6
+        again = hosted.credentials()
+        assert again is not credentials
+        again.ca_file.write_bytes(again.ca_file.read_bytes() + b"\n")
+        assert hosted.credentials() is not again
 
     served(agreeing, work)

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -72,7 +73,8 @@ def _is_of_several(kind: str, agreement: Agreement) -> bool:
     return len(agreement.parties) > 2 and TEXTS[kind].risk == "partial-matches"
 
 
-def disclosure_digest(agreements: Sequence[Agreement]) -> bytes:
+@lru_cache(maxsize=64)
+def disclosure_digest(agreements: tuple[Agreement, ...]) -> bytes:
     """Return the digest of the pages of all roles, as they are before any role accepts anything."""
     return digest(
         "kcagc disclosure pages",
@@ -122,7 +124,7 @@ def make_proposal(
         settings=settings,
         parameters=parameters,
         texts=__version__,
-        disclosure=disclosure_digest(by_task),
+        disclosure=disclosure_digest(tuple(by_task)),
     )
     signed = SignedRecord.of(proposal, config.identity())
     unread = checked(config, ProposalState(signed), relayed_by=config.me)
@@ -152,9 +154,8 @@ def check_readable(config: Config, found: CheckedProposal, now: float) -> None:
             "compare the clocks of both machines"
         )
     check_settings(proposal, len(found.agreement().parties))
-    if disclosure_digest([msgspec.structs.replace(one, approval=b"") for one in found.agreements()]) != (
-        proposal.disclosure
-    ):
+    unapproved = tuple(msgspec.structs.replace(one, approval=b"") for one in found.agreements())
+    if disclosure_digest(unapproved) != proposal.disclosure:
         raise AgreementError(
             f"proposal {proposal.number}: {proposal.proposer} has read other pages about what the run discloses (texts "
             f"of kcagc {printable(proposal.texts)}) than those of kcagc {__version__}: install the same version"

@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import logging
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +24,11 @@ from kcagc.deploy.config import Config
 from kcagc.deploy.results import write_ledger
 from kcagc.deploy.run import RoleRun, open_journal, role_spec
 from kcagc.errors import AgreementError, KcagcError, ParameterError, PeerError, RejectedError, SessionError
+from kcagc.federation.folder import Stamp, stamp_of
 from kcagc.federation.records import RunRecord, RunRecords
 from kcagc.net.frames import Open, Rejected, RejectionReason
 from kcagc.net.grpc_server import ServerStream
+from kcagc.net.tls import Credentials
 from kcagc.protocol.agreement import Agreement, compare_inputs
 from kcagc.runtime.connection import identify
 from kcagc.runtime.durable import RECEIPTS
@@ -60,6 +62,9 @@ class HostedFederation:
         self.name, self._path, self._listen = name, path, listen
         self.records = RunRecords(path.parent / "runs")
         self.run: OpenRun | None = None
+        self._config: tuple[Stamp, Config] | None = None
+        self._credentials: tuple[Config, Stamp, Credentials] | None = None
+        self.turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # of a party's requests, and of all ("")
         self._running: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
         self._begun = asyncio.Event()  # set when the next run is open, or there is a new proposal or decision
@@ -69,11 +74,22 @@ class HostedFederation:
         self.waiting: Counter[str] = Counter()  # questions of each party for the next run
 
     def config(self) -> Config:
-        """Read the configuration, as it is now."""
-        config = Config.load(self._path, {"network.listen": self._listen})
-        if config.role != "coordinator":
-            raise ParameterError(f"{self._path}: is the configuration of a party; put that of the coordinator here")
-        return config
+        """Return the configuration, which is read again when its file has changed."""
+        stamp = stamp_of([self._path])
+        if self._config is None or self._config[0] != stamp:
+            config = Config.load(self._path, {"network.listen": self._listen})
+            if config.role != "coordinator":
+                raise ParameterError(f"{self._path}: is the configuration of a party; put that of the coordinator here")
+            self._config = stamp, config
+        return self._config[1]
+
+    def credentials(self) -> Credentials:
+        """Return the certificate and the authorities, which are read again when a file has changed."""
+        config, last = self.config(), self._credentials
+        if last is None or last[0] is not config or last[1] != stamp_of(last[2].files):
+            found = config.credentials()
+            self._credentials = last = config, stamp_of(found.files), found
+        return last[2]
 
     def load(self) -> RoleRun:
         """Return the open run, or the next one with its approved proposal."""

@@ -6,8 +6,10 @@ other role: by the section [approval] of its configuration, or by its operator (
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import msgspec
 
@@ -21,7 +23,7 @@ from kcagc.federation.agreeing import (
     question_statement,
 )
 from kcagc.federation.hosting import HostedFederation
-from kcagc.federation.methods import Method, read_payload
+from kcagc.federation.methods import Method, in_thread, read_payload
 from kcagc.net.frames import Rejected, RejectionReason
 from kcagc.net.grpc_server import Caller
 from kcagc.protocol.approval import MAX_NUMBER, ProposalState
@@ -29,6 +31,7 @@ from kcagc.secagg.keys import verify
 from kcagc.text import printable
 
 _ANSWER_BYTES = 128 * 1024  # of all proposals in an answer
+_THREADS = 2  # requests that are worked on at the same time, in all federations
 _MAX_OPEN = 4  # proposals of a party that wait for decisions
 _MAX_BYTES = 48 * 1024  # of a request
 
@@ -40,6 +43,7 @@ class Proposals:
         self, federation_of: Callable[[Caller], HostedFederation], clock: Callable[[], float] = time.time
     ) -> None:
         self._federation_of, self._clock = federation_of, clock
+        self._working = asyncio.Semaphore(_THREADS)
 
     def methods(self) -> Mapping[str, Method]:
         """Return the methods that parties can call."""
@@ -47,7 +51,31 @@ class Proposals:
 
     async def _read(self, caller: Caller, payload: bytes) -> bytes:
         """Return the newest proposals, those that can still matter first, as far as they fit into an answer."""
-        federation, _, _ = self._asked("proposal/read", caller, payload)
+        return await self._in_turn("proposal/read", caller, payload, self._newest)
+
+    async def _send(self, caller: Caller, payload: bytes) -> bytes:
+        """Keep a new proposal with the approval of its party."""
+        return await self._in_turn("proposal/send", caller, payload, partial(self._keep, new=True))
+
+    async def _decide(self, caller: Caller, payload: bytes) -> bytes:
+        """Keep the decision of a party about a proposal that is here."""
+        return await self._in_turn("proposal/decide", caller, payload, partial(self._keep, new=False))
+
+    async def _in_turn(
+        self, method: str, caller: Caller, payload: bytes, work: Callable[[HostedFederation, str, bytes], bytes]
+    ) -> bytes:
+        """Do the work of a request in a thread: one of a party at a time, and one of a federation.
+
+        So nobody who sends many requests keeps the others waiting.
+        """
+        federation, name, body = self._asked(method, caller, payload)
+        async with federation.turns[name], federation.turns[""], self._working:
+            answer = await in_thread(work, federation, name, body)
+        if method != "proposal/read":
+            federation.announce()
+        return answer
+
+    def _newest(self, federation: HostedFederation, _: str, __: bytes) -> bytes:
         now, size = self._clock(), 0
         shown: list[ProposalState] = []
         known = list(ProposalFolder.of(federation.config()).newest())
@@ -58,17 +86,7 @@ class Proposals:
             shown.append(one.state)
         return msgspec.json.encode(shown)
 
-    async def _send(self, caller: Caller, payload: bytes) -> bytes:
-        """Keep a new proposal with the approval of its party."""
-        federation, name, body = self._asked("proposal/send", caller, payload)
-        return self._keep(federation, caller, name, body, new=True)
-
-    async def _decide(self, caller: Caller, payload: bytes) -> bytes:
-        """Keep the decision of a party about a proposal that is here."""
-        federation, name, body = self._asked("proposal/decide", caller, payload)
-        return self._keep(federation, caller, name, body, new=False)
-
-    def _keep(self, federation: HostedFederation, caller: Caller, name: str, body: bytes, *, new: bool) -> bytes:
+    def _keep(self, federation: HostedFederation, name: str, body: bytes, *, new: bool) -> bytes:
         config = federation.config()
         folder = ProposalFolder.of(config)
         try:
@@ -81,7 +99,10 @@ class Proposals:
         number, numbers = found.proposal.number, folder.numbers()
         if name not in found.decisions:
             raise _rejection(f"there is no decision of {name} about proposal {number}")
-        if number not in numbers:
+        known = folder.read(number).state if number in numbers else None
+        if known is not None and known.proposal == state.proposal and set(state.decisions) <= set(known.decisions):
+            return msgspec.json.encode(known)
+        if known is None:
             if not new or name != found.proposal.proposer:
                 raise _rejection(f"proposal {number} is not here; only its proposer can send it (kcagc propose)")
             self._check_new(folder, numbers, number, name)
@@ -92,7 +113,6 @@ class Proposals:
             raise _rejection(str(error)) from error
         if (own := automatic_decision(config, kept, self._clock())) is not None:
             kept = folder.keep(checked(config, ProposalState(kept.state.proposal, (own,)), relayed_by=config.me))
-        federation.announce()
         return msgspec.json.encode(kept.state)
 
     def _check_new(self, folder: ProposalFolder, numbers: list[int], number: int, proposer: str) -> None:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from kcagc.errors import KcagcError, ParameterError, PeerError
-from kcagc.federation.folder import StandingFolder
+from kcagc.federation.folder import Stamp, StandingFolder, stamp_of
 from kcagc.federation.hosting import HostedFederation
 from kcagc.federation.meetings import Meetings
 from kcagc.federation.methods import Method, answer
@@ -28,8 +28,6 @@ logger = logging.getLogger(__name__)
 
 _LOOK_AGAIN = 1.0  # seconds until the folder is looked at again
 _STREAMS_END = 0.5  # seconds for open streams when the process stops
-
-Stamp = tuple[tuple[str, int, int], ...]  # of files: the path of each, when it changed, and its size
 
 
 class Service:
@@ -101,7 +99,7 @@ class Service:
             federation = self.federations.get(name) or HostedFederation(name, path, self._listen)
             try:
                 config = federation.config()
-                credentials[name] = config.credentials()
+                credentials[name] = federation.credentials()
                 self._check_name(name, credentials)
                 if (other := by_digest.setdefault(config.agreement().federation, federation)) is not federation:
                     raise ParameterError(f"{path}: has the same participants as {other.name}")
@@ -137,13 +135,8 @@ class Service:
     def _stamp(self) -> Stamp:
         files = [*self.folder.configurations().values(), *self.folder.authority_files()]
         for one in self._credentials.values():
-            files += [one.ca_file, one.certificate_file, one.key_file]
-        found = []
-        for path in files:
-            with contextlib.suppress(OSError):
-                state = path.stat()
-                found.append((str(path), state.st_mtime_ns, state.st_size))
-        return tuple(found)
+            files += one.files
+        return stamp_of(files)
 
     def _other_credentials(self) -> tuple[Credentials, ...]:
         own = self.folder.credentials.certificate

@@ -62,6 +62,11 @@ class Credentials:
     warnings: tuple[str, ...] = ()
 
     @property
+    def files(self) -> tuple[Path, Path, Path]:
+        """The files that it was read from."""
+        return self.ca_file, self.certificate_file, self.key_file
+
+    @property
     def days_left(self) -> int:
         """Whole days until the first certificate of the path expires; negative after that."""
         return (self.expires - datetime.now(UTC)).days

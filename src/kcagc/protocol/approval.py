@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
@@ -208,6 +209,7 @@ def proposal_digest(proposal: SignedRecord) -> bytes:
     return digest("kcagc proposal digest", proposal.content)
 
 
+@lru_cache(maxsize=256)
 def check_proposal(
     participants: tuple[Participant, ...], state: ProposalState, *, relayed_by: str, federation: bytes
 ) -> CheckedProposal:
