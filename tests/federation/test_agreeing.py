@@ -66,7 +66,7 @@ def test_a_proposal_is_used_up_and_the_next_one_needs_no_new_session(agreeing):
         await ended(service)
         assert await agreeing.run_all() == first  # the same command shows the results again
         for name in agreeing.configs:
-            with pytest.raises(AgreementError, match="proposal 1 allows 1 run, and no more are left"):
+            with pytest.raises(AgreementError, match="proposal 1 allows 1 run of fit, and no more are left"):
                 await agreeing.run_party(name, new_session=True)
         await agreeing.propose(n_clusters=3, runs=2)
         await agreeing.approve()

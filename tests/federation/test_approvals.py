@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from federation.agreeing_roles import Agreeing, changed_record, with_decisions
-from kcagc.deploy.agreed import ProposalFolder, agreed, require_agreed
+from kcagc.deploy.agreed import ProposalFolder, agreed, note_result, require_agreed
 from kcagc.errors import AgreementError, DataError, ParameterError, PeerError, PolicyError, RejectedError
 from kcagc.federation.agreeing import (
     ProposalTerms,
@@ -299,3 +299,38 @@ def test_a_decision_that_accepts_what_does_not_exist_is_refused(agreeing):
     signed = SignedRecord.of(hostile, agreeing.config("alice").identity())
     with pytest.raises(PeerError, match=r"alice accepts '\?\[2K\?All have approved it\.', and there is no such"):
         check(agreeing, with_decisions(found.state, signed))
+
+
+def test_an_unattended_role_with_the_same_settings_approves_fits_only(tmp_path):
+    agreeing = Agreeing(tmp_path, automatic=("never", "same", "any"))
+    bob = agreeing.config("bob")
+    for tasks in (("match",), ("count",), ("predict",), ("fit", "predict")):
+        assert automatic_decision(bob, proposal(agreeing, tasks=tasks), NOW) is None
+    assert automatic_decision(bob, proposal(agreeing), NOW) is not None
+
+
+def test_every_task_is_counted_by_itself(agreeing):
+    config = agreeing.config("alice")
+    folder = ProposalFolder.of(config)
+    folder.keep(all_approve(agreeing, proposal(agreeing, tasks=("fit", "match", "predict"), runs=2)))
+    for task in ("match", "predict"):
+        for session in ("a", "a", "b"):
+            run = agreed(config, task, clock=lambda: NOW)
+            assert run.approved is not None
+            note_result(run, {"task": task, "started": session} | ({"session": session} if task == "match" else {}))
+        assert agreed(config, task, clock=lambda: NOW).approved is None
+        reason = f"proposal 1 allows 2 runs of {task}, and no more are left"
+        assert folder.for_next_run("alice", task, NOW) == (None, reason)
+    assert agreed(config, "fit", clock=lambda: NOW).approved is not None
+
+
+def test_a_role_that_has_approved_a_proposal_goes_back_to_no_earlier_one_when_it_expires(agreeing):
+    """The coordinator could hold back the last approval of the newer one until then."""
+    config = agreeing.config("alice")
+    folder = ProposalFolder.of(config)
+    folder.keep(all_approve(agreeing, proposal(agreeing, runs=9, days=30.0)))
+    folder.keep(proposal(agreeing, number=2, days=1.0))
+    later = NOW + 1.5 * 86_400
+    assert folder.for_next_run("alice", "fit", later)[0] is None
+    assert "proposal 2 was valid until" in folder.for_next_run("alice", "fit", later)[1]
+    assert folder.for_next_run("bob", "fit", later)[0].proposal.number == 1

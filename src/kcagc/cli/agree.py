@@ -164,7 +164,8 @@ def _show_settings(role: AgreeingRole, found: CheckedProposal) -> None:
     rows = msgspec.to_builtins(proposal.parameters)
     click.echo(
         f"Proposal {proposal.number} of {proposal.proposer}, made {moment(proposal.made)}, valid until "
-        f"{moment(proposal.expires)}: {count(proposal.runs, 'run')} of {listed(list(proposal.tasks))}"
+        f"{moment(proposal.expires)}: {count(proposal.runs, 'run')} {'each ' * (len(proposal.tasks) > 1)}of "
+        f"{listed(list(proposal.tasks))}"
     )
     for name, value in rows.items():
         if name in ("task", "model"):

@@ -262,9 +262,9 @@ class RoleRun:
         return PartyContext(self.config.me, self.agreement, self.identity, randomness.secrets, self.config.policy())
 
     def write(self, result: Any, disclosed: Disclosed) -> dict[str, Any]:
-        """Write the results and return the summary; a fit counts as a run of its proposal."""
+        """Write the results and return the summary; the session counts as a run of its proposal."""
         summary = write_results(self.files, self, result, disclosed)
-        note_result(self.config, self.agreement.parameters.task, summary.get("session", ""))
+        note_result(self.config, summary)
         return summary
 
     def share(self, result: Any) -> PartyModel | None:

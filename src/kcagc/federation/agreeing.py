@@ -198,7 +198,7 @@ def automatic_decision(config: Config, found: CheckedProposal, now: float) -> Si
     rules, proposal = config.document.approval, found.proposal
     if rules.automatic == "never" or found.declined or config.me in found.decisions or proposal.runs > rules.max_runs:
         return None
-    if rules.automatic == "same" and proposal.parameters != config.parameters():
+    if rules.automatic == "same" and (proposal.tasks, proposal.parameters) != (("fit",), config.parameters()):
         return None
     try:
         return decide(config, found, approves=True, now=now)

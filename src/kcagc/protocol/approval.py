@@ -46,8 +46,8 @@ class ApprovalSection(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         Whether a run starts only under an approved proposal (`kcagc propose`, `kcagc approve`), whose settings replace
         those of `[session]`. Without it, the settings are those of `[session]`.
     automatic : {"never", "same", "any"}
-        Which proposals this role approves when it sees them, without its operator: none, those with the settings of
-        `[session]`, or all. An unattended approval accepts no disclosure beyond `policy.accept`.
+        Which proposals this role approves when it sees them, without its operator: none, those of a fit with the
+        settings of `[session]`, or all. An unattended approval accepts no disclosure beyond `policy.accept`.
     max_runs : int
         The largest number of runs of a proposal that this role approves unattended.
     """
