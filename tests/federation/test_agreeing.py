@@ -215,7 +215,7 @@ def test_a_revoked_identity_key_is_refused_at_the_coordinator_and_at_a_party(agr
             await agreeing.run_party("bob")
         (agreeing.coordinator.parent / "state" / "revoked.json").unlink()
         ProposalFolder.of(agreeing.config("alice")).revoke("bob", "")
-        with pytest.raises(PeerError, match=r"identity key of bob was revoked.*approvals are refused"):
+        with pytest.raises(RejectedError, match=r"^bob: the identity key of bob was revoked.*approvals are refused"):
             await agreeing.run_party("alice")
 
     served(agreeing, work)

@@ -260,10 +260,12 @@ def test_a_revoked_key_neither_proposes_nor_approves(agreeing):
     by_alice, by_bob = proposal(agreeing), proposal(agreeing, "bob", number=2)
     approval = decide(agreeing.config("alice"), by_bob, approves=True, now=NOW)
     ProposalFolder.of(agreeing.config("bob")).revoke("alice", "laptop stolen")
-    with pytest.raises(PeerError, match=r"the identity key of alice was revoked here on .* \(laptop stolen\)"):
+    with pytest.raises(
+        RejectedError, match=r"^alice: the identity key of alice was revoked here on .* \(laptop stolen\)"
+    ):
         check(agreeing, by_alice.state)
     check(agreeing, by_bob.state)
-    with pytest.raises(PeerError, match="its proposals and approvals are refused"):
+    with pytest.raises(RejectedError, match="its proposals and approvals are refused"):
         check(agreeing, with_decisions(by_bob.state, *by_bob.state.decisions, approval))
     with pytest.raises(RejectedError, match="found a new one without it"):
         decide(agreeing.config("bob"), by_bob, approves=True, now=NOW)

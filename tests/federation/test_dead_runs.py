@@ -6,6 +6,8 @@ import contextlib
 import pytest
 
 from federation.agreeing_roles import Agreeing, ended
+from kcagc.deploy.agreed import ProposalFolder, agreed, unless_revoked
+from kcagc.errors import RejectedError
 from kcagc.runtime import client
 
 
@@ -107,3 +109,42 @@ def test_a_run_that_cannot_begin_leaves_no_record(agreeing, monkeypatch):
             return records(hosted)
 
     assert asyncio.run(work()) == [(1, "finished")]
+
+
+def test_a_revoked_key_ends_the_open_run_and_no_party_opens_another(agreeing):
+    async def work():
+        async with agreeing.serving() as service:
+            await agreeing.propose(runs=3)
+            await agreeing.approve()
+            task, hosted = await alone(agreeing, service)
+            ProposalFolder.of(agreeing.config("east-coordinator")).revoke("alice", "stolen")
+            with pytest.raises(RejectedError, match="identity key of alice was revoked here"):
+                await task
+            await ended(service)
+            with pytest.raises(RejectedError, match="identity key of alice was revoked here"):
+                await agreeing.run_party("bob")
+            assert "identity key of alice was revoked here" in hosted.records.read(1).cause
+            return records(hosted)
+
+    assert asyncio.run(work()) == [(1, "failed")]
+
+
+def test_a_party_that_revokes_a_key_during_a_run_ends_its_part(agreeing):
+    async def work():
+        async with agreeing.serving() as service:
+            await agreeing.propose(runs=3)
+            await agreeing.approve()
+            config = agreed(agreeing.config("alice"))
+
+            async def connected():
+                await asyncio.Event().wait()
+
+            task = asyncio.create_task(unless_revoked(config, connected()))
+            await asyncio.sleep(0.1)
+            ProposalFolder.of(config).revoke("bob", "stolen")
+            with pytest.raises(RejectedError, match="identity key of bob was revoked here") as caught:
+                await task
+            assert caught.value.public_message == "it has revoked the identity key of bob"
+            return service
+
+    asyncio.run(work())

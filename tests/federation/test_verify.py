@@ -217,6 +217,6 @@ def test_the_folders_of_different_runs_do_not_pass_together(finished, pins):
     for folders in ((mine, earlier), (mine, other, earlier)):
         done = verify(*folders)
         assert isinstance(done.exception, VerificationError)
-        assert "have no run in common here: give the folders of the same run" in str(done.exception)
+        assert "have no run in common here: give folders of the same run" in str(done.exception)
     chain = [mine, mine / "earlier" / "first", earlier, results(finished, "east-coordinator")]
     assert verify(*chain).exit_code == 0

@@ -8,9 +8,10 @@ revoked.json      the identity keys that this role no longer accepts
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,6 +41,7 @@ from kcagc.text import count, listed, printable
 
 T = TypeVar("T")
 NEWEST = 64  # proposals that a role looks at
+_LOOK_AGAIN = 1.0  # seconds until revoked keys are looked at again during a session
 _PROPOSAL, _SESSIONS = "proposal.json", "sessions.txt"
 
 
@@ -184,7 +186,7 @@ class ProposalFolder:
             raise RejectedError(
                 f"{one}. No run of this federation starts any more: found a new one without it (kcagc invite)",
                 peer=one.name,
-            )
+            ).with_public_message(f"it has revoked the identity key of {one.name}")
 
     # The proposal of the next run.
 
@@ -275,6 +277,19 @@ def require_agreed(
             f"{config.me}: the model was fitted with other settings than those of proposal {number}. Propose the "
             "settings of the model: kcagc propose --task predict"
         )
+
+
+async def unless_revoked(config: Config, work: Coroutine[Any, Any, None]) -> None:
+    """Do the work of a session; end it with an error as soon as an identity key is revoked here."""
+    folder, task = ProposalFolder.of(config), asyncio.ensure_future(work)
+    try:
+        while not (await asyncio.wait({task}, timeout=_LOOK_AGAIN))[0]:
+            folder.require_not_revoked()
+        await task
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
 
 
 def note_session(config: Config, task: Task) -> None:

@@ -21,7 +21,7 @@ from kcagc.deploy.config import Config
 from kcagc.disclosure import Policy
 from kcagc.disclosure.page import describe_run
 from kcagc.disclosure.texts import TEXTS
-from kcagc.errors import AgreementError, KcagcError, ParameterError, PeerError, PeerTimeoutError
+from kcagc.errors import AgreementError, KcagcError, ParameterError, PeerError, PeerTimeoutError, RejectedError
 from kcagc.net.frames import ConnectionLost, Rejected
 from kcagc.net.grpc_client import request
 from kcagc.net.tls import digest_of
@@ -139,7 +139,7 @@ def checked(config: Config, state: ProposalState, *, relayed_by: str) -> Checked
     revoked = ProposalFolder.of(config).revoked()
     for name in (found.proposal.proposer, *found.decisions):
         if name in revoked:
-            raise PeerError(f"{revoked[name]}; its proposals and approvals are refused", peer=relayed_by)
+            raise RejectedError(f"{revoked[name]}; its proposals and approvals are refused", peer=name)
     return found
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from kcagc.deploy.agreed import ProposalFolder, agreed, require_agreed
+from kcagc.deploy.agreed import ProposalFolder, agreed, require_agreed, unless_revoked
 from kcagc.deploy.audit import write_audit
 from kcagc.deploy.config import Config
 from kcagc.deploy.results import write_ledger
@@ -127,15 +127,16 @@ class HostedFederation:
         return None if number is None else folder.read(number).agreement()
 
     def _check_opening(self, opened: Open, task: RoleRun) -> None:
-        """Reject a party whose identity key is revoked here, or that comes without the approved proposal.
+        """Reject a party if an identity key is revoked here, or if it comes without the approved proposal.
 
         One that comes only to say why it ends opens no run.
         """
         if opened.leaving and self.run is None:
             raise Rejected(RejectionReason.RETRY, "no run is open")
-        revoked = ProposalFolder.of(task.config).revoked()
-        if opened.name in revoked:
-            raise Rejected(RejectionReason.IDENTITY, f"{revoked[opened.name]} at the coordinator")
+        try:
+            ProposalFolder.of(task.config).require_not_revoked()
+        except RejectedError as error:
+            raise Rejected(RejectionReason.IDENTITY, f"at the coordinator, {error}") from error
         if self.run is not None and opened.inputs != task.agreement.inputs():
             raise Rejected(RejectionReason.OVER, f"that session is over: {task.config.me} has started another one")
         if self.run is None and not opened.bound:
@@ -273,7 +274,7 @@ class HostedFederation:
     async def _run_to_end(self, run: OpenRun) -> None:
         cause: str | None = None
         try:
-            await run.server.run()
+            await unless_revoked(run.task.config, run.server.run())
         except asyncio.CancelledError as stopped:
             run.server.announce_end(public_reason(stopped))
             await run.server.stop()
@@ -281,6 +282,8 @@ class HostedFederation:
             raise
         except KcagcError as error:
             cause = str(error)
+            if isinstance(error, RejectedError):  # a revoked key, of which the messages of the role say nothing
+                run.server.announce_end(public_reason(error))
         except Exception as error:
             logger.exception("run %d ended with an error of this process", run.record.number)
             cause = str(error) or type(error).__name__

@@ -221,7 +221,7 @@ def verify_together(runs: Sequence[VerifiedRun]) -> list[str]:
         if (first, second) not in met:
             raise _failed(
                 run.folder / AUDIT,
-                f"{first} and {second} have no run in common here: give the folders of the same run, or verify each alone",
+                f"{first} and {second} have no run in common here: give folders of the same run, or verify each alone",
             )
     by_digest = {one.digest: one for one in runs}
     statements += [
