@@ -415,3 +415,21 @@ def test_a_configuration_and_certificates_are_read_again_when_a_file_has_changed
         assert hosted.credentials() is not again
 
     served(agreeing, work)
+
+
+def test_a_role_may_wait_run_and_decide_at_the_same_time(agreeing):
+    """Each of these has a connection of its own; the limit for a role leaves room for them."""
+
+    async def work(service):
+        await agreeing.propose(runs=3)
+        await agreeing.approve()
+        bob = RoleRun(agreeing.config("bob"))
+        waiting = [asyncio.create_task(next_run(bob, agreeing.role("bob").update)) for _ in range(2)]
+        await asyncio.sleep(0.5)
+        running = asyncio.create_task(agreeing.run_party("alice"))
+        await asyncio.gather(*waiting)
+        await asyncio.gather(running, agreeing.run_party("bob"), *(agreeing.role("bob").update() for _ in range(4)))
+        await ended(service)
+        return service.refused_connections
+
+    assert served(agreeing, work) == 0
