@@ -66,7 +66,7 @@ class Proposals:
     ) -> bytes:
         """Do the work of a request in a thread: one of a party at a time, and one of a federation.
 
-        So nobody who sends many requests keeps the others waiting.
+        So a role that sends many requests does not keep the others waiting.
         """
         federation, name, body = self._asked(method, caller, payload)
         async with federation.turns[name], federation.turns[""], self._working:

@@ -145,7 +145,7 @@ class Service:
     def _holder(self, names: frozenset[str]) -> tuple[str, int]:
         """Return the role or the meeting that a certificate is for; all other certificates together are one holder.
 
-        So nobody gets more connections by certificates for more names under its own authority.
+        So more names under its own authority give a role no more connections.
         """
         for name in sorted(names):
             if at_most := OF_A_ROLE * self._roles[name] or self.meetings.connections(name):

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 512
 _MAX_STRANGERS = 64  # connections that are not authenticated
-OF_A_ROLE = 8  # connections of a role: a run, questions for the next one, commands beside it
+OF_A_ROLE = 8  # connections of a role: a run, questions for the next one, and other commands
 _FEW = 2  # connections that a holder keeps even if all are taken
 _STRANGER_SECONDS = 15.0  # for TLS and the first call
 _FLUSH_SECONDS = 10.0  # for what is left to send at the end of a connection
