@@ -15,7 +15,7 @@ from kcagc.cli.main import cli
 from kcagc.data import ColumnRule
 from kcagc.deploy import config as structs
 from kcagc.deploy.config import Config
-from kcagc.deploy.folders import FolderPlan
+from kcagc.deploy.folders import FolderPlan, configuration
 from kcagc.errors import ParameterError
 
 
@@ -289,3 +289,14 @@ def test_an_identity_key_is_private_and_never_overwritten(tmp_path):
     again = CliRunner().invoke(cli, ["identity", str(path)])
     assert isinstance(again.exception, ParameterError)
     assert path.read_bytes() == before
+
+
+def test_no_name_or_address_of_another_role_can_write_more_into_a_configuration():
+    hostile = 'c"\n[data.columns.income]\nkind = "drop\\'
+    given = {"address": hostile, "listen": hostile, "tls_names": {"coordinator": hostile}}
+    plan = FolderPlan.of(["ann", "bob"], n_clusters=3, **given)
+    for name in plan.roles:
+        found = tomllib.loads(configuration(plan, name, dict.fromkeys(plan.roles, bytes(32))))
+        assert found["participants"][-1]["tls_name"] == hostile
+        assert hostile in found["network"].values()
+        assert "columns" not in found.get("data", {})

@@ -115,3 +115,10 @@ def test_a_matching_has_a_journal_and_inputs_of_its_own(configs):
     table.write_text("".join(table.read_text().splitlines(keepends=True)[:-1]))
     changed = run_of(configs["alice"]).made_from
     assert [name for name in changed if changed[name] != run.made_from[name]] == ["the data"]
+
+
+def test_a_matching_counts_as_a_run_of_its_proposal(configs, monkeypatch):
+    counted = []
+    monkeypatch.setattr("kcagc.deploy.match.note_result", lambda config, summary: counted.append(summary["task"]))
+    matched(configs)
+    assert counted == ["match"] * len(configs)

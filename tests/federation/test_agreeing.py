@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 
 import msgspec
 import pytest
@@ -12,6 +13,8 @@ from federation.agreeing_roles import Agreeing, changed_record, ended
 from kcagc.deploy.agreed import ProposalFolder
 from kcagc.deploy.run import RoleRun
 from kcagc.errors import AgreementError, ParameterError, PeerError, PolicyError, RejectedError
+from kcagc.federation import agreeing as module
+from kcagc.federation.agreeing import decide, disclosure_digest
 from kcagc.federation.proposals import Proposals
 from kcagc.federation.waiting import next_run
 from kcagc.protocol.approval import ProposalState
@@ -63,7 +66,7 @@ def test_a_proposal_is_used_up_and_the_next_one_needs_no_new_session(agreeing):
         await ended(service)
         assert await agreeing.run_all() == first  # the same command shows the results again
         for name in agreeing.configs:
-            with pytest.raises(AgreementError, match="proposal 1 allows 1 run, and no more are left"):
+            with pytest.raises(AgreementError, match="proposal 1 allows 1 run of fit, and no more are left"):
                 await agreeing.run_party(name, new_session=True)
         await agreeing.propose(n_clusters=3, runs=2)
         await agreeing.approve()
@@ -178,7 +181,7 @@ def test_a_party_that_waits_approves_by_itself_what_its_operator_allows(tmp_path
         await waiting
         await asyncio.gather(running, agreeing.run_party("bob"))
         await ended(service)
-        return ProposalFolder.of(agreeing.config("alice")).all()
+        return list(ProposalFolder.of(agreeing.config("alice")).newest())
 
     third, second, first = served(agreeing, work)
     assert (third.approved, second.undecided, first.undecided) == (True, ["bob", "east-coordinator"], ["bob"])
@@ -212,7 +215,7 @@ def test_a_revoked_identity_key_is_refused_at_the_coordinator_and_at_a_party(agr
             await agreeing.run_party("bob")
         (agreeing.coordinator.parent / "state" / "revoked.json").unlink()
         ProposalFolder.of(agreeing.config("alice")).revoke("bob", "")
-        with pytest.raises(PeerError, match=r"identity key of bob was revoked.*approvals are refused"):
+        with pytest.raises(RejectedError, match=r"^bob: the identity key of bob was revoked.*approvals are refused"):
             await agreeing.run_party("alice")
 
     served(agreeing, work)
@@ -300,3 +303,133 @@ def test_a_coordinator_that_withholds_an_approval_only_prevents_the_run(agreeing
             await agreeing.run_party("alice")
 
     served(agreeing, work)
+
+
+def test_an_answer_holds_the_newest_proposals_that_can_still_matter_within_its_limit(agreeing, monkeypatch):
+    async def work(_):
+        first = await agreeing.propose(days=9)
+        size = len(msgspec.json.encode(first.state))
+        for _ in range(6):
+            await agreeing.propose()
+            alice = agreeing.role("alice")
+            await alice.decide(alice.newest(), approves=False)
+        monkeypatch.setattr("kcagc.federation.proposals._ANSWER_BYTES", 3 * size)
+        bob = agreeing.role("bob")
+        await bob.update()
+        assert bob.folder.numbers() in ([7, 6, 1], [7, 1])
+        monkeypatch.setattr("kcagc.federation.proposals._ANSWER_BYTES", 1)
+        carol = agreeing.role("bob")
+        assert len(await carol._ask("proposal/read", b"", list[ProposalState])) == 1
+
+    served(agreeing, work)
+
+
+def test_a_party_runs_with_the_proposals_that_it_knows_if_the_answer_cannot_be_read(agreeing, monkeypatch, caplog):
+    async def work(service):
+        await agreeing.propose()
+        await agreeing.approve()
+        await agreeing.role("alice").update()
+
+        async def read(self, caller, payload):
+            return b" " * 400_000
+
+        monkeypatch.setattr(Proposals, "_read", read)
+        await agreeing.run_all()
+        await ended(service)
+
+    served(agreeing, work)
+    assert "sent a frame that is too long" in caplog.text
+
+
+def test_declined_proposals_and_those_of_others_keep_no_party_from_proposing(agreeing):
+    async def work(_):
+        for _ in range(6):
+            await agreeing.propose(days=300)
+            bob = agreeing.role("bob")
+            await bob.update()
+            await bob.decide(bob.newest(), approves=False)
+        for _ in range(4):
+            await agreeing.propose(days=300)
+        with pytest.raises(AgreementError, match="4 proposals of alice wait for decisions; first approve or decline"):
+            await agreeing.propose()
+        assert (await agreeing.propose("bob")).proposal.number == 11
+
+    served(agreeing, work)
+
+
+def test_a_party_that_sends_many_requests_keeps_nobody_waiting(agreeing, monkeypatch):
+    """Costly work is done in a thread, and one request of a party at a time."""
+    at_once, most = [], []
+
+    def slow(*_):
+        at_once.append(1)
+        most.append(len(at_once))
+        time.sleep(0.3)
+        at_once.pop()
+
+    async def work(_):
+        alice, bob = agreeing.role("alice"), agreeing.role("bob")
+        found = await agreeing.propose()
+        await bob.update()
+        decision = decide(bob.config, bob.newest(), approves=True, now=time.time())
+        state = msgspec.json.encode(ProposalState(found.state.proposal, (decision,)))
+        monkeypatch.setattr("kcagc.federation.proposals.check_readable", slow)
+        many = [asyncio.create_task(bob._ask("proposal/decide", state, ProposalState)) for _ in range(6)]
+        await asyncio.sleep(0.1)
+        since = time.monotonic()
+        await alice._ask("proposal/read", b"", list[ProposalState])
+        waited = time.monotonic() - since
+        await asyncio.gather(*many)
+        assert most == [1]  # the others were repetitions of records that are kept
+        assert waited < 1.0
+
+    served(agreeing, work)
+
+
+def test_the_pages_of_a_proposal_are_written_once(agreeing, monkeypatch):
+    """Every request that names it would repeat the work."""
+    written = []
+    honest = module.pages
+    monkeypatch.setattr(module, "pages", lambda *given: written.append(given) or honest(*given))
+
+    async def work(_):
+        disclosure_digest.cache_clear()
+        await agreeing.propose()
+        await agreeing.approve()
+
+    served(agreeing, work)
+    assert len(written) == 3
+
+
+def test_a_configuration_and_certificates_are_read_again_when_a_file_has_changed(agreeing):
+    async def work(service):
+        hosted = service.federations["east"]
+        config, credentials = hosted.config(), hosted.credentials()
+        assert (hosted.config(), hosted.credentials()) == (config, credentials)
+        assert hosted.credentials() is credentials
+        edit(agreeing.coordinator, "^max_runs = 5", "max_runs = 6")
+        assert hosted.config().document.approval.max_runs == 6
+        again = hosted.credentials()
+        assert again is not credentials
+        again.ca_file.write_bytes(again.ca_file.read_bytes() + b"\n")
+        assert hosted.credentials() is not again
+
+    served(agreeing, work)
+
+
+def test_a_role_may_wait_run_and_decide_at_the_same_time(agreeing):
+    """Each of these has a connection of its own; the limit for a role leaves room for them."""
+
+    async def work(service):
+        await agreeing.propose(runs=3)
+        await agreeing.approve()
+        bob = RoleRun(agreeing.config("bob"))
+        waiting = [asyncio.create_task(next_run(bob, agreeing.role("bob").update)) for _ in range(2)]
+        await asyncio.sleep(0.5)
+        running = asyncio.create_task(agreeing.run_party("alice"))
+        await asyncio.gather(*waiting)
+        await asyncio.gather(running, agreeing.run_party("bob"), *(agreeing.role("bob").update() for _ in range(4)))
+        await ended(service)
+        return service.refused_connections
+
+    assert served(agreeing, work) == 0

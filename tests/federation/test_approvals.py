@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from federation.agreeing_roles import Agreeing, changed_record, with_decisions
-from kcagc.deploy.agreed import ProposalFolder, agreed, require_agreed
+from kcagc.deploy.agreed import ProposalFolder, agreed, note_result, require_agreed
 from kcagc.errors import AgreementError, DataError, ParameterError, PeerError, PolicyError, RejectedError
 from kcagc.federation.agreeing import (
     ProposalTerms,
@@ -17,7 +17,7 @@ from kcagc.federation.agreeing import (
     make_proposal,
     pages,
 )
-from kcagc.protocol.approval import Decision, ProposalState, RunProposal, SignedRecord
+from kcagc.protocol.approval import Decision, ProposalState, RunProposal, SignedRecord, _statement
 from kcagc.protocol.parameters import RunSettings
 from kcagc.secagg.keys import Identity
 
@@ -260,10 +260,12 @@ def test_a_revoked_key_neither_proposes_nor_approves(agreeing):
     by_alice, by_bob = proposal(agreeing), proposal(agreeing, "bob", number=2)
     approval = decide(agreeing.config("alice"), by_bob, approves=True, now=NOW)
     ProposalFolder.of(agreeing.config("bob")).revoke("alice", "laptop stolen")
-    with pytest.raises(PeerError, match=r"the identity key of alice was revoked here on .* \(laptop stolen\)"):
+    with pytest.raises(
+        RejectedError, match=r"^alice: the identity key of alice was revoked here on .* \(laptop stolen\)"
+    ):
         check(agreeing, by_alice.state)
     check(agreeing, by_bob.state)
-    with pytest.raises(PeerError, match="its proposals and approvals are refused"):
+    with pytest.raises(RejectedError, match="its proposals and approvals are refused"):
         check(agreeing, with_decisions(by_bob.state, *by_bob.state.decisions, approval))
     with pytest.raises(RejectedError, match="found a new one without it"):
         decide(agreeing.config("bob"), by_bob, approves=True, now=NOW)
@@ -280,3 +282,57 @@ def test_the_page_of_a_matching_names_what_it_discloses(agreeing):
 def test_a_new_proposal_has_the_time_of_the_clock(agreeing):
     found = proposal(agreeing, now=time.time())
     assert abs(found.proposal.made - time.time()) < 60
+
+
+def test_a_record_with_spaces_that_kcagc_does_not_write_is_refused(agreeing):
+    """Its maker could make the answers of the coordinator longer than a frame."""
+    state = proposal(agreeing).state
+    for padded in (state.proposal.content + "\n" * 9000, state.proposal.content.replace(":", ": ", 1)):
+        signed = SignedRecord(padded, agreeing.config("alice").identity().sign(_statement(RunProposal, padded)))
+        with pytest.raises(PeerError, match="has spaces or other characters that kcagc does not write"):
+            check(agreeing, ProposalState(signed))
+
+
+def test_a_decision_that_accepts_what_does_not_exist_is_refused(agreeing):
+    """The text would reach the terminals of the others."""
+    found = proposal(agreeing)
+    own = msgspec.json.decode(found.state.decisions[0].content, type=Decision)
+    hostile = msgspec.structs.replace(own, accepts=("\x1b[2K\nAll have approved it.",))
+    signed = SignedRecord.of(hostile, agreeing.config("alice").identity())
+    with pytest.raises(PeerError, match=r"alice accepts '\?\[2K\?All have approved it\.', and there is no such"):
+        check(agreeing, with_decisions(found.state, signed))
+
+
+def test_an_unattended_role_with_the_same_settings_approves_fits_only(tmp_path):
+    agreeing = Agreeing(tmp_path, automatic=("never", "same", "any"))
+    bob = agreeing.config("bob")
+    for tasks in (("match",), ("count",), ("predict",), ("fit", "predict")):
+        assert automatic_decision(bob, proposal(agreeing, tasks=tasks), NOW) is None
+    assert automatic_decision(bob, proposal(agreeing), NOW) is not None
+
+
+def test_every_task_is_counted_by_itself(agreeing):
+    config = agreeing.config("alice")
+    folder = ProposalFolder.of(config)
+    folder.keep(all_approve(agreeing, proposal(agreeing, tasks=("fit", "match", "predict"), runs=2)))
+    for task in ("match", "predict"):
+        for session in ("a", "a", "b"):
+            run = agreed(config, task, clock=lambda: NOW)
+            assert run.approved is not None
+            note_result(run, {"task": task, "started": session} | ({"session": session} if task == "match" else {}))
+        assert agreed(config, task, clock=lambda: NOW).approved is None
+        reason = f"proposal 1 allows 2 runs of {task}, and no more are left"
+        assert folder.for_next_run("alice", task, NOW) == (None, reason)
+    assert agreed(config, "fit", clock=lambda: NOW).approved is not None
+
+
+def test_a_role_that_has_approved_a_proposal_goes_back_to_no_earlier_one_when_it_expires(agreeing):
+    """The coordinator could hold back the last approval of the newer one until then."""
+    config = agreeing.config("alice")
+    folder = ProposalFolder.of(config)
+    folder.keep(all_approve(agreeing, proposal(agreeing, runs=9, days=30.0)))
+    folder.keep(proposal(agreeing, number=2, days=1.0))
+    later = NOW + 1.5 * 86_400
+    assert folder.for_next_run("alice", "fit", later)[0] is None
+    assert "proposal 2 was valid until" in folder.for_next_run("alice", "fit", later)[1]
+    assert folder.for_next_run("bob", "fit", later)[0].proposal.number == 1

@@ -233,3 +233,11 @@ def test_a_device_in_between_is_found_by_the_certificate_of_the_connection(world
     check_coordinator(answer, nonce, certificate)
     for other in ((nonce, b"d" * 32), (b"m" * 32, certificate)):
         refused("coordinator", "a device in between", check_coordinator, answer, *other)
+
+
+@pytest.mark.parametrize("name", ['c.internal"\n[data.columns.income]\nkind="drop', "a b", "", "c\\", "c.internal\n"])
+def test_a_coordinator_whose_tls_name_is_no_host_name_is_found(world, name):
+    """The name goes into the configuration of every party."""
+    forged = change(world.coordinator, tls_name=name, signature=b"")
+    forged = forged.signed(world.keys.id, world.identities["coordinator"])
+    refused("coordinator", "is no host name", lambda: world.meeting(coordinator=forged))

@@ -11,6 +11,7 @@ from federation.meeting_hall import Hall, all_join
 from kcagc.deploy.config import Config
 from kcagc.deploy.run import RoleRun
 from kcagc.errors import ParameterError, PeerError, PeerTimeoutError, RejectedError
+from kcagc.federation import meetings
 from kcagc.federation.codes import Code
 from kcagc.federation.joining import join
 from kcagc.federation.meeting import Introduction, MeetingKeys, State, tls_name, visitor_name
@@ -242,7 +243,7 @@ def test_names_settings_and_folders_that_cannot_be_used_are_refused_before_keys_
         async with hall.open():
             for federation, parties, words in (
                 ("Fraud!", ("bank", "shop"), "Invalid federation name 'Fraud!'"),
-                ("fraud", ("bank",), "1 parties"),
+                ("fraud", ("bank",), "1 party; there must be 2 to 16"),
                 ("fraud", ("bank", "bank"), "two roles have the name"),
                 ("fraud", ("bank", "coordinator"), "two roles have the name"),
             ):
@@ -293,3 +294,70 @@ def test_keys_that_join_did_not_make_are_not_overwritten(hall, folders):
 
     asyncio.run(run())
     assert own.read_text() == "my own key"
+
+
+def test_an_admission_code_founds_a_limited_number_of_federations(hall, tmp_path, monkeypatch):
+    """They stay after their meetings have expired."""
+    monkeypatch.setattr(meetings, "_MAX_FOUNDED", 2)
+    late = []
+    hall.clock = lambda: time.time() + (7200 if late else 0)
+
+    def places(name):
+        return {party: tmp_path / name / party for party in ("bank", "shop")}
+
+    async def run():
+        async with hall.open():
+            for name in ("one", "two"):
+                code = await hall.invite(places(name)["bank"], federation=name)
+                if name == "one":
+                    await all_join(code, places(name))
+            with pytest.raises(RejectedError, match="2 federations were founded with this admission code, or are"):
+                await hall.invite(places("three")["bank"], federation="three")
+            late.append(True)  # the meeting of the second one has expired, that of the first one, too
+            hall.meetings._forget_expired()
+            late.clear()
+            await hall.invite(places("four")["bank"], federation="four")
+            with pytest.raises(RejectedError, match="2 federations were founded"):
+                await hall.invite(places("five")["bank"], federation="five")
+        (hall.folder / "admission.txt").unlink()  # a new code has its own limit
+        async with hall.open():
+            await hall.invite(places("six")["bank"], federation="six")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../../identity.pem", "../../nothing", "a\0b"])
+def test_no_visitor_learns_which_files_exist(hall, folders, monkeypatch, name):
+    monkeypatch.setattr("kcagc.federation.joining.check_invitation", lambda _: None)
+
+    async def run():
+        async with hall.open():
+            with pytest.raises(RejectedError, match="Invalid federation name"):
+                await hall.invite(folders["bank"], federation=name)
+
+    asyncio.run(run())
+
+
+VALUES = [
+    {"n_local_clusters": None},
+    {"n_clusters": 2**63},
+    {"n_clusters": 2**64 - 1},
+    {"n_clusters": [2, 2**62]},
+    {"n_local_clusters": "9" * 3000 + "k"},
+    {"psi": {"a": 1}},
+    {"psi": b"x"},
+    {"tol": float("nan")},
+    {"tol": float("inf")},
+]
+
+
+@pytest.mark.parametrize("settings", VALUES, ids=lambda one: str(one)[:40])
+def test_a_value_that_no_file_can_have_is_refused_with_its_cause(hall, folders, monkeypatch, settings):
+    monkeypatch.setattr("kcagc.federation.joining.check_invitation", lambda _: None)
+
+    async def run():
+        async with hall.open():
+            with pytest.raises(RejectedError, match=next(iter(settings)) + "|settings|[Pp]arameter"):
+                await hall.invite(folders["bank"], settings={"n_clusters": 3, **settings})
+
+    asyncio.run(run())

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from functools import partial
 
 import pytest
@@ -16,8 +17,10 @@ from kcagc.deploy.run import RoleRun, open_journal, role_spec, stored_summary
 from kcagc.errors import AbortedError, AgreementError, ParameterError, PolicyError, RejectedError, SessionError
 from kcagc.federation.codes import fingerprint
 from kcagc.federation.folder import StandingFolder
+from kcagc.federation.joining import _Visit
 from kcagc.federation.service import Service
 from kcagc.federation.waiting import next_run
+from kcagc.net import frames, grpc_client
 from kcagc.net.frames import Rejected
 from kcagc.net.grpc_client import request
 from kcagc.runtime.client import RoleClient, announce_end
@@ -360,3 +363,38 @@ def test_runs_of_a_folder_that_is_not_served_are_an_error(tmp_path, place):
     wrong = CliRunner().invoke(cli, ["runs", str(place / "federations")])
     assert isinstance(wrong.exception, ParameterError)
     assert "is not a folder of kcagc serve; name the folder that contains federations/" in str(wrong.exception)
+
+
+async def many_connections(tmp_path, place):
+    """Open forty connections with the admission code; return how many of each holder stay open."""
+    federation(tmp_path, place, "east")
+    async with serving(place) as service:
+        code = service.meetings.admit(f"127.0.0.1:{service.port}")
+        visit = await _Visit.begin(code)
+        frame, channels = frames.encode_frame(frames.Request("meeting/read", b"n" * 32)), []
+        for _ in range(40):
+            channels.append(grpc_client._channel(code.address, visit.server_name, visit.credentials))
+            call = channels[-1].unary_unary(f"/{grpc_client.SERVICE}/{grpc_client.REQUEST}")
+            await call(frame, metadata=grpc_client._metadata(b""), timeout=10)
+        gate = service._server._gate
+        held = Counter(one.holder for one in gate._connections.values())
+        for channel in channels:
+            await channel.close()
+        return held
+
+
+def test_a_holder_of_the_admission_code_cannot_take_all_connections(tmp_path, place):
+    held = asyncio.run(many_connections(tmp_path, place))
+    assert len(held) <= 2
+    assert max(held.values()) <= 4
+
+
+def test_certificates_for_other_names_give_nobody_more_connections(tmp_path, place):
+    async def holders():
+        federation(tmp_path, place, "east")
+        federation(tmp_path, place, "west")
+        async with serving(place) as service:
+            names = ("alice.kcagc.internal", "x.alice.kcagc.internal", "visitor.0123456789.kcagc.internal")
+            return [service._holder(frozenset({one})) for one in names] + [service._holder(frozenset())]
+
+    assert asyncio.run(holders()) == [("alice.kcagc.internal", 16), ("", 8), ("", 8), ("", 8)]

@@ -202,3 +202,21 @@ def test_the_report_shows_the_proposal_and_who_approved_it(folder):
     assert [(one["sender"], one["stage"]) for one in approvals] == [
         (name, "proposal 1") for name in ("alice", "bob", "east-coordinator")
     ]
+
+
+def test_a_fingerprint_does_not_pass_a_run_whose_proposal_was_removed(finished, folder):
+    resigned(folder, own_key(finished, "alice"), proposal=None, approval="")
+    together = fingerprint(finished.config("bob").agreement().federation)
+    with pytest.raises(VerificationError, match="the run needs an approved proposal, and the audit file has none"):
+        verify_folder(folder, Pins.of_fingerprint(together))
+
+
+def test_the_folders_of_different_runs_do_not_pass_together(finished, pins):
+    earlier = finished.coordinator.parent / "runs" / "0001"
+    mine, other = results(finished, "alice"), results(finished, "bob")
+    for folders in ((mine, earlier), (mine, other, earlier)):
+        done = verify(*folders)
+        assert isinstance(done.exception, VerificationError)
+        assert "have no run in common here: give folders of the same run" in str(done.exception)
+    chain = [mine, mine / "earlier" / "first", earlier, results(finished, "east-coordinator")]
+    assert verify(*chain).exit_code == 0

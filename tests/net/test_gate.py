@@ -123,7 +123,7 @@ def test_the_oldest_stranger_is_closed_for_a_new_one():
             first, *others = [await one.connect() for _ in range(4)]
             assert await is_closed(first[0])
             assert [await answers(*other) for other in others] == [True] * 3
-            assert one.gate.refused == 1
+            assert one.gate.refused.total() == 1
 
     run(test)
 
@@ -198,7 +198,7 @@ def test_the_last_file_descriptors_are_not_for_connections():
             refused = await one.connect(served=False)
             assert await is_closed(refused[0])
             assert await answers(*known)
-            assert one.gate.refused == 1
+            assert one.gate.refused.total() == 1
 
     run(test)
 
@@ -260,3 +260,34 @@ def test_a_folder_that_cannot_be_made_is_an_error_with_a_remedy(monkeypatch, tmp
     monkeypatch.setattr(module, "_LONGEST_PATH", 1000)
     with pytest.raises(KcagcError, match=r"cannot make a folder for temporary files: .*absent.*TMPDIR"):
         Gate("127.0.0.1", 0)
+
+
+def test_a_holder_of_a_certificate_displaces_its_own_oldest_connection():
+    async def test():
+        async with place() as one:
+            honest = await one.connect()
+            one.gate.authenticated(one.peers[0], "bob", 3)
+            many = []
+            for number in range(6):
+                many.append(await one.connect())
+                for _ in range(2):  # every call of a connection says so
+                    one.gate.authenticated(one.peers[1 + number], "mallory", 3)
+            assert [await is_closed(reader) for reader, _ in many[:3]] == [True] * 3
+            assert [await answers(*each) for each in (honest, *many[3:])] == [True] * 4
+            assert one.gate.refused == {module._TOO_MANY: 3}
+
+    run(test)
+
+
+def test_if_all_connections_are_taken_the_holder_of_most_loses_one():
+    async def test():
+        async with place(max_connections=8) as one:
+            many = []
+            for number in range(8):
+                many.append(await one.connect())
+                one.gate.authenticated(one.peers[number], "mallory" if number % 2 else f"honest {number}")
+            late = [await one.connect() for _ in range(2)]
+            assert [await is_closed(many[number][0]) for number in (1, 3)] == [True] * 2
+            assert [await answers(*each) for each in (*many[::2], many[5], many[7], *late)] == [True] * 8
+
+    run(test)

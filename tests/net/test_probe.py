@@ -408,7 +408,7 @@ def test_other_alerts_are_reported(bank):
 
 @pytest.mark.parametrize(
     "address",
-    ["", "host", "host:", ":7443", "host:0", "host:65536", "host:99999", "host:-1", "::1:7443", "[::1]", "a b:1"],
+    ["", "host", "host:", ":7443", "host:0", "host:65536", "host:-1", "::1:7443", "[::1]", "a b:1", 'a"b:1'],
 )
 def test_an_invalid_address_is_reported_and_not_tried(bank, address):
     found(address, bank, ProbeOutcome.MISCONFIGURED, "host:port")

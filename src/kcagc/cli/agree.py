@@ -156,7 +156,7 @@ def _show_settings(role: AgreeingRole, found: CheckedProposal) -> None:
     import msgspec
 
     from kcagc.protocol.approval import moment
-    from kcagc.text import count, listed
+    from kcagc.text import count, listed, printable
 
     proposal = found.proposal
     before = msgspec.to_builtins(role.config.parameters())
@@ -164,14 +164,15 @@ def _show_settings(role: AgreeingRole, found: CheckedProposal) -> None:
     rows = msgspec.to_builtins(proposal.parameters)
     click.echo(
         f"Proposal {proposal.number} of {proposal.proposer}, made {moment(proposal.made)}, valid until "
-        f"{moment(proposal.expires)}: {count(proposal.runs, 'run')} of {listed(list(proposal.tasks))}"
+        f"{moment(proposal.expires)}: {count(proposal.runs, 'run')} {'each ' * (len(proposal.tasks) > 1)}of "
+        f"{listed(list(proposal.tasks))}"
     )
     for name, value in rows.items():
         if name in ("task", "model"):
             continue
         asked = given.get(name)
         notes = [f"here: {before[name]}"] if before[name] != value else []
-        notes += [f"asked for: {asked}"] if asked is not None and asked != value else []
+        notes += [f"asked for: {printable(str(asked))}"] if asked is not None and asked != value else []
         click.echo(f"  {name:<17} {value}" + (f"   ({'; '.join(notes)})" if notes else ""))
 
 
@@ -191,7 +192,7 @@ def _show_state(found: CheckedProposal) -> None:
 
     for name, decision in found.decisions.items():
         verdict = "approves" if decision.approves else "declines"
-        accepts = f", and accepts {', '.join(decision.accepts)}" if decision.accepts else ""
+        accepts = f", and accepts {printable(', '.join(decision.accepts))}" if decision.accepts else ""
         reason = f": {printable(decision.reason)}" if decision.reason else ""
         click.echo(f"{name} {verdict}{accepts}{reason}")
     next_step = " Each party can start the run: kcagc party" if found.approved else ""

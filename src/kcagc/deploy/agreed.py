@@ -1,16 +1,17 @@
 """Proposals in the folder `state` of a role, and the one under which its next run takes place.
 
 proposals/0001/   the first proposal: proposal.json, decision-KEY.json with the signed decision of each
-                  participant, and sessions.txt with the runs that took place under it
+                  participant, and fit-sessions.txt with the fits that took place under it
 proposals/fit.txt the number of the proposal of the session in the journal, for each task
 revoked.json      the identity keys that this role no longer accepts
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +40,8 @@ from kcagc.secagg.keys import digest
 from kcagc.text import count, listed, printable
 
 T = TypeVar("T")
+NEWEST = 64  # proposals that a role looks at
+_LOOK_AGAIN = 1.0  # seconds until revoked keys are looked at again during a session
 _PROPOSAL, _SESSIONS = "proposal.json", "sessions.txt"
 
 
@@ -88,9 +91,9 @@ class ProposalFolder:
         state = ProposalState(proposal, decisions)
         return check_proposal(self.participants, state, relayed_by=f"the folder {folder}", federation=self.federation)
 
-    def all(self) -> list[CheckedProposal]:
-        """Return all proposals, the newest first."""
-        return [self.read(number) for number in self.numbers()]
+    def newest(self) -> Iterator[CheckedProposal]:
+        """Yield the proposals that this role looks at, the newest first."""
+        return (self.read(number) for number in self.numbers()[:NEWEST])
 
     def newest_digest(self) -> bytes:
         """Return a digest of the newest proposal and its decisions; a role that knows the same has the same one."""
@@ -130,17 +133,18 @@ class ProposalFolder:
 
     # Runs under a proposal.
 
-    def sessions(self, number: int) -> list[str]:
-        """Return the sessions that have ended with a result under a proposal."""
+    def sessions(self, number: int, task: Task = "fit") -> list[str]:
+        """Return the sessions of a task that have ended with a result under a proposal."""
         with contextlib.suppress(FileNotFoundError):
-            return (self._folder(number) / _SESSIONS).read_text(encoding="utf-8").split()
+            return (self._folder(number) / f"{task}-{_SESSIONS}").read_text(encoding="utf-8").split()
         return []
 
-    def add_session(self, number: int, session: str) -> None:
+    def add_session(self, number: int, task: Task, session: str) -> None:
         """Note that a session has ended with a result; a repetition changes nothing."""
-        known = self.sessions(number)
+        known = self.sessions(number, task)
         if session not in known:
-            write_text(self._folder(number) / _SESSIONS, "".join(f"{one}\n" for one in [*known, session]))
+            path = self._folder(number) / f"{task}-{_SESSIONS}"
+            write_text(path, "".join(f"{one}\n" for one in [*known, session]))
 
     def current(self, task: Task) -> int | None:
         """Return the number of the proposal of the session in the journal."""
@@ -182,7 +186,7 @@ class ProposalFolder:
             raise RejectedError(
                 f"{one}. No run of this federation starts any more: found a new one without it (kcagc invite)",
                 peer=one.name,
-            )
+            ).with_public_message(f"it has revoked the identity key of {one.name}")
 
     # The proposal of the next run.
 
@@ -192,7 +196,7 @@ class ProposalFolder:
         A role that has approved a proposal takes part in no earlier one, unless the newer one has come to nothing.
         """
         reasons = []  # why the newer proposals are not used
-        for found in self.all():
+        for found in self.newest():
             reason, ends = self._why_not(found, me, task, now)
             if not reason:
                 return found, ""
@@ -209,14 +213,14 @@ class ProposalFolder:
             why = f": {printable(decline.reason)}" if decline.reason else ""
             return f"{decline.name} has declined proposal {number}{why}", False
         if now > one.expires:
-            return f"proposal {number} was valid until {moment(one.expires)}", found.approved
+            return f"proposal {number} was valid until {moment(one.expires)}", me not in found.undecided
         if not found.approved:
             waits = f"proposal {number} of {one.proposer} waits for the approval of {listed(found.undecided)}"
             return waits, me not in found.undecided
         if task not in one.tasks:
             return f"proposal {number} is about {listed(list(one.tasks))}, and not about {task}", True
-        if task == "fit" and len(self.sessions(number)) >= one.runs:
-            return f"proposal {number} allows {count(one.runs, 'run')}, and no more are left", True
+        if len(self.sessions(number, task)) >= one.runs:
+            return f"proposal {number} allows {count(one.runs, 'run')} of {task}, and no more are left", True
         return "", True
 
 
@@ -275,6 +279,19 @@ def require_agreed(
         )
 
 
+async def unless_revoked(config: Config, work: Coroutine[Any, Any, None]) -> None:
+    """Do the work of a session; end it with an error as soon as an identity key is revoked here."""
+    folder, task = ProposalFolder.of(config), asyncio.ensure_future(work)
+    try:
+        while not (await asyncio.wait({task}, timeout=_LOOK_AGAIN))[0]:
+            folder.require_not_revoked()
+        await task
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+
+
 def note_session(config: Config, task: Task) -> None:
     """Note the proposal of a session that opens, so that the same command resumes it under the same proposal."""
     if config.approved is not None:
@@ -295,10 +312,11 @@ def disclose_approvals(config: Config, journal: Journal) -> None:
         journal.record_outside(Disclosure(name, others, "link/approval", stage, (), 0))
 
 
-def note_result(config: Config, task: Task, session: str) -> None:
-    """Count a fit with a result as a run of its proposal."""
-    if config.approved is not None and task == "fit":
-        ProposalFolder.of(config).add_session(config.approved.proposal.number, session)
+def note_result(config: Config, summary: Mapping[str, Any]) -> None:
+    """Count a session with a result as a run of its proposal; the begin of a prediction stands for its session."""
+    if config.approved is not None:
+        session = summary.get("session") or summary["started"]
+        ProposalFolder.of(config).add_session(config.approved.proposal.number, summary["task"], session)
 
 
 def _decision(folder: Path, identity: bytes) -> Path:

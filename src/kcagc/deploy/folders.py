@@ -179,8 +179,8 @@ def configuration(
         "session": _session(plan),
         "participants": "\n".join(_participant(plan, one, public[one]) for one in plan.roles).rstrip("\n"),
         "aggregator": plan.roles[-1],
-        "listen": plan.listen,
-        "address": plan.address,
+        "listen": json.dumps(plan.listen),
+        "address": json.dumps(plan.address),
         "risks": ", ".join(f'"{risk}"' for risk in RISKS),
         "needed": ", ".join(f'"{risk}"' for risk in needed),
         **asdict(files or RoleFiles()),
@@ -225,11 +225,12 @@ def _setting(parameter: Parameter, value: Any, given: bool) -> str:
 
 
 def _participant(plan: FolderPlan, name: str, public: bytes) -> str:
+    # Another role may have chosen a value. A JSON string is a TOML string: it ends where it shall end.
     return f"""[[participants]]
-name = "{name}"
+name = {json.dumps(name)}
 role = "{"party" if name in plan.parties else "coordinator"}"
 identity = "{public.hex()}"
-tls_name = "{plan.tls_names.get(name) or tls_name(name)}"
+tls_name = {json.dumps(plan.tls_names.get(name) or tls_name(name))}
 """
 
 

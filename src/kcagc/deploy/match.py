@@ -11,6 +11,7 @@ from typing import Any
 from kcagc.data.files import PRIVATE, write_text
 from kcagc.data.node_lists import present_nodes, read_ids, table_ids, write_ids
 from kcagc.data.party_files import PartyInput
+from kcagc.deploy.agreed import note_result
 from kcagc.deploy.results import Disclosed, summary_of, write_ledger
 from kcagc.deploy.run import Kind, RoleRun
 from kcagc.errors import ParameterError
@@ -101,4 +102,5 @@ class MatchRun(RoleRun):
             written["node_list"] = files.labels
         summary["files"] = {what: path.name for what, path in written.items()}
         write_text(files.summary, json.dumps(summary, indent=2, ensure_ascii=False) + "\n", mode=PRIVATE)
+        note_result(self.config, summary)
         return summary

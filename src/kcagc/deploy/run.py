@@ -19,7 +19,7 @@ from kcagc.cluster.held_out import check_edges
 from kcagc.cluster.local import confidence
 from kcagc.data.party_files import PartyInput, read_party
 from kcagc.deploy import interrupts
-from kcagc.deploy.agreed import disclose_approvals, note_result, note_session, require_agreed
+from kcagc.deploy.agreed import disclose_approvals, note_result, note_session, require_agreed, unless_revoked
 from kcagc.deploy.config import Config, DataSection
 from kcagc.deploy.results import (
     Disclosed,
@@ -262,9 +262,9 @@ class RoleRun:
         return PartyContext(self.config.me, self.agreement, self.identity, randomness.secrets, self.config.policy())
 
     def write(self, result: Any, disclosed: Disclosed) -> dict[str, Any]:
-        """Write the results and return the summary; a fit counts as a run of its proposal."""
+        """Write the results and return the summary; the session counts as a run of its proposal."""
         summary = write_results(self.files, self, result, disclosed)
-        note_result(self.config, self.agreement.parameters.task, summary.get("session", ""))
+        note_result(self.config, summary)
         return summary
 
     def share(self, result: Any) -> PartyModel | None:
@@ -381,7 +381,7 @@ async def _run_on_network(run: RoleRun, spec: RoleSpec) -> None:
     network = run.config.document.network
     if not run.config.listens:
         _log_choices(run)
-        await RoleClient(spec, network.address).run()
+        await unless_revoked(run.config, RoleClient(spec, network.address).run())
         return
     from kcagc.net.grpc_server import Server  # noqa: PLC0415 - only for an aggregator
     from kcagc.runtime.server import RoleServer  # noqa: PLC0415 - only for an aggregator
@@ -393,7 +393,7 @@ async def _run_on_network(run: RoleRun, spec: RoleSpec) -> None:
     await role.open()
     await server.start()
     try:
-        await role.run()
+        await unless_revoked(run.config, role.run())
     except BaseException as error:
         role.announce_end(public_reason(error))
         raise

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from kcagc.deploy.config import Config
 from kcagc.disclosure import Policy
 from kcagc.disclosure.page import describe_run
 from kcagc.disclosure.texts import TEXTS
-from kcagc.errors import AgreementError, KcagcError, ParameterError, PeerError, PeerTimeoutError
+from kcagc.errors import AgreementError, KcagcError, ParameterError, PeerError, PeerTimeoutError, RejectedError
 from kcagc.net.frames import ConnectionLost, Rejected
 from kcagc.net.grpc_client import request
 from kcagc.net.tls import digest_of
@@ -72,7 +73,8 @@ def _is_of_several(kind: str, agreement: Agreement) -> bool:
     return len(agreement.parties) > 2 and TEXTS[kind].risk == "partial-matches"
 
 
-def disclosure_digest(agreements: Sequence[Agreement]) -> bytes:
+@lru_cache(maxsize=64)
+def disclosure_digest(agreements: tuple[Agreement, ...]) -> bytes:
     """Return the digest of the pages of all roles, as they are before any role accepts anything."""
     return digest(
         "kcagc disclosure pages",
@@ -122,7 +124,7 @@ def make_proposal(
         settings=settings,
         parameters=parameters,
         texts=__version__,
-        disclosure=disclosure_digest(by_task),
+        disclosure=disclosure_digest(tuple(by_task)),
     )
     signed = SignedRecord.of(proposal, config.identity())
     unread = checked(config, ProposalState(signed), relayed_by=config.me)
@@ -137,7 +139,7 @@ def checked(config: Config, state: ProposalState, *, relayed_by: str) -> Checked
     revoked = ProposalFolder.of(config).revoked()
     for name in (found.proposal.proposer, *found.decisions):
         if name in revoked:
-            raise PeerError(f"{revoked[name]}; its proposals and approvals are refused", peer=relayed_by)
+            raise RejectedError(f"{revoked[name]}; its proposals and approvals are refused", peer=name)
     return found
 
 
@@ -152,9 +154,8 @@ def check_readable(config: Config, found: CheckedProposal, now: float) -> None:
             "compare the clocks of both machines"
         )
     check_settings(proposal, len(found.agreement().parties))
-    if disclosure_digest([msgspec.structs.replace(one, approval=b"") for one in found.agreements()]) != (
-        proposal.disclosure
-    ):
+    unapproved = tuple(msgspec.structs.replace(one, approval=b"") for one in found.agreements())
+    if disclosure_digest(unapproved) != proposal.disclosure:
         raise AgreementError(
             f"proposal {proposal.number}: {proposal.proposer} has read other pages about what the run discloses (texts "
             f"of kcagc {printable(proposal.texts)}) than those of kcagc {__version__}: install the same version"
@@ -197,7 +198,7 @@ def automatic_decision(config: Config, found: CheckedProposal, now: float) -> Si
     rules, proposal = config.document.approval, found.proposal
     if rules.automatic == "never" or found.declined or config.me in found.decisions or proposal.runs > rules.max_runs:
         return None
-    if rules.automatic == "same" and proposal.parameters != config.parameters():
+    if rules.automatic == "same" and (proposal.tasks, proposal.parameters) != (("fit",), config.parameters()):
         return None
     try:
         return decide(config, found, approves=True, now=now)
@@ -287,7 +288,8 @@ class AgreeingRole:
         kept = self._keep(ProposalState(found.state.proposal, (*others, decision)))
         if self._is_coordinator:
             return kept
-        return self._keep(await self._ask("proposal/decide", msgspec.json.encode(kept.state), ProposalState))
+        own = ProposalState(found.state.proposal, (decision,))  # the coordinator has those of the others
+        return self._keep(await self._ask("proposal/decide", msgspec.json.encode(own), ProposalState))
 
     @property
     def _own_key(self) -> bytes:
@@ -314,6 +316,8 @@ class AgreeingRole:
                 federation=agreement.federation,
                 timeout=_ANSWERED,
             )
+        except PeerError as error:
+            raise _UnreadableError(str(error.args[0]), peer=aggregator) from error
         except Rejected as rejection:
             raise rejection_error(rejection, aggregator) from rejection
         except (TimeoutError, ConnectionLost) as error:
@@ -324,22 +328,31 @@ class AgreeingRole:
         try:
             return msgspec.json.decode(answer, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise PeerError(f"sent an answer that cannot be read: {printable(str(error))}", peer=aggregator) from error
+            message = f"sent an answer that cannot be read: {printable(str(error))}"
+            raise _UnreadableError(message, peer=aggregator) from error
+
+
+class _UnreadableError(PeerError):
+    """An answer that is too long or damaged; a run can go on with the proposals that a role knows."""
 
 
 async def for_next_run(config: Config, task: Task, status: Status, *, new_session: bool = False) -> tuple[Config, bool]:
     """Return the configuration of the next run of a role, and whether it is a new session.
 
-    An interrupted session goes on under its proposal. A newer approved proposal starts a new session by itself.
+    An interrupted session goes on under its proposal, unless a participant has declined it meanwhile. A newer approved
+    proposal starts a new session by itself.
     """
     if not config.document.approval.required:
         return config, new_session
     if status == "running" and not new_session:
-        return agreed(config, task, resume=True), False
+        found = agreed(config, task, resume=True)
+        if found.approved is None or found.approved.approved:
+            return found, False
+        new_session = True
     if config.role == "party":
         try:
             await AgreeingRole(config).update()
-        except PeerTimeoutError as error:
+        except (PeerTimeoutError, _UnreadableError) as error:
             logger.warning("%s. Continuing with the proposals that this role knows", error)
     found = agreed(config, task)
     if status == "finished" and not new_session:

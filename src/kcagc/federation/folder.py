@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -26,6 +26,19 @@ from kcagc.secagg.keys import Identity
 _DAYS = 3650  # of the certificate, which proves no identity: the identity key does
 _LOCK = "serve.lock"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
+
+
+Stamp = tuple[tuple[str, int, int], ...]  # of files: the path of each, when it changed, and its size
+
+
+def stamp_of(files: Iterable[Path]) -> Stamp:
+    """Return the stamp of the files that exist."""
+    found = []
+    for path in files:
+        with contextlib.suppress(OSError):
+            state = path.stat()
+            found.append((str(path), state.st_mtime_ns, state.st_size))
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import logging
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,15 +18,17 @@ from typing import Any
 
 import msgspec
 
-from kcagc.deploy.agreed import ProposalFolder, agreed, require_agreed
+from kcagc.deploy.agreed import ProposalFolder, agreed, require_agreed, unless_revoked
 from kcagc.deploy.audit import write_audit
 from kcagc.deploy.config import Config
 from kcagc.deploy.results import write_ledger
 from kcagc.deploy.run import RoleRun, open_journal, role_spec
 from kcagc.errors import AgreementError, KcagcError, ParameterError, PeerError, RejectedError, SessionError
+from kcagc.federation.folder import Stamp, stamp_of
 from kcagc.federation.records import RunRecord, RunRecords
 from kcagc.net.frames import Open, Rejected, RejectionReason
 from kcagc.net.grpc_server import ServerStream
+from kcagc.net.tls import Credentials
 from kcagc.protocol.agreement import Agreement, compare_inputs
 from kcagc.runtime.connection import identify
 from kcagc.runtime.durable import RECEIPTS
@@ -60,6 +62,9 @@ class HostedFederation:
         self.name, self._path, self._listen = name, path, listen
         self.records = RunRecords(path.parent / "runs")
         self.run: OpenRun | None = None
+        self._config: tuple[Stamp, Config] | None = None
+        self._credentials: tuple[Config, Stamp, Credentials] | None = None
+        self.turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # of a party's requests, and of all ("")
         self._running: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
         self._begun = asyncio.Event()  # set when the next run is open, or there is a new proposal or decision
@@ -68,13 +73,27 @@ class HostedFederation:
         self.last_seconds = 0.0  # duration of the last run that ended
         self.waiting: Counter[str] = Counter()  # questions of each party for the next run
 
+    def config(self) -> Config:
+        """Return the configuration, which is read again when its file has changed."""
+        stamp = stamp_of([self._path])
+        if self._config is None or self._config[0] != stamp:
+            config = Config.load(self._path, {"network.listen": self._listen})
+            if config.role != "coordinator":
+                raise ParameterError(f"{self._path}: is the configuration of a party; put that of the coordinator here")
+            self._config = stamp, config
+        return self._config[1]
+
+    def credentials(self) -> Credentials:
+        """Return the certificate and the authorities, which are read again when a file has changed."""
+        config, last = self.config(), self._credentials
+        if last is None or last[0] is not config or last[1] != stamp_of(last[2].files):
+            found = config.credentials()
+            self._credentials = last = config, stamp_of(found.files), found
+        return last[2]
+
     def load(self) -> RoleRun:
-        """Read the configuration, as it is now, with the approved proposal of the next or interrupted run."""
-        config = Config.load(self._path, {"network.listen": self._listen})
-        if config.role != "coordinator":
-            raise ParameterError(f"{self._path}: is the configuration of a party; put that of the coordinator here")
-        last = self.records.last()
-        return RoleRun(agreed(config, resume=last is not None and last.state == "running"))
+        """Return the open run, or the next one with its approved proposal."""
+        return RoleRun(agreed(self.config())) if self.run is None else self.run.task
 
     def announce(self) -> None:
         """Answer the questions of waiting parties at once, because there is a new proposal or decision."""
@@ -86,11 +105,11 @@ class HostedFederation:
         """Serve the stream of a party to its end; if no run is open, this opens one."""
         current_federation.set(self.name)
         try:
-            async with self._opening:  # until it ends, the record of the run is newer than that of its proposal
-                task = self.load() if self.run is None else self.run.task
+            async with self._opening:  # until it ends, the run is not known yet
+                task = self.load()
             endpoint = task.endpoint
             opened, signed = await identify(stream, endpoint, self._earlier(task.config))
-            self._check_opening(opened, task)
+            self._check_opening(opened, self.load())  # a proposal can be declined while an opening is on its way
             run = await self.opened(opened.bound)
         except PeerError:
             raise
@@ -108,15 +127,16 @@ class HostedFederation:
         return None if number is None else folder.read(number).agreement()
 
     def _check_opening(self, opened: Open, task: RoleRun) -> None:
-        """Reject a party whose identity key is revoked here, or that comes without the approved proposal.
+        """Reject a party if an identity key is revoked here, or if it comes without the approved proposal.
 
         One that comes only to say why it ends opens no run.
         """
         if opened.leaving and self.run is None:
             raise Rejected(RejectionReason.RETRY, "no run is open")
-        revoked = ProposalFolder.of(task.config).revoked()
-        if opened.name in revoked:
-            raise Rejected(RejectionReason.IDENTITY, f"{revoked[opened.name]} at the coordinator")
+        try:
+            ProposalFolder.of(task.config).require_not_revoked()
+        except RejectedError as error:
+            raise Rejected(RejectionReason.IDENTITY, f"at the coordinator, {error}") from error
         if self.run is not None and opened.inputs != task.agreement.inputs():
             raise Rejected(RejectionReason.OVER, f"that session is over: {task.config.me} has started another one")
         if self.run is None and not opened.bound:
@@ -143,8 +163,12 @@ class HostedFederation:
         current_federation.set(self.name)
         last = self.records.last()
         if last is not None and last.state == "running":
-            with contextlib.suppress(Rejected):
+            try:
                 await self.opened(_NO_SESSION)
+            except Rejected:  # the run had ended
+                pass
+            except (KcagcError, OSError) as error:
+                logger.warning("the interrupted run cannot go on: %s", error)
 
     async def _open(self, bound: bytes) -> OpenRun:
         run = await asyncio.to_thread(self._prepare, bound)
@@ -190,49 +214,67 @@ class HostedFederation:
             await asyncio.wait({self._running})
 
     def _prepare(self, bound: bytes) -> OpenRun:
-        """Open the journal, and choose the number of the run."""
-        task = self.load()
+        """Open the journal, and choose the number of the run.
+
+        An interrupted run goes on if it still may; otherwise it ends here, so that it cannot block the next one.
+        """
+        config, last = self.config(), self.records.last()
         try:
-            journal = Journal(task.journal)
+            journal = Journal(RoleRun(config).journal)
         except InvalidJournalError:  # without its secrets no role can go on with that session
-            journal = open_journal(task, new_session=True)
+            journal = open_journal(RoleRun(config), new_session=True)
         try:
-            last, status = self.records.last(), journal.status
-            resumed = status == "running" and last is not None and last.state == "running"
-            if not resumed:
-                self._settle(last, journal)
-                task = self.load()  # the proposal of the next run instead of that of the last one
+            task = None
+            if last is not None and last.state == "running":
+                task = self._interrupted(config, journal)
+                if task is None:
+                    self._settle(config, last, journal)
+            resumed, record = task is not None, last if task is not None else None
+            if task is None:
+                task = RoleRun(agreed(config))
                 if bound:
-                    _reject_ended(task.config.me, journal, bound)
+                    _reject_ended(config.me, journal, bound)
+                task.check()  # before the run has a record, which would stay if it could not begin
                 journal.erase()
-            record = last if resumed and last is not None else self.records.begin()
-            task = self._with_folder(task, record.number)
-            task.check()
-            spec = role_spec(task, journal, [], None, None)
-            return OpenRun(task, journal, record, RoleServer(spec), resumed)
+            record = record or self.records.next()
+            task = self._with_folder(task.config, record.number)
+            server = RoleServer(role_spec(task, journal, [], None, None))
+            return OpenRun(task, journal, self.records.write(record), server, resumed)
         except BaseException:
             journal.close()
             raise
 
-    def _settle(self, last: RunRecord | None, journal: Journal) -> None:
-        """Complete the record of a run whose process ended after its session and before its record."""
-        if last is None or last.state != "running":
-            return
-        write_ledger(self._with_folder(self.load(), last.number).files, journal.ledger())
+    def _interrupted(self, config: Config, journal: Journal) -> RoleRun | None:
+        """Return the interrupted run with its proposal; None if it has ended, or may not go on any more."""
+        if journal.status != "running":
+            return None
+        try:
+            task = RoleRun(agreed(config, resume=True))
+            task.check()
+        except KcagcError as error:
+            journal.fail(str(error))
+            return None
+        return task
+
+    def _settle(self, config: Config, last: RunRecord, journal: Journal) -> None:
+        """Complete the record of a run that cannot go on, or whose process ended before the record was written."""
+        write_ledger(self._with_folder(config, last.number).files, journal.ledger())
         failure = journal.failure or "the session is not in the journal"
         self.records.write(last.ended(None if journal.status == "finished" else failure))
+        if journal.status != "finished":
+            logger.warning("run %d has failed: %s", last.number, failure)
 
-    def _with_folder(self, task: RoleRun, number: int) -> RoleRun:
+    def _with_folder(self, config: Config, number: int) -> RoleRun:
         """Return the task with the folder of a run for its results."""
-        document = task.config.document
+        document = config.document
         output = msgspec.structs.replace(document.output, folder=str(self.records.folder_of(number).absolute()))
         document = msgspec.structs.replace(document, output=output)
-        return RoleRun(dataclasses.replace(task.config, document=document))
+        return RoleRun(dataclasses.replace(config, document=document))
 
     async def _run_to_end(self, run: OpenRun) -> None:
         cause: str | None = None
         try:
-            await run.server.run()
+            await unless_revoked(run.task.config, run.server.run())
         except asyncio.CancelledError as stopped:
             run.server.announce_end(public_reason(stopped))
             await run.server.stop()
@@ -240,11 +282,15 @@ class HostedFederation:
             raise
         except KcagcError as error:
             cause = str(error)
+            if isinstance(error, RejectedError):  # a revoked key, of which the messages of the role say nothing
+                run.server.announce_end(public_reason(error))
         except Exception as error:
             logger.exception("run %d ended with an error of this process", run.record.number)
             cause = str(error) or type(error).__name__
-        await self._end(run, cause)
-        self.run = None
+        try:
+            await self._end(run, cause)
+        finally:
+            self.run = None
 
     async def _end(self, run: OpenRun, cause: str | None) -> None:
         """Record the end of a run and let go of everything that it held."""

@@ -7,6 +7,7 @@ change one. The inviter signs the complete list. This module does no I/O.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -26,6 +27,7 @@ from kcagc.text import listed, printable
 COORDINATOR = "coordinator"  # its name in every federation
 MAX_INTRODUCTION = 8192  # bytes
 _SALT = b"kcagc meeting"
+_HOST = re.compile(r"[A-Za-z0-9*_.-]{1,64}")  # of the coordinator, whose certificate can be one of its organisation
 _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of the group P-256
 
 _Name = Annotated[str, msgspec.Meta(max_length=32)]
@@ -201,6 +203,8 @@ class Meeting:
             raise _at_coordinator(f"the invitation is to {invitation.federation!r}, the code to another federation")
         if not self.coordinator.is_signed(self.keys.id) or self.coordinator.name != COORDINATOR:
             raise _at_coordinator("its introduction is not signed by its identity key for this meeting")
+        if not _HOST.fullmatch(self.coordinator.tls_name):
+            raise _at_coordinator(f"the name in its certificate is no host name: {self.coordinator.tls_name!r}")
         if self.now > invitation.expires:
             raise ParameterError("code: the invitation has expired; ask the inviter for a new one (kcagc invite)")
 

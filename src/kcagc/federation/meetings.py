@@ -38,7 +38,7 @@ from kcagc.federation.meeting import (
     tls_name,
     visitor_name,
 )
-from kcagc.federation.methods import Method, read_payload
+from kcagc.federation.methods import Method, in_thread, read_payload
 from kcagc.net.frames import Rejected, RejectionReason
 from kcagc.net.grpc_server import Caller
 from kcagc.net.tls import Credentials, digest_of, split_address
@@ -51,7 +51,9 @@ logger = logging.getLogger(__name__)
 
 ADMISSION = "admission.txt"
 MAX_HOURS = 24 * 31
-_MAX_MEETINGS = 64
+_MAX_FOUNDED = 32  # federations and meetings of an admission code
+_FOUNDED_WITH = "founded-with.txt"  # in the folder of a federation: the public name of the admission code
+_VISITORS = 4  # connections with an admission code; with that of an invitation, one more for each party
 _MAX_OPENING = 16384  # bytes
 _WAIT = 10.0  # seconds until a waiting role asks again
 _ID = re.compile(r"[0-9a-f]{10}")
@@ -62,6 +64,7 @@ class _Stored(msgspec.Struct):
 
     opening: Opening
     state: State
+    admission: str = ""  # the public name of the admission code with which it was opened
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ class Meetings:
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise DataError(f"{path}: is not a meeting, or is damaged: {error}; remove it") from error
         self._admission, self._address = "", "localhost:7443"
+        self._checking = asyncio.Lock()
 
     def methods(self) -> dict[str, Method]:
         """Return the methods that visitors can call."""
@@ -115,6 +119,13 @@ class Meetings:
             "meeting/wait": self._wait,
             "meeting/close": self._close,
         }
+
+    def connections(self, name: str) -> int:
+        """Return how many connections the visitors with this name in their certificates may have; 0 for other names."""
+        if self._admission and name == visitor_name(self._admission):
+            return _VISITORS
+        found = [one for meeting, one in self._stored.items() if visitor_name(meeting) == name]
+        return _VISITORS + len(found[0].opening.invitation.parties) if found else 0
 
     def admit(self, address: str) -> Code:
         """Return the code with which an operator can open meetings here; it stays the same until its file is removed.
@@ -146,6 +157,11 @@ class Meetings:
             raise _rejection("opening a meeting needs the admission code of this coordinator", RejectionReason.IDENTITY)
         opening = read_payload(payload, Opening, caller, at_most=_MAX_OPENING)
         self._forget_expired()
+        async with self._checking:  # one at a time, outside the event loop
+            try:
+                await in_thread(check_invitation, opening.invitation)
+            except ParameterError as error:
+                raise _rejection(printable(str(error))) from error
         known = self._stored.get(opening.meeting)
         if known is not None and known.opening == opening:
             return b""
@@ -153,29 +169,32 @@ class Meetings:
             raise _rejection("the name of the meeting is taken or invalid; invite again")
         if not limited_to(opening.authority, visitor_name(opening.meeting)):
             raise _rejection("the authority of the visitors is not limited to this meeting")
-        if len(self._stored) >= _MAX_MEETINGS:
-            raise _rejection(f"{_MAX_MEETINGS} meetings are open at this coordinator; wait until some have expired")
-        invitation = opening.invitation
-        self._check(invitation)
+        self._check(opening.invitation)
         write_bytes(self._places.trusted(opening.meeting), opening.authority)
-        self._store(opening.meeting, _Stored(opening, State()))
+        self._store(opening.meeting, _Stored(opening, State(), self._admission))
         self._on_change()
         return b""
 
     def _check(self, invitation: Invitation) -> None:
-        """Refuse an invitation from which no federation could be founded here."""
+        """Refuse an invitation from which no federation can be founded here; its name was checked before."""
         now, name = self._clock(), invitation.federation
         if invitation.coordinator != self._identity.public:
             raise _rejection("the invitation is to another coordinator")
         if not now < invitation.expires <= now + 3600 * (MAX_HOURS + 1):
             raise _rejection(f"--hours: an invitation can be valid for at most {MAX_HOURS} hours; compare the clocks")
-        names = [one.opening.invitation.federation for one in self._stored.values()]
+        names = {one.opening.invitation.federation: one.admission for one in self._stored.values()}
         if name in names or self._places.federation(name).exists():
-            raise _rejection(f"there is a federation or a meeting {printable(name)!r} at this coordinator already")
-        try:
-            check_invitation(invitation)
-        except ParameterError as error:
-            raise _rejection(str(error)) from error
+            raise _rejection(f"there is a federation or a meeting {name!r} at this coordinator already")
+        founded = {
+            path.parent.name
+            for path in self._places.federation("").glob(f"*/{_FOUNDED_WITH}")
+            if path.read_text(encoding="utf-8") == self._admission
+        }
+        if len(founded | {one for one, admission in names.items() if admission == self._admission}) >= _MAX_FOUNDED:
+            raise _rejection(
+                f"{_MAX_FOUNDED} federations were founded with this admission code, or are about to be: ask the "
+                "operator of the coordinator for a new code"
+            )
 
     async def _read(self, caller: Caller, payload: bytes) -> bytes:
         self._forget_expired()
@@ -215,7 +234,7 @@ class Meetings:
         if one.tls_name != tls_name(one.name, meeting) or not limited_to(one.authority, one.tls_name):
             raise _rejection("the TLS authority of the introduction is not limited to the name of its role")
         state = State(introductions=(*state.introductions, one))
-        self._store(meeting, _Stored(stored.opening, state))
+        self._store(meeting, _Stored(stored.opening, state, stored.admission))
         return msgspec.msgpack.encode(state)
 
     async def _wait(self, caller: Caller, payload: bytes) -> bytes:
@@ -239,8 +258,8 @@ class Meetings:
         if not complete or not is_list_signed(meeting, invitation, introduction, state):
             raise _rejection("the inviter has not signed the list of introductions that this coordinator has")
         if not stored.state.signature:
-            self._found(invitation, introduction, state)
-            self._store(meeting, _Stored(stored.opening, state))
+            self._found(invitation, introduction, state, stored.admission)
+            self._store(meeting, _Stored(stored.opening, state, stored.admission))
             self._on_change()
         return msgspec.msgpack.encode(state)
 
@@ -274,7 +293,7 @@ class Meetings:
             self._changed.pop(meeting, asyncio.Event()).set()
             self._on_change()
 
-    def _found(self, invitation: Invitation, coordinator: Introduction, state: State) -> None:
+    def _found(self, invitation: Invitation, coordinator: Introduction, state: State, admission: str) -> None:
         """Write the folder of a new federation; its name appears when it is complete."""
         target = self._places.federation(invitation.federation)
         if target.exists():  # after a crash between this and the file of the meeting
@@ -287,6 +306,7 @@ class Meetings:
         made.mkdir(exist_ok=True)
         write_text(made / CONFIG, configuration(plan, COORDINATOR, identities(participants), files=files))
         write_bytes(made / "ca.pem", b"".join(one.authority for one in reversed(participants)))
+        write_text(made / _FOUNDED_WITH, admission)
         made.rename(target)
         federation = Config.load(target / CONFIG).agreement().federation
         logger.info("federation %s founded; all together: %s", invitation.federation, fingerprint(federation))
@@ -314,10 +334,17 @@ def federation_plan(
 def check_invitation(invitation: Invitation) -> None:
     """Raise an error for an invitation from which no federation could be founded."""
     check_name(invitation.federation, "federation")
-    plan = federation_plan(invitation, address="localhost:1")
-    keys = {name: Identity.generate().public for name in plan.roles}
-    document = msgspec.convert(tomllib.loads(configuration(plan, COORDINATOR, keys)), type=Document)
-    Config(Path(CONFIG), document).check()
+    try:
+        plan = federation_plan(invitation, address="localhost:1")
+        keys = {name: Identity.generate().public for name in plan.roles}
+        document = msgspec.convert(tomllib.loads(configuration(plan, COORDINATOR, keys)), type=Document)
+        config = Config(Path(CONFIG), document)
+        config.check()
+        config.agreement().inputs()  # raises an error for numbers that no message can have
+    except ParameterError:
+        raise
+    except (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        raise ParameterError(f"settings: the invitation has a value that no file can have: {error}") from error
 
 
 def identities(participants: list[Introduction]) -> dict[str, bytes]:

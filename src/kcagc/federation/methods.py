@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,10 +14,22 @@ from kcagc.net.grpc_server import Caller
 from kcagc.text import printable
 
 P = TypeVar("P", bound=msgspec.Struct)
+T = TypeVar("T")
 
 Method = Callable[[Caller, bytes], Awaitable[bytes]]
 
 MAX_PAYLOAD_BYTES = 64 * 1024  # of a question, unless its method allows more
+
+
+async def in_thread(work: Callable[..., T], *values: Any) -> T:
+    """Call a function in a thread; a caller that is cancelled waits for its end, and keeps its turn meanwhile."""
+    working = asyncio.ensure_future(asyncio.to_thread(work, *values))
+    try:
+        return await asyncio.shield(working)
+    finally:
+        if not working.done():
+            await asyncio.wait({working})
+            working.exception()  # the caller is not there any more
 
 
 async def answer(methods: Mapping[str, Method], caller: Caller, asked: Request) -> bytes:

@@ -6,8 +6,10 @@ other role: by the section [approval] of its configuration, or by its operator (
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import msgspec
 
@@ -21,15 +23,16 @@ from kcagc.federation.agreeing import (
     question_statement,
 )
 from kcagc.federation.hosting import HostedFederation
-from kcagc.federation.methods import Method, read_payload
+from kcagc.federation.methods import Method, in_thread, read_payload
 from kcagc.net.frames import Rejected, RejectionReason
 from kcagc.net.grpc_server import Caller
 from kcagc.protocol.approval import MAX_NUMBER, ProposalState
 from kcagc.secagg.keys import verify
 from kcagc.text import printable
 
-_SHOWN = 8  # proposals in an answer, the newest ones
-_MAX_OPEN = 16  # proposals of a federation that wait for decisions
+_ANSWER_BYTES = 128 * 1024  # of all proposals in an answer
+_THREADS = 2  # requests that are worked on at the same time, in all federations
+_MAX_OPEN = 4  # proposals of a party that wait for decisions
 _MAX_BYTES = 48 * 1024  # of a request
 
 
@@ -40,28 +43,51 @@ class Proposals:
         self, federation_of: Callable[[Caller], HostedFederation], clock: Callable[[], float] = time.time
     ) -> None:
         self._federation_of, self._clock = federation_of, clock
+        self._working = asyncio.Semaphore(_THREADS)
 
     def methods(self) -> Mapping[str, Method]:
         """Return the methods that parties can call."""
         return {"proposal/read": self._read, "proposal/send": self._send, "proposal/decide": self._decide}
 
     async def _read(self, caller: Caller, payload: bytes) -> bytes:
-        federation, _, _ = self._asked("proposal/read", caller, payload)
-        folder = ProposalFolder.of(federation.load().config)
-        return msgspec.json.encode([folder.read(number).state for number in folder.numbers()[:_SHOWN]])
+        """Return the newest proposals, those that can still matter first, as far as they fit into an answer."""
+        return await self._in_turn("proposal/read", caller, payload, self._newest)
 
     async def _send(self, caller: Caller, payload: bytes) -> bytes:
         """Keep a new proposal with the approval of its party."""
-        federation, name, body = self._asked("proposal/send", caller, payload)
-        return self._keep(federation, caller, name, body, new=True)
+        return await self._in_turn("proposal/send", caller, payload, partial(self._keep, new=True))
 
     async def _decide(self, caller: Caller, payload: bytes) -> bytes:
         """Keep the decision of a party about a proposal that is here."""
-        federation, name, body = self._asked("proposal/decide", caller, payload)
-        return self._keep(federation, caller, name, body, new=False)
+        return await self._in_turn("proposal/decide", caller, payload, partial(self._keep, new=False))
 
-    def _keep(self, federation: HostedFederation, caller: Caller, name: str, body: bytes, *, new: bool) -> bytes:
-        config = federation.load().config
+    async def _in_turn(
+        self, method: str, caller: Caller, payload: bytes, work: Callable[[HostedFederation, str, bytes], bytes]
+    ) -> bytes:
+        """Do the work of a request in a thread: one of a party at a time, and one of a federation.
+
+        So a role that sends many requests does not keep the others waiting.
+        """
+        federation, name, body = self._asked(method, caller, payload)
+        async with federation.turns[name], federation.turns[""], self._working:
+            answer = await in_thread(work, federation, name, body)
+        if method != "proposal/read":
+            federation.announce()
+        return answer
+
+    def _newest(self, federation: HostedFederation, _: str, __: bytes) -> bytes:
+        now, size = self._clock(), 0
+        shown: list[ProposalState] = []
+        known = list(ProposalFolder.of(federation.config()).newest())
+        for one in sorted(known, key=lambda one: bool(one.declined) or now > one.proposal.expires):
+            size += len(msgspec.json.encode(one.state))
+            if shown and size > _ANSWER_BYTES:
+                break
+            shown.append(one.state)
+        return msgspec.json.encode(shown)
+
+    def _keep(self, federation: HostedFederation, name: str, body: bytes, *, new: bool) -> bytes:
+        config = federation.config()
         folder = ProposalFolder.of(config)
         try:
             state = msgspec.json.decode(body, type=ProposalState)
@@ -73,8 +99,13 @@ class Proposals:
         number, numbers = found.proposal.number, folder.numbers()
         if name not in found.decisions:
             raise _rejection(f"there is no decision of {name} about proposal {number}")
-        if number not in numbers:
-            self._check_new(folder, numbers, number, is_proposer=new and name == found.proposal.proposer)
+        known = folder.read(number).state if number in numbers else None
+        if known is not None and known.proposal == state.proposal and set(state.decisions) <= set(known.decisions):
+            return msgspec.json.encode(known)
+        if known is None:
+            if not new or name != found.proposal.proposer:
+                raise _rejection(f"proposal {number} is not here; only its proposer can send it (kcagc propose)")
+            self._check_new(folder, numbers, number, name)
         try:
             check_readable(config, found, self._clock())
             kept = folder.keep(found)
@@ -82,24 +113,25 @@ class Proposals:
             raise _rejection(str(error)) from error
         if (own := automatic_decision(config, kept, self._clock())) is not None:
             kept = folder.keep(checked(config, ProposalState(kept.state.proposal, (own,)), relayed_by=config.me))
-        federation.announce()
         return msgspec.json.encode(kept.state)
 
-    def _check_new(self, folder: ProposalFolder, numbers: list[int], number: int, *, is_proposer: bool) -> None:
+    def _check_new(self, folder: ProposalFolder, numbers: list[int], number: int, proposer: str) -> None:
         newest = max(numbers, default=0)
-        if not is_proposer:
-            raise _rejection(f"proposal {number} is not here; only its proposer can send it (kcagc propose)")
         if number != newest + 1 or number > MAX_NUMBER:
             raise _rejection(f"proposal {number} has a wrong number: the next one is {newest + 1}. Propose again")
-        waiting = [one for one in folder.all()[:_MAX_OPEN] if one.undecided and self._clock() < one.proposal.expires]
+        proposals = [one for one in folder.newest() if one.proposal.proposer == proposer]
+        waiting = [one for one in proposals if one.open and self._clock() < one.proposal.expires]
         if len(waiting) >= _MAX_OPEN:
-            raise _rejection(f"{_MAX_OPEN} proposals wait for decisions; approve or decline some of them first")
+            raise _rejection(
+                f"{_MAX_OPEN} proposals of {proposer} wait for decisions; first approve or decline one of them: "
+                "kcagc approve --number"
+            )
 
     def _asked(self, method: str, caller: Caller, payload: bytes) -> tuple[HostedFederation, str, bytes]:
         """Return the federation, the party and the content of a request; refuse one that no party has signed."""
         question = read_payload(payload, AgreementQuestion, caller, at_most=_MAX_BYTES)
         federation = self._federation_of(caller)
-        config = federation.load().config
+        config = federation.config()
         agreement, name = config.agreement(), question.name
         if name not in agreement.parties:
             raise PeerError("asked as a role that is not a party of this federation", peer=caller.address)

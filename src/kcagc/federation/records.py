@@ -76,10 +76,10 @@ class RunRecords:
             return msgspec.json.decode((self.folder_of(number) / _FILE).read_bytes(), type=RunRecord)
         return None
 
-    def begin(self) -> RunRecord:
-        """Write the record of a new run."""
+    def next(self) -> RunRecord:
+        """Return the record of a run that begins now."""
         numbers = self.numbers()
-        return self.write(RunRecord(numbers[-1] + 1 if numbers else 1, "running", time.time()))
+        return RunRecord(numbers[-1] + 1 if numbers else 1, "running", time.time())
 
     def write(self, record: RunRecord) -> RunRecord:
         """Write a record."""

@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from kcagc.errors import KcagcError, ParameterError, PeerError
-from kcagc.federation.folder import StandingFolder
+from kcagc.federation.folder import Stamp, StandingFolder, stamp_of
 from kcagc.federation.hosting import HostedFederation
 from kcagc.federation.meetings import Meetings
 from kcagc.federation.methods import Method, answer
 from kcagc.federation.proposals import Proposals
 from kcagc.federation.waiting import RunsToWaitFor
 from kcagc.net.frames import Rejected, RejectionReason, Request
+from kcagc.net.gate import OF_A_ROLE
 from kcagc.net.grpc_server import Caller, Server, ServerStream
 from kcagc.net.tls import Credentials
 
@@ -27,8 +28,6 @@ logger = logging.getLogger(__name__)
 
 _LOOK_AGAIN = 1.0  # seconds until the folder is looked at again
 _STREAMS_END = 0.5  # seconds for open streams when the process stops
-
-Stamp = tuple[tuple[str, int, int], ...]  # of files: the path of each, when it changed, and its size
 
 
 class Service:
@@ -42,6 +41,7 @@ class Service:
         self._by_digest: dict[bytes, HostedFederation] = {}
         self._credentials: dict[str, Credentials] = {}  # of the coordinator in each federation
         self._authorities = folder.credentials.ca
+        self._roles: Counter[str] = Counter()  # in how many federations a role has this name in its certificate
         self._seen: Stamp | None = None
         self._runs = RunsToWaitFor(self._federation_of)
         self._proposals = Proposals(self._federation_of)
@@ -54,6 +54,7 @@ class Service:
             lambda: self._authorities,
             self._other_credentials,
             self._note_rejected,
+            self._holder,
         )
 
     @property
@@ -63,7 +64,7 @@ class Service:
 
     @property
     def refused_connections(self) -> int:
-        """The number of connections that were closed because they had proven no identity."""
+        """The number of connections that were closed: of strangers, or of a role that had too many."""
         return self._server.refused_connections
 
     def methods(self) -> Mapping[str, Method]:
@@ -92,14 +93,15 @@ class Service:
         configurations = self.folder.configurations()
         by_digest: dict[bytes, HostedFederation] = {}
         credentials: dict[str, Credentials] = {}
+        roles: Counter[str] = Counter()
         problems: dict[str, str] = {}
         for name, path in configurations.items():
             federation = self.federations.get(name) or HostedFederation(name, path, self._listen)
             try:
-                task = federation.load()
-                credentials[name] = task.credentials
+                config = federation.config()
+                credentials[name] = federation.credentials()
                 self._check_name(name, credentials)
-                if (other := by_digest.setdefault(task.agreement.federation, federation)) is not federation:
+                if (other := by_digest.setdefault(config.agreement().federation, federation)) is not federation:
                     raise ParameterError(f"{path}: has the same participants as {other.name}")
             except (KcagcError, OSError) as error:
                 credentials.pop(name, None)
@@ -107,13 +109,14 @@ class Service:
                 if self.problems.get(name) != problems[name]:
                     logger.warning("%s is not served: %s", name, error)
                 continue
+            roles.update(one.lower() for one in config.tls_names().values())
             if name not in self.federations:
                 logger.info("serving %s", name)
             self.federations[name] = federation
         for name in self.federations.keys() - configurations.keys():
             logger.info("%s is not served any longer", name)
             asyncio.get_running_loop().create_task(self.federations.pop(name).stop())
-        self._by_digest, self._credentials, self.problems = by_digest, credentials, problems
+        self._by_digest, self._credentials, self._roles, self.problems = by_digest, credentials, roles, problems
         trusted = [path.read_bytes() for path in self.folder.authority_files()]
         self._authorities = b"\n".join(dict.fromkeys((*trusted, *(one.ca for one in credentials.values()))))
         self._seen = self._stamp()
@@ -132,17 +135,22 @@ class Service:
     def _stamp(self) -> Stamp:
         files = [*self.folder.configurations().values(), *self.folder.authority_files()]
         for one in self._credentials.values():
-            files += [one.ca_file, one.certificate_file, one.key_file]
-        found = []
-        for path in files:
-            with contextlib.suppress(OSError):
-                state = path.stat()
-                found.append((str(path), state.st_mtime_ns, state.st_size))
-        return tuple(found)
+            files += one.files
+        return stamp_of(files)
 
     def _other_credentials(self) -> tuple[Credentials, ...]:
         own = self.folder.credentials.certificate
         return tuple({one.certificate: one for one in self._credentials.values() if one.certificate != own}.values())
+
+    def _holder(self, names: frozenset[str]) -> tuple[str, int]:
+        """Return the role or the meeting that a certificate is for; all other certificates together are one holder.
+
+        So more names under its own authority give a role no more connections.
+        """
+        for name in sorted(names):
+            if at_most := OF_A_ROLE * self._roles[name] or self.meetings.connections(name):
+                return name, at_most
+        return "", OF_A_ROLE
 
     async def _serve(self, stream: ServerStream) -> None:
         with self._counting("stream"):

@@ -54,7 +54,8 @@ class Pins:
         groups = text.split()
         if len(groups) != 8 or not all(len(one) == 5 and one.isdecimal() for one in groups):
             raise ParameterError('--fingerprint: must be the eight groups of five digits behind "all together"')
-        return cls(shown=" ".join(groups), source="--fingerprint")
+        # Only a federation that has met has this fingerprint, and its runs need proposals.
+        return cls(shown=" ".join(groups), needs_proposal=True, source="--fingerprint")
 
     @classmethod
     def beside(cls, folder: Path) -> Pins:
@@ -198,11 +199,17 @@ def _without_task(parameters: Parameters) -> Parameters:
 def verify_together(runs: Sequence[VerifiedRun]) -> list[str]:
     """Compare the audit files of several roles of one run, and of several runs of one role; return what they show."""
     statements = []
+    apart: dict[tuple[str, str], VerifiedRun] = {}  # of two roles, a run that the other one has no part in
+    met = set()  # the pairs of roles with a run in common
     for one, other in combinations(runs, 2):
-        if one.audit.name == other.audit.name or one.audit.task != other.audit.task:
+        if one.audit.name == other.audit.name:
             continue
-        if one.audit.session and other.audit.session and one.audit.session != other.audit.session:
+        pair = min(one.audit.name, other.audit.name), max(one.audit.name, other.audit.name)
+        known = one.audit.session and other.audit.session
+        if one.audit.task != other.audit.task or (known and one.audit.session != other.audit.session):
+            apart[pair] = other
             continue
+        met.add(pair)
         if one.audit.approval != other.audit.approval or one.audit.agreed() != other.audit.agreed():
             raise _failed(
                 other.folder / AUDIT, f"{other.audit.name} and {one.audit.name} had different proposals or participants"
@@ -210,6 +217,12 @@ def verify_together(runs: Sequence[VerifiedRun]) -> list[str]:
         compared = _compare_receipts(one, other)
         if compared:
             statements.append(compared)
+    for (first, second), run in apart.items():
+        if (first, second) not in met:
+            raise _failed(
+                run.folder / AUDIT,
+                f"{first} and {second} have no run in common here: give folders of the same run, or verify each alone",
+            )
     by_digest = {one.digest: one for one in runs}
     statements += [
         f"{one.folder} follows {by_digest[one.audit.previous].folder}"

@@ -21,6 +21,7 @@ from kcagc.federation.methods import Method, read_payload
 from kcagc.net.frames import ConnectionLost, Rejected, RejectionReason
 from kcagc.net.grpc_client import request
 from kcagc.net.grpc_server import Caller
+from kcagc.protocol.agreement import Agreement
 from kcagc.runtime.connection import rejection_error
 from kcagc.secagg.keys import framed, verify
 
@@ -63,16 +64,16 @@ class RunsToWaitFor:
         """Return the number of an open run, or 0 if none has opened after a while."""
         question = read_payload(payload, WaitQuestion, caller, at_most=1024)
         federation = self._federation_of(caller)
-        task = federation.load()
-        _check(question, caller, task)
-        if question.known not in (b"", ProposalFolder.of(task.config).newest_digest()):
+        config = federation.config()
+        _check(question, caller, config.agreement())
+        if question.known not in (b"", ProposalFolder.of(config).newest_digest()):
             return msgspec.msgpack.encode(0)
         return msgspec.msgpack.encode(await federation.next_run(question.name, _KEPT))
 
 
-def _check(question: WaitQuestion, caller: Caller, task: RoleRun) -> None:
+def _check(question: WaitQuestion, caller: Caller, agreement: Agreement) -> None:
     """Reject a question that is not from a party of this federation."""
-    agreement, name = task.agreement, question.name
+    name = question.name
     if name not in agreement.parties:
         raise PeerError("asked as a role that is not a party of this federation", peer=caller.address)
     signed = _statement(agreement.federation, name, caller.certificate)

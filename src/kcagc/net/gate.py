@@ -4,7 +4,8 @@ A connection costs nothing until TLS has checked its certificate, so a stranger 
 accepts them, has one limit for all addresses together. The gate listens in its place, and passes bytes on to gRPC
 through a socket in a private folder. TLS is not changed. Of the connections that are not authenticated yet it keeps
 few. For a new one it closes the oldest from the address that has most of them, so a stranger displaces its own
-connections first.
+connections first. An authenticated connection has a holder, the role that its certificate names; a holder displaces its
+own connections, too.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 512
 _MAX_STRANGERS = 64  # connections that are not authenticated
+OF_A_ROLE = 8  # connections of a role: a run, questions for the next one, and other commands
+_FEW = 2  # connections that a holder keeps even if all are taken
 _STRANGER_SECONDS = 15.0  # for TLS and the first call
 _FLUSH_SECONDS = 10.0  # for what is left to send at the end of a connection
 _STOP_SECONDS = 1.0  # for the last bytes of all connections
@@ -42,6 +45,8 @@ _OTHER_HANDLES = 200  # file descriptors for everything else
 _DESCRIPTORS = 4096  # that this process asks for; more only make its tables larger
 _BACKLOG = 256
 _AT_ONCE = 64  # connections accepted before other work has its turn
+_NO_IDENTITY = "that did not prove an identity"
+_TOO_MANY = "of roles that had more than they may"
 _LONGEST_PATH = 90  # characters of a socket's path; systems allow about 100
 
 
@@ -72,6 +77,7 @@ class _Connection:
     server: asyncio.Transport | None = None
     raw: socket.socket | None = None  # until `client` has it
     timer: asyncio.TimerHandle | None = None  # None after authentication
+    holder: str | None = None  # None before
 
 
 class _End(asyncio.Protocol):
@@ -108,7 +114,7 @@ class _End(asyncio.Protocol):
 class Gate:
     """Listens at an address and passes connections on to a server at `target`, as far as they fit.
 
-    `refused` counts the connections that it closed itself.
+    `refused` counts the connections that it closed itself, by the reason.
     """
 
     def __init__(self, host: str, port: int, *, max_connections: int = MAX_CONNECTIONS) -> None:
@@ -125,8 +131,8 @@ class Gate:
         self.port = int(self._sockets[0].getsockname()[1])
         self._release = weakref.finalize(self, _release, self._sockets, self._folder)
         self.target = str(self._folder / "grpc")
-        self.refused = self._reported = self._count = 0
-        self._reported_at = -math.inf
+        self.refused, self._reported, self._count = Counter[str](), Counter[str](), 0
+        self._reported_at: dict[str, float] = {}
         self._connections: dict[int, _Connection] = {}
         self._strangers: dict[int, _Connection] = {}  # the oldest first
         self._tasks: set[asyncio.Task[None]] = set()
@@ -180,8 +186,11 @@ class Gate:
             self._all_ended.set()
         self.end(connection)
 
-    def authenticated(self, peer: str) -> str:
-        """Note that gRPC has authenticated a connection; `peer` is what it calls the other end. Return its address."""
+    def authenticated(self, peer: str, holder: str | None = None, at_most: int = OF_A_ROLE) -> str:
+        """Note that gRPC has authenticated a connection; `peer` is what it calls the other end. Return its address.
+
+        `holder` may have so many connections: for one more, its oldest is closed.
+        """
         number = peer.rpartition("/")[2]
         connection = self._connections.get(int(number)) if number.isdecimal() else None
         if connection is None:
@@ -190,6 +199,12 @@ class Gate:
         if connection.timer is not None:
             connection.timer.cancel()
             connection.timer = None
+        if holder is not None and connection.holder is None:
+            connection.holder = holder
+            own = [one for one in self._connections.values() if one.holder == holder]
+            if len(own) > at_most:
+                self.end(own[0])
+                self._refuse(_TOO_MANY)
         return connection.address
 
     def end(self, connection: _Connection) -> None:
@@ -230,10 +245,15 @@ class Gate:
         host = str(address[0]).removeprefix("::ffff:")
         # The system gives the lowest free descriptor. Others are in use by closed connections that gRPC still holds.
         scarce = accepted.fileno() >= self._last_descriptor
-        if scarce or (len(self._connections) >= self.max_connections and not self._strangers):
+        full = len(self._connections) >= self.max_connections
+        displaced = self._oldest_of_the_largest() if full else None
+        if scarce or (full and displaced is None and not self._strangers):
             accepted.close()
             self._refuse()
             return
+        if displaced is not None:
+            self.end(displaced)
+            self._refuse(_TOO_MANY)
         if len(self._strangers) >= self.max_strangers or len(self._connections) >= self.max_connections:
             self.end(self._least_welcome(host))
             self._refuse()
@@ -245,6 +265,12 @@ class Gate:
         task = asyncio.get_running_loop().create_task(self._join(connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _oldest_of_the_largest(self) -> _Connection | None:
+        """Return the oldest connection of the holder that has most; None if it has few."""
+        counts = Counter(one.holder for one in self._connections.values() if one.holder is not None)
+        holder, most = next(iter(counts.most_common(1)), (None, 0))
+        return next(one for one in self._connections.values() if one.holder == holder) if most > _FEW else None
 
     def _least_welcome(self, newest: str) -> _Connection:
         """Return the oldest stranger of the address that has most of them, the new one included."""
@@ -260,15 +286,17 @@ class Gate:
         self.end(connection)
         self._refuse()
 
-    def _refuse(self) -> None:
-        self.refused += 1
+    def _refuse(self, reason: str = _NO_IDENTITY) -> None:
+        self.refused[reason] += 1
         now = time.monotonic()
-        if now - self._reported_at >= _SUMMARY_SECONDS:
-            number, self._reported, self._reported_at = self.refused - self._reported, self.refused, now
+        if now - self._reported_at.get(reason, -math.inf) >= _SUMMARY_SECONDS:
+            number = self.refused[reason] - self._reported[reason]
+            self._reported[reason], self._reported_at[reason] = self.refused[reason], now
             logger.warning(
-                "closed %d connection%s that did not prove an identity (%d are waiting, at most %d may)",
+                "closed %d connection%s %s (%d are waiting, at most %d may)",
                 number,
                 "s" * (number != 1),
+                reason,
                 len(self._strangers),
                 self.max_strangers,
             )

@@ -21,7 +21,7 @@ from grpc import aio
 from kcagc.errors import KcagcError, PeerError
 from kcagc.net import frames
 from kcagc.net.frames import ConnectionLost, Rejected, RejectionReason, Request, decode_frame
-from kcagc.net.gate import MAX_CONNECTIONS, Gate
+from kcagc.net.gate import MAX_CONNECTIONS, OF_A_ROLE, Gate
 from kcagc.net.grpc_client import (
     FEDERATION_KEY,
     KEEPALIVE_MS,
@@ -49,6 +49,15 @@ _SERVER_OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_connection_idle_ms", 60_000),  # of a connection without a stream
     ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),  # where there is no gate
 ]
+
+
+# Returns who holds a connection, by the names in its certificate, and how many connections this holder may have.
+Holder = Callable[[frozenset[str]], tuple[str, int]]
+
+
+def by_first_name(names: frozenset[str]) -> tuple[str, int]:
+    """Return the first name of a certificate, and the number of connections of a role."""
+    return min(names, default=""), OF_A_ROLE
 
 
 class BoundedLog:
@@ -92,10 +101,9 @@ class Caller:
     protocol: str
 
     @classmethod
-    def of(cls, context: Any, gate: Gate | None) -> Caller:
+    def of(cls, context: Any, gate: Gate | None, holder: Holder) -> Caller:
         """Read what gRPC knows about the other end of a call, which has proven an identity."""
         peer = unquote(str(context.peer()))
-        address = peer.removeprefix("ipv4:").removeprefix("ipv6:") if gate is None else gate.authenticated(peer)
         proven: dict[str, Any] = context.auth_context()
         version = _first(proven, "ssl_tls_version").decode("utf-8", "replace")
         certificate = _first(proven, "x509_pem_cert")
@@ -106,6 +114,9 @@ class Caller:
         except ValueError:
             federation = b""
         names = frozenset(names_in(certificate))
+        address = peer.removeprefix("ipv4:").removeprefix("ipv6:")
+        if gate is not None:
+            address = gate.authenticated(peer, *holder(names))
         return cls(address, version, names, digest_of(certificate), federation, protocol)
 
 
@@ -126,7 +137,7 @@ class Server:
 
     `authorities` returns the PEM of the authorities that it trusts at the moment; without it, they never change.
     `others` returns its certificates with other names at the moment; a party names the one that it expects.
-    `on_rejected` learns of every stream that is rejected.
+    `on_rejected` learns of every stream that is rejected. `holder` tells who holds a connection.
     """
 
     def __init__(
@@ -138,9 +149,11 @@ class Server:
         authorities: Callable[[], bytes] | None = None,
         others: Callable[[], Sequence[Credentials]] = tuple,
         on_rejected: Callable[[Caller, Rejected], None] = lambda *_: None,
+        holder: Holder = by_first_name,
     ) -> None:
         host, port = split_address(address, "listen", any_port=True)
         self._handler, self._answer, self._on_rejected, self._stopping = handler, answer, on_rejected, False
+        self._holder = holder
         self._log = BoundedLog()
         self._gate = Gate(host, port) if hasattr(socket, "AF_UNIX") else None  # not on Windows
         self._server = aio.server(options=_SERVER_OPTIONS)
@@ -162,8 +175,8 @@ class Server:
 
     @property
     def refused_connections(self) -> int:
-        """The number of connections that were closed because they had proven no identity."""
-        return 0 if self._gate is None else self._gate.refused
+        """The number of connections that were closed: of strangers, or of a role that had too many."""
+        return 0 if self._gate is None else self._gate.refused.total()
 
     async def start(self) -> None:
         """Accept streams from now on."""
@@ -179,7 +192,7 @@ class Server:
             await self._gate.stop()
 
     async def _serve(self, _: Any, context: Any) -> None:
-        caller = Caller.of(context, self._gate)
+        caller = Caller.of(context, self._gate, self._holder)
         stream = ServerStream(context, caller)
         try:
             _require_tls(caller)
@@ -197,7 +210,7 @@ class Server:
                 raise
 
     async def _serve_request(self, payload: bytes, context: Any) -> bytes:
-        caller = Caller.of(context, self._gate)
+        caller = Caller.of(context, self._gate, self._holder)
         try:
             _require_tls(caller)
             _require_protocol(caller)

@@ -27,7 +27,7 @@ from kcagc.errors import ParameterError
 
 E = TypeVar("E", bound=x509.ExtensionType)
 
-_ADDRESS = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+(?:%\w+)?)\]|(?P<host>[^\s:/\[\]\0]+)):(?P<port>[0-9]{1,5})")
+_ADDRESS = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+(?:%\w+)?)\]|(?P<host>[\w.-]+)):(?P<port>[0-9]{1,5})")
 # Everything that the library raises for an invalid certificate.
 _INVALID = (ValueError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension)
 _KEY_ADVICE = "use ECDSA on P-256 or P-384, or RSA with 2048 bits or more"
@@ -60,6 +60,11 @@ class Credentials:
     names: frozenset[str]
     expires: datetime  # the earliest date on the path from the certificate to the authority
     warnings: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[Path, Path, Path]:
+        """The files that it was read from."""
+        return self.ca_file, self.certificate_file, self.key_file
 
     @property
     def days_left(self) -> int:

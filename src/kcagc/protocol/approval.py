@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
+from kcagc.disclosure.texts import RISKS
 from kcagc.errors import AgreementError, ParameterError, PeerError, PolicyError
 from kcagc.protocol.agreement import Agreement, Participant
 from kcagc.protocol.parameters import Parameters, RunSettings, Task
@@ -44,8 +46,8 @@ class ApprovalSection(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         Whether a run starts only under an approved proposal (`kcagc propose`, `kcagc approve`), whose settings replace
         those of `[session]`. Without it, the settings are those of `[session]`.
     automatic : {"never", "same", "any"}
-        Which proposals this role approves when it sees them, without its operator: none, those with the settings of
-        `[session]`, or all. An unattended approval accepts no disclosure beyond `policy.accept`.
+        Which proposals this role approves when it sees them, without its operator: none, those of a fit with the
+        settings of `[session]`, or all. An unattended approval accepts no disclosure beyond `policy.accept`.
     max_runs : int
         The largest number of runs of a proposal that this role approves unattended.
     """
@@ -146,6 +148,11 @@ class CheckedProposal:
         """Whether all participants have approved."""
         return not self.undecided and not self.declined
 
+    @property
+    def open(self) -> bool:
+        """Whether the proposal still waits for a decision."""
+        return bool(self.undecided) and not self.declined
+
     def agreement(self, parameters: Parameters | None = None) -> Agreement:
         """Return the agreement of a session under this proposal."""
         given = self.proposal.parameters if parameters is None else parameters
@@ -202,6 +209,7 @@ def proposal_digest(proposal: SignedRecord) -> bytes:
     return digest("kcagc proposal digest", proposal.content)
 
 
+@lru_cache(maxsize=256)
 def check_proposal(
     participants: tuple[Participant, ...], state: ProposalState, *, relayed_by: str, federation: bytes
 ) -> CheckedProposal:
@@ -240,6 +248,8 @@ def check_proposal(
             )
         if (one.federation, one.proposal) != (federation, proposal_digest(state.proposal)):
             raise refuse(f"a decision of {one.name} is about another proposal than number {proposal.number}")
+        if strange := set(one.accepts) - RISKS.keys():
+            raise refuse(f"{one.name} accepts {printable(min(strange))!r}, and there is no such disclosure")
         if one.name in decisions:
             raise refuse(f"there are two decisions of {one.name} about proposal {proposal.number}")
         decisions[one.name] = one
@@ -249,10 +259,14 @@ def check_proposal(
 
 def _read(signed: SignedRecord, kind: type[R], relayed_by: str) -> R:
     try:
-        return msgspec.json.decode(signed.content, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        found = msgspec.json.decode(signed.content, type=kind)
+        shortest = msgspec.json.encode(msgspec.json.decode(signed.content)).decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
         message = f"a signed record cannot be read here: {printable(str(error))}. Install the same version of kcagc"
         raise PeerError(message, peer=relayed_by) from error
+    if shortest != signed.content:  # its maker could fill the answers that all participants read
+        raise PeerError("a signed record has spaces or other characters that kcagc does not write", peer=relayed_by)
+    return found
 
 
 def check_settings(proposal: RunProposal, n_parties: int) -> None:
