@@ -22,6 +22,7 @@ from scipy import sparse
 
 from kcagc._types import AnyFloatArray, Features, FloatArray, IntArray, Sparse, check_between, check_choice, check_count
 from kcagc.errors import ParameterError
+from kcagc.graph.compiled import Product, compiled_product
 from kcagc.graph.graph import Graph, as_graph, check_features
 from kcagc.graph.laplacian import FilterStep, laplacian_norm, normalised_laplacian
 
@@ -306,9 +307,20 @@ class PowerOfStep:
     step: FilterStep
     count: int
 
-    def __call__(self, block: AnyFloatArray, pool: Executor | None = None) -> AnyFloatArray:
-        """Filter a block; with a pool, its threads share each product."""
-        return self.step.power(block, self.count, pool)
+    def __call__(self, block: AnyFloatArray) -> AnyFloatArray:
+        """Filter a block."""
+        return self.step.power(block, self.count)
+
+    def apply_narrow(self, block: AnyFloatArray, width: int, pool: Executor, product: Product | None) -> None:
+        """Filter a block in place, so many columns at a time; the threads of a pool share each product."""
+        for first in range(0, block.shape[1], width):
+            part = block[:, first : first + width]
+            same = product if part.shape[1] == width else None
+            part[:] = self.step.power(np.ascontiguousarray(part), self.count, pool, same)
+
+    def work(self, columns: int) -> float:
+        """Return how many multiplications filter so many columns."""
+        return float(self.step.rest.nnz) * self.count * columns
 
 
 def filter_columns(
@@ -332,25 +344,25 @@ def filter_columns(
     threads = n_threads or os.cpu_count() or 1
     blocks = min(threads, len(starts))  # at the same time, if each thread has its own
 
-    def taken(start: int) -> AnyFloatArray:
+    def taken(start: int, copy: bool | None = None) -> AnyFloatArray:
         block = columns[:, start : start + BLOCK_COLUMNS]
-        return np.ascontiguousarray(block.toarray() if sparse.issparse(block) else block, dtype=dtype)
+        return np.array(block.toarray() if sparse.issparse(block) else block, dtype=dtype, order="C", copy=copy)
 
     def work(start: int) -> None:
         result[:, start : start + BLOCK_COLUMNS] = filter_block(taken(start))[rows]
 
     each = n_nodes * np.dtype(dtype).itemsize
-    width = _shared_width(each, np.dtype(dtype).itemsize, blocks) if isinstance(filter_block, PowerOfStep) else 0
-    with ThreadPoolExecutor(threads if width else blocks) as pool:
-        if not width:
+    width = _shared_width(each, np.dtype(dtype).itemsize, blocks)
+    if not width or not isinstance(filter_block, PowerOfStep):
+        with ThreadPoolExecutor(blocks) as pool:
             list(pool.map(work, starts))
-            return result
+        return result
+    product = compiled_product(width, filter_block.work(n_columns))
+    with ThreadPoolExecutor(threads) as pool:
         for start in starts:
-            block = taken(start)
-            for first in range(0, block.shape[1], width):
-                part = slice(start + first, start + min(first + width, block.shape[1]))
-                narrow = np.ascontiguousarray(block[:, first : first + width])
-                result[:, part] = filter_block(narrow, pool)[rows]  # type: ignore[call-arg]
+            block = taken(start, copy=True)
+            filter_block.apply_narrow(block, width, pool, product)
+            result[:, start : start + BLOCK_COLUMNS] = block[rows]
     return result
 
 

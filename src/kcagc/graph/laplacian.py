@@ -17,6 +17,7 @@ from scipy import sparse
 from scipy.sparse import linalg
 
 from kcagc._types import AnyFloatArray, FloatArray, IntArray, Sparse
+from kcagc.graph.compiled import Product
 from kcagc.graph.graph import Graph
 
 try:  # a product that adds into given memory; SciPy's public product takes new memory each time
@@ -122,10 +123,13 @@ class FilterStep:
             shape=adjacency.shape,
         )
 
-    def power(self, block: AnyFloatArray, count: int, pool: Executor | None = None) -> AnyFloatArray:
+    def power(
+        self, block: AnyFloatArray, count: int, pool: Executor | None = None, compiled: Product | None = None
+    ) -> AnyFloatArray:
         """Return the matrix to the power of `count`, times a block of columns; the block is not changed.
 
-        With a pool, its threads share each product by rows. The result is the same.
+        With a pool, its threads share each product by rows, which `compiled` computes if it is given. The result is the
+        same.
         """
         spare: list[AnyFloatArray] = []
         now = block
@@ -137,15 +141,18 @@ class FilterStep:
             if pool is None:
                 self._product(now, into, slice(0, len(now)))
             else:
-                list(pool.map(partial(self._product, now, into), self._parts))
+                list(pool.map(partial(self._product, now, into, compiled=compiled), self._parts))
             if number:
                 spare.append(now)
             now = into
         return now
 
-    def _product(self, block: AnyFloatArray, into: AnyFloatArray, rows: slice) -> None:
+    def _product(self, block: AnyFloatArray, into: AnyFloatArray, rows: slice, compiled: Product | None = None) -> None:
         """Compute some rows of the matrix times a block."""
         rest, part = self.rest, into[rows]
+        if compiled is not None:
+            compiled(rows.start, rows.stop, rest.indptr, rest.indices, rest.data, self.diagonal, block, into)
+            return
         np.multiply(self.diagonal[rows], block[rows], out=part)
         starts = rest.indptr[rows.start : rows.stop + 1]
         csr_matvecs(len(part), len(block), block.shape[1], starts, rest.indices, rest.data, block.ravel(), part.ravel())
