@@ -84,6 +84,34 @@ def test_a_proposal_is_used_up_and_the_next_one_needs_no_new_session(agreeing):
     assert [[len(folder.sessions(number)) for number in (1, 2)] for folder in folders] == [[1, 2]] * 3
 
 
+def test_a_finished_run_does_not_hide_a_newer_proposal(agreeing, caplog):
+    async def work(service):
+        await agreeing.propose(n_clusters=2)
+        await agreeing.approve()
+        first = await agreeing.run_all()
+        await ended(service)
+        await agreeing.propose(n_clusters=3)
+        assert await agreeing.run_party("alice") == first[0]
+
+    served(agreeing, work)
+    assert "there is a newer proposal 2. It waits for the approval of bob." in caplog.messages
+
+
+def test_a_party_that_comes_with_an_earlier_proposal_reads_which_one_waits(agreeing):
+    """The coordinator has approved the newer one, so it takes part in no earlier one."""
+
+    async def work(_):
+        await agreeing.propose(n_clusters=2)
+        await agreeing.approve()
+        await agreeing.propose(n_clusters=3)
+        with pytest.raises(
+            AgreementError, match=r"proposal 2 of alice waits for the approval of bob\. At one party run"
+        ):
+            await agreeing.run_party("bob")
+
+    served(agreeing, work)
+
+
 def test_without_all_approvals_no_run_starts_at_any_role(agreeing):
     async def work(_):
         with pytest.raises(AgreementError, match=r"no proposal has been made\. At one party run kcagc propose"):

@@ -130,6 +130,10 @@ def test_a_proposal_that_says_other_things_about_disclosures_is_not_approved(agr
         AgreementError, match=r"has read other pages .*texts of kcagc 9\.9\.9.*install the same version"
     ):
         decide(agreeing.config("bob"), check(agreeing, state), approves=True, now=NOW)
+    same = msgspec.structs.replace(found.proposal, disclosure=bytes(32))
+    state = ProposalState(SignedRecord.of(same, agreeing.config("alice").identity()))
+    with pytest.raises(AgreementError, match=r"at bob: the installed files differ, or kcagc serve was started before"):
+        decide(agreeing.config("bob"), check(agreeing, state), approves=True, now=NOW)
 
 
 def test_settings_that_mean_other_parameters_here_are_not_approved(agreeing):

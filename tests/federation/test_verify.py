@@ -116,6 +116,15 @@ def test_any_changed_byte_is_found(folder, pins, name):
         verify_folder(folder, pins)
 
 
+@pytest.mark.parametrize("more", [[], ["--fingerprint", " ".join(["12345"] * 8)]])
+def test_a_folder_that_is_not_that_of_a_run_is_named(folder, more):
+    done = CliRunner().invoke(cli, ["verify", str(folder.parent), *more])
+    assert isinstance(done.exception, VerificationError)
+    assert f"this is not the result folder of a finished run, or the file was removed; did you mean {folder}?" in str(
+        done.exception
+    )
+
+
 def resigned(folder, identity, **fields):
     """Write another audit file with a valid signature of some key."""
     audit = msgspec.structs.replace(read_audit(folder)[0], **fields)

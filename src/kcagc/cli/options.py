@@ -56,6 +56,7 @@ def _option(parameter: Any) -> click.Option:
     return click.Option(
         [f"--{parameter.name.replace('_', '-')}", parameter.name],
         type=click.Choice(parameter.choices) if parameter.choices else kinds.get(parameter.type, str),
+        metavar="NUMBER|WORD" if parameter.type == "int or str" and not parameter.choices else None,
         help=parameter.meaning + shown,
     )
 

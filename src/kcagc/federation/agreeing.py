@@ -156,9 +156,12 @@ def check_readable(config: Config, found: CheckedProposal, now: float) -> None:
     check_settings(proposal, len(found.agreement().parties))
     unapproved = tuple(msgspec.structs.replace(one, approval=b"") for one in found.agreements())
     if disclosure_digest(unapproved) != proposal.disclosure:
+        remedy = "install the same version"
+        if proposal.texts == __version__:
+            remedy = "the installed files differ, or kcagc serve was started before an upgrade: restart it"
         raise AgreementError(
             f"proposal {proposal.number}: {proposal.proposer} has read other pages about what the run discloses (texts "
-            f"of kcagc {printable(proposal.texts)}) than those of kcagc {__version__}: install the same version"
+            f"of kcagc {printable(proposal.texts)}) than those of kcagc {__version__} at {config.me}: {remedy}"
         )
 
 
@@ -358,6 +361,9 @@ async def for_next_run(config: Config, task: Task, status: Status, *, new_sessio
     if status == "finished" and not new_session:
         current = ProposalFolder.of(config).current(task)
         if found.approved is None or found.approved.proposal.number == current:
+            newest = next(ProposalFolder.of(config).newest(), None)
+            if newest is not None and newest.proposal.number != current:
+                logger.warning("there is a newer proposal %d. %s", newest.proposal.number, waiting_for(newest))
             return agreed(config, task, resume=True), False
         return found, True
     return found, new_session

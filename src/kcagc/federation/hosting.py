@@ -108,7 +108,7 @@ class HostedFederation:
             async with self._opening:  # until it ends, the run is not known yet
                 task = self.load()
             endpoint = task.endpoint
-            opened, signed = await identify(stream, endpoint, self._earlier(task.config))
+            opened, signed = await self._identified(stream, task)
             self._check_opening(opened, self.load())  # a proposal can be declined while an opening is on its way
             run = await self.opened(opened.bound)
         except PeerError:
@@ -119,6 +119,18 @@ class HostedFederation:
         if run.task.agreement != endpoint.agreement:
             raise Rejected(RejectionReason.RETRY, f"{endpoint.name} is between two sessions")
         await run.server.admit(stream, opened, signed)
+
+    async def _identified(self, stream: ServerStream, task: RoleRun) -> tuple[Open, bytes]:
+        """Perform the handshake; a party with other inputs also learns why no run can open here, if that is so."""
+        try:
+            return await identify(stream, task.endpoint, self._earlier(task.config))
+        except Rejected as rejection:
+            if rejection.reason is RejectionReason.AGREEMENT:
+                try:
+                    require_agreed(task.config, "fit")
+                except (AgreementError, RejectedError) as error:
+                    raise Rejected(rejection.reason, f"{rejection.message}. {error}") from error
+            raise
 
     def _earlier(self, config: Config) -> Agreement | None:
         """Return the agreement of the last session, whose parties may come back to it after its end."""

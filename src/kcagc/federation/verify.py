@@ -60,6 +60,7 @@ class Pins:
     @classmethod
     def beside(cls, folder: Path) -> Pins:
         """Return the pins of the configuration above a result folder."""
+        _check_finished(folder)
         for above in list(folder.absolute().parents)[:_LEVELS]:
             if (above / CONFIG).is_file():
                 return cls.of_config(above / CONFIG)
@@ -106,8 +107,18 @@ class VerifiedRun:
         }
 
 
+def _check_finished(folder: Path) -> None:
+    """Raise an error if a folder has no audit file, which each role of a finished run leaves."""
+    if not (folder / AUDIT).exists():
+        inner = folder / "result"
+        meant = f"; did you mean {inner}?" if (inner / AUDIT).exists() else ""
+        why = f"there is no {AUDIT}: this is not the result folder of a finished run, or the file was removed"
+        raise VerificationError(f"{why}{meant}", file=str(folder))
+
+
 def verify_folder(folder: Path, pins: Pins) -> VerifiedRun:
     """Verify one result folder; raise an error that names the file which does not pass."""
+    _check_finished(folder)
     path = folder / AUDIT
     try:
         audit, content = read_audit(folder)

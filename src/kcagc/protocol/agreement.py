@@ -155,7 +155,7 @@ def _compare_versions(me: str, mine: str, other: str, theirs: str) -> None:
 
 
 def _short(approval: bytes) -> str:
-    return f"{approval.hex()[:8]}…" if approval else "none"
+    return f"{approval.hex()[:8]}..." if approval else "none"
 
 
 def _not_shared(one: Agreement, other: Agreement) -> str:
