@@ -17,13 +17,13 @@ from kcagc.graph import (
     Graph,
     HalfFilter,
     NormFilter,
-    compiled,
     filters,
+    laplacian,
     laplacian_norm,
     normalised_laplacian,
 )
-from kcagc.graph.filters import BLOCK_COLUMNS, Filter, StoredFilter
-from kcagc.graph.laplacian import FilterStep
+from kcagc.graph.filters import Filter, StoredFilter
+from kcagc.graph.laplacian import BLOCK_COLUMNS, FilterStep
 from random_graphs import adjacencies, attributed
 
 
@@ -142,29 +142,29 @@ def test_products_in_reused_memory_are_those_of_scipy(dtype, width, monkeypatch)
 @pytest.fixture(params=["compiled", "SciPy"])
 def small_cache(request, monkeypatch):
     """Let blocks of 300 rows with two numbers of eight bytes fill half of the cache, with and without Numba."""
-    monkeypatch.setattr(filters, "_cache_bytes", lambda: 2 * 300 * 2 * 8)
-    monkeypatch.setattr(compiled, "_WORK", 0)
+    monkeypatch.setattr(laplacian, "_cache_bytes", lambda: 2 * 300 * 2 * 8)
+    monkeypatch.setattr(laplacian, "_WORK", 0)
     if request.param == "SciPy":
         monkeypatch.setitem(sys.modules, "numba", None)
-    compiled._compiled.cache_clear()
+    laplacian._compiled.cache_clear()
     yield request.param
-    compiled._compiled.cache_clear()
+    laplacian._compiled.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("chosen", [HalfFilter(5), NormFilter(1), HalfFilter(0), ChebyshevFilter(rational)], ids=repr)
 def test_narrow_blocks_that_threads_share_give_the_same_bits(chosen, dtype, small_cache, monkeypatch):
     width = 16 // np.dtype(dtype).itemsize
-    assert (compiled.compiled_product(width, 1.0) is not None) == (small_cache == "compiled")
+    assert (laplacian.compiled_product(width, 1.0) is not None) == (small_cache == "compiled")
     data = generate(300, 3, features=2 * BLOCK_COLUMNS + 5, sparsity=0.9, seed=3)
     weights = sparse.csr_array(data.adjacency) * 0.5 + sparse.diags_array(np.arange(300.0) % 3)  # with self loops
     graph, columns = Graph.from_matrix(sparse.csr_array(weights)), data.features.astype(dtype)
     dense, before = columns.toarray(), columns.toarray()
-    assert filters._shared_width(300 * np.dtype(dtype).itemsize, np.dtype(dtype).itemsize, 2) == width
+    assert laplacian.shared_width(300 * np.dtype(dtype).itemsize, np.dtype(dtype).itemsize, 2) == width
     found = [chosen.apply(graph, columns), *(chosen.apply(graph, dense, n_threads=count) for count in (1, 3))]
     some = np.array([7, 0, 299])
     part = filters.filter_columns(chosen.prepare(graph, dtype), dense, dtype, rows=some)
-    monkeypatch.setattr(filters, "_cache_bytes", lambda: 1 << 30)
+    monkeypatch.setattr(laplacian, "_cache_bytes", lambda: 1 << 30)
     wanted = chosen.apply(graph, dense)
     for one in found:
         assert one.dtype == dtype
@@ -174,12 +174,12 @@ def test_narrow_blocks_that_threads_share_give_the_same_bits(chosen, dtype, smal
 
 
 def test_threads_share_a_block_only_where_its_rows_stay_in_the_cache(monkeypatch):
-    monkeypatch.setattr(filters, "_cache_bytes", lambda: 32 << 20)
+    monkeypatch.setattr(laplacian, "_cache_bytes", lambda: 32 << 20)
     each = {1_000: 0, 50_000: 0, 100_000: 16, 200_000: 8, 1_000_000: 2, 3_000_000: 0}  # nodes: shared columns
-    assert {nodes: filters._shared_width(8 * nodes, 8, 2) for nodes in each} == each
-    assert filters._shared_width(4 * 1_000_000, 4, 2) == 4
-    assert compiled.compiled_product(16, 1e12) is None
-    assert compiled.compiled_product(2, 1e3) is None
+    assert {nodes: laplacian.shared_width(8 * nodes, 8, 2) for nodes in each} == each
+    assert laplacian.shared_width(4 * 1_000_000, 4, 2) == 4
+    assert laplacian.compiled_product(16, 1e12) is None
+    assert laplacian.compiled_product(2, 1e3) is None
 
 
 def test_memory_is_the_result_and_a_few_blocks():

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
-MAX_CODE_LINES = 29_600
+MAX_CODE_LINES = 29_700
 MAX_FILES = 215
 MAX_LINES_OF_A_FILE = 450
 

@@ -168,7 +168,7 @@ def _show_settings(role: AgreeingRole, found: CheckedProposal) -> None:
         f"{listed(list(proposal.tasks))}"
     )
     for name, value in rows.items():
-        if name in ("task", "model"):
+        if name in ("task", "model") or (not value and before[name] == value):  # what is off says nothing
             continue
         asked = given.get(name)
         notes = [f"here: {before[name]}"] if before[name] != value else []

@@ -37,8 +37,9 @@ from kcagc.engines.pieces import (
     write_slices,
 )
 from kcagc.errors import EngineError
-from kcagc.graph.filters import BLOCK_COLUMNS, Filter, HalfFilter, NormFilter, operator_is_cheaper
+from kcagc.graph.filters import Filter, HalfFilter, NormFilter, operator_is_cheaper
 from kcagc.graph.graph import Graph
+from kcagc.graph.laplacian import BLOCK_COLUMNS
 from kcagc.text import size
 
 _ENTRY = 12  # bytes of an entry of a graph: a neighbour and a weight

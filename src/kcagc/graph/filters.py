@@ -9,10 +9,8 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, Literal
 
@@ -22,18 +20,16 @@ from scipy import sparse
 
 from kcagc._types import AnyFloatArray, Features, FloatArray, IntArray, Sparse, check_between, check_choice, check_count
 from kcagc.errors import ParameterError
-from kcagc.graph.compiled import Product, compiled_product
 from kcagc.graph.graph import Graph, as_graph, check_features
-from kcagc.graph.laplacian import FilterStep, laplacian_norm, normalised_laplacian
-
-# Columns filtered at a time: one random access to a node's row reads one or two lines of the cache. Wider rows leave
-# the cache earlier, and narrower rows read the matrix more often.
-BLOCK_COLUMNS = 16
-# Where the blocks of all threads do not fit in half of the largest cache, all threads work on one narrower block that
-# does. Rows of fewer bytes than these are not worth a pass over the matrix.
-_LEAST_ROW = 16
-_CACHE_FILE = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")  # on Linux, for example "32768K"
-_CACHE_BYTES = 32 << 20  # assumed where no file says it, and at most: larger ones are shared by many cores
+from kcagc.graph.laplacian import (
+    BLOCK_COLUMNS,
+    FilterStep,
+    PowerOfStep,
+    compiled_product,
+    laplacian_norm,
+    normalised_laplacian,
+    shared_width,
+)
 
 # Costs in nanoseconds of one core, for the choice between a filtered table and an operator (`filter_for_projection`).
 _PRODUCT = 1.0  # one entry of a sparse matrix times one vector
@@ -300,29 +296,6 @@ class SearchedFilter(Filter):
         raise ParameterError("psi: its value is not known before the search; set it to a number")
 
 
-@dataclass(frozen=True, eq=False)
-class PowerOfStep:
-    """A filter of one block of columns: several products with the same matrix."""
-
-    step: FilterStep
-    count: int
-
-    def __call__(self, block: AnyFloatArray) -> AnyFloatArray:
-        """Filter a block."""
-        return self.step.power(block, self.count)
-
-    def apply_narrow(self, block: AnyFloatArray, width: int, pool: Executor, product: Product | None) -> None:
-        """Filter a block in place, so many columns at a time; the threads of a pool share each product."""
-        for first in range(0, block.shape[1], width):
-            part = block[:, first : first + width]
-            same = product if part.shape[1] == width else None
-            part[:] = self.step.power(np.ascontiguousarray(part), self.count, pool, same)
-
-    def work(self, columns: int) -> float:
-        """Return how many multiplications filter so many columns."""
-        return float(self.step.rest.nnz) * self.count * columns
-
-
 def filter_columns(
     filter_block: BlockFilter,
     features: Features,
@@ -352,7 +325,7 @@ def filter_columns(
         result[:, start : start + BLOCK_COLUMNS] = filter_block(taken(start))[rows]
 
     each = n_nodes * np.dtype(dtype).itemsize
-    width = _shared_width(each, np.dtype(dtype).itemsize, blocks)
+    width = shared_width(each, np.dtype(dtype).itemsize, blocks)
     if not width or not isinstance(filter_block, PowerOfStep):
         with ThreadPoolExecutor(blocks) as pool:
             list(pool.map(work, starts))
@@ -364,24 +337,6 @@ def filter_columns(
             filter_block.apply_narrow(block, width, pool, product)
             result[:, start : start + BLOCK_COLUMNS] = block[rows]
     return result
-
-
-def _shared_width(column_bytes: int, itemsize: int, blocks: int) -> int:
-    """Return how many columns of a block all threads should share; 0 if each should have blocks of its own."""
-    room = _cache_bytes() // 2
-    if blocks * column_bytes * BLOCK_COLUMNS <= room:
-        return 0
-    width = 1 << max(room // column_bytes, 1).bit_length() - 1
-    return min(width, BLOCK_COLUMNS) if width * itemsize >= _LEAST_ROW else 0
-
-
-@lru_cache(maxsize=1)
-def _cache_bytes() -> int:
-    """Return the size of the largest cache of a core."""
-    try:
-        return min(int(_CACHE_FILE.read_text(encoding="ascii").strip().removesuffix("K")) << 10, _CACHE_BYTES)
-    except (OSError, ValueError):
-        return _CACHE_BYTES
 
 
 def _room(shape: tuple[int, int], dtype: Any, *, like: Features) -> AnyFloatArray:

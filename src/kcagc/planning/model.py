@@ -17,8 +17,9 @@ import numpy as np
 
 from kcagc.cluster.kmeans import KMEANS_ALL, KMEANS_SAMPLE
 from kcagc.cluster.lloyd import one_blas_thread
-from kcagc.graph.filters import BLOCK_COLUMNS, HalfFilter
+from kcagc.graph.filters import HalfFilter
 from kcagc.graph.graph import Graph
+from kcagc.graph.laplacian import BLOCK_COLUMNS
 from kcagc.planning.traffic import Task, Traffic
 from kcagc.protocol.label_policy import MEASURED_COLUMNS, MEASURED_NODES
 

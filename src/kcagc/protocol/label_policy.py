@@ -34,8 +34,8 @@ from kcagc.cluster.lloyd import one_blas_thread
 from kcagc.disclosure import Policy
 from kcagc.disclosure.texts import REVEALING_LABELS
 from kcagc.errors import KcagcError, PolicyError
-from kcagc.graph.filters import BLOCK_COLUMNS
 from kcagc.graph.graph import Graph
+from kcagc.graph.laplacian import BLOCK_COLUMNS
 from kcagc.text import quoted
 
 Kind = Literal["yes or no", "category", "number"]

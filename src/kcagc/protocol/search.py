@@ -23,7 +23,8 @@ from kcagc.cluster.lloyd import blocks_of
 from kcagc.cluster.search import SEARCH_PLAN, PsiSearch, choose_psi
 from kcagc.cluster.sweep import SWEEP_PLAN, Sweep, assess_sweep, sweep_dimensions
 from kcagc.errors import DataError, PeerError
-from kcagc.graph.filters import Filter, PowerOfStep, SearchedFilter, filter_columns
+from kcagc.graph.filters import Filter, SearchedFilter, filter_columns
+from kcagc.graph.laplacian import PowerOfStep
 from kcagc.protocol.effects import Progress, StoreResult
 from kcagc.protocol.local import NO_VARIATION, PartyData
 from kcagc.protocol.messages import ComponentSize, Confirmation, RunStage, Step, Stored, restore, store
