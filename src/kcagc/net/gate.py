@@ -235,6 +235,9 @@ class Gate:
                 loop.call_later(1.0, self._accept_again, listener)
                 return
             accepted.setblocking(False)
+            # Otherwise a small message waits up to 40 ms for the acknowledgement of the one before.
+            with contextlib.suppress(OSError):  # it was closed already
+                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._admit(accepted, address)
 
     def _accept_again(self, listener: socket.socket) -> None:
