@@ -13,7 +13,7 @@ from kcagc.cli.main import cli
 from kcagc.cli.roles import agreed_config, load_config
 from kcagc.deploy.agreed import ProposalFolder
 from kcagc.deploy.match import MatchRun
-from kcagc.errors import ParameterError, PolicyError
+from kcagc.errors import AgreementError, ParameterError, PolicyError
 
 
 @pytest.fixture
@@ -106,3 +106,13 @@ def test_a_matching_at_another_address_asks_for_proposals_where_the_coordinator_
     assert config.approved.decisions["bob"].approves
     assert config.document.network.address == "127.0.0.1:1"
     assert not new_session
+
+
+def test_a_matching_at_the_address_of_a_coordinator_that_stays_says_what_to_do(agreeing):
+    invoke(agreeing, "alice", "propose", "--task", "match")
+    invoke(agreeing, "bob", "approve", "--yes")
+    done = invoke(agreeing, "alice", "match")
+    assert isinstance(done.exception, AgreementError)
+    assert "task: east-coordinator has 'fit', alice has 'match'" in str(done.exception)
+    assert "kcagc serve takes part in fits only" in str(done.exception)
+    assert "the parties name this port with --address" in str(done.exception)
