@@ -10,8 +10,10 @@ from click.testing import CliRunner
 
 from federation.agreeing_roles import Agreeing
 from kcagc.cli.main import cli
+from kcagc.cli.roles import agreed_config, load_config
 from kcagc.deploy.agreed import ProposalFolder
-from kcagc.errors import ParameterError, PolicyError
+from kcagc.deploy.match import MatchRun
+from kcagc.errors import AgreementError, ParameterError, PolicyError
 
 
 @pytest.fixture
@@ -91,3 +93,26 @@ def test_a_proposal_needs_a_federation_whose_coordinator_stays(agreeing):
     assert "is the configuration of a coordinator; a party proposes" in str(done.exception)
     none_yet = invoke(agreeing, "bob", "approve")
     assert "there is no proposal yet. One party makes it with kcagc propose" in str(none_yet.exception)
+
+
+def test_a_matching_at_another_address_asks_for_proposals_where_the_coordinator_stays(agreeing):
+    invoke(agreeing, "alice", "propose", "--task", "match")
+    approved = invoke(agreeing, "bob", "approve", "--yes")
+    assert "All have approved it. Every role starts it, the coordinator too: kcagc match" in approved.output
+    assert "kcagc party" not in approved.output
+    run = MatchRun(load_config(agreeing.configs["alice"], address="127.0.0.1:1"))  # nothing listens there
+    config, new_session = agreed_config(run, new_session=False)
+    assert config.approved is not None
+    assert config.approved.decisions["bob"].approves
+    assert config.document.network.address == "127.0.0.1:1"
+    assert not new_session
+
+
+def test_a_matching_at_the_address_of_a_coordinator_that_stays_says_what_to_do(agreeing):
+    invoke(agreeing, "alice", "propose", "--task", "match")
+    invoke(agreeing, "bob", "approve", "--yes")
+    done = invoke(agreeing, "alice", "match")
+    assert isinstance(done.exception, AgreementError)
+    assert "task: east-coordinator has 'fit', alice has 'match'" in str(done.exception)
+    assert "kcagc serve takes part in fits only" in str(done.exception)
+    assert "the parties name this port with --address" in str(done.exception)

@@ -195,5 +195,13 @@ def _show_state(found: CheckedProposal) -> None:
         accepts = f", and accepts {printable(', '.join(decision.accepts))}" if decision.accepts else ""
         reason = f": {printable(decision.reason)}" if decision.reason else ""
         click.echo(f"{name} {verdict}{accepts}{reason}")
-    next_step = " Each party can start the run: kcagc party" if found.approved else ""
-    click.echo(f"{waiting_for(found)}{next_step}")
+    click.echo(waiting_for(found) + (_next_step(found) if found.approved else ""))
+
+
+def _next_step(found: CheckedProposal) -> str:
+    """Return who starts the tasks of an approved proposal; the coordinator that stays opens fits only."""
+    commands = {"predict": "kcagc predict", "match": "kcagc match", "count": "kcagc match --count"}
+    other = [commands[task] for task in found.proposal.tasks if task in commands]
+    fit = " Each party can start the run: kcagc party." if "fit" in found.proposal.tasks else ""
+    all_roles = f" Every role starts it, the coordinator too: {', '.join(other)}." if other else ""
+    return f"{fit}{all_roles}".removesuffix(".")

@@ -200,13 +200,18 @@ def _run(
 
 
 def agreed_config(run: RoleRun, *, new_session: bool) -> tuple[Config, bool]:
-    """Return the configuration with the approved proposal of the next run, and whether it is a new session."""
+    """Return the configuration with the approved proposal of the next run, and whether it is a new session.
+
+    A prediction or a matching has a coordinator's process of its own, and an option names its address. The address in
+    the file is that of the coordinator that stays, which knows the proposals.
+    """
     import asyncio
 
     from kcagc.federation.agreeing import for_next_run
 
-    task = run.agreement.parameters.task
-    return asyncio.run(for_next_run(run.config, task, run.status(), new_session=new_session))
+    task, config = run.agreement.parameters.task, run.config
+    address = (config if task == "fit" else load_config(config.path)).document.network.address
+    return asyncio.run(for_next_run(config, task, run.status(), new_session=new_session, ask_at=address))
 
 
 def _run_whenever_one_opens(path: Path, **given: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -339,11 +339,14 @@ class _UnreadableError(PeerError):
     """An answer that is too long or damaged; a run can go on with the proposals that a role knows."""
 
 
-async def for_next_run(config: Config, task: Task, status: Status, *, new_session: bool = False) -> tuple[Config, bool]:
+async def for_next_run(
+    config: Config, task: Task, status: Status, *, new_session: bool = False, ask_at: str = ""
+) -> tuple[Config, bool]:
     """Return the configuration of the next run of a role, and whether it is a new session.
 
     An interrupted session goes on under its proposal, unless a participant has declined it meanwhile. A newer approved
-    proposal starts a new session by itself.
+    proposal starts a new session by itself. `ask_at` is the address of the coordinator that knows the proposals, if
+    that of the session is another one.
     """
     if not config.document.approval.required:
         return config, new_session
@@ -354,7 +357,7 @@ async def for_next_run(config: Config, task: Task, status: Status, *, new_sessio
         new_session = True
     if config.role == "party":
         try:
-            await AgreeingRole(config).update()
+            await AgreeingRole(_reaching(config, ask_at)).update()
         except (PeerTimeoutError, _UnreadableError) as error:
             logger.warning("%s. Continuing with the proposals that this role knows", error)
     found = agreed(config, task)
@@ -367,6 +370,12 @@ async def for_next_run(config: Config, task: Task, status: Status, *, new_sessio
             return agreed(config, task, resume=True), False
         return found, True
     return found, new_session
+
+
+def _reaching(config: Config, address: str) -> Config:
+    """Return a configuration of a role that reaches its coordinator at another address."""
+    network = msgspec.structs.replace(config.document.network, address=address or config.document.network.address)
+    return replace(config, document=msgspec.structs.replace(config.document, network=network))
 
 
 def waiting_for(found: CheckedProposal) -> str:

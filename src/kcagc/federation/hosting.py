@@ -39,6 +39,10 @@ from kcagc.runtime.session import public_reason
 logger = logging.getLogger(__name__)
 
 _NO_SESSION = b"\0"  # is the name of no session: only an interrupted run may open
+_FITS_ONLY = (
+    "kcagc serve takes part in fits only: the operator of the coordinator starts kcagc predict or kcagc match with "
+    "--listen at another port, and the parties name this port with --address"
+)
 _LOOK_AGAIN = 1.0  # seconds until a run is looked at again for a party that waits: it may start a new session
 
 current_federation: ContextVar[str] = ContextVar("current_federation", default="")  # of the log records of a task
@@ -126,6 +130,8 @@ class HostedFederation:
             return await identify(stream, task.endpoint, self._earlier(task.config))
         except Rejected as rejection:
             if rejection.reason is RejectionReason.AGREEMENT:
+                if f"task: {task.config.me} has 'fit'" in rejection.message:
+                    raise Rejected(rejection.reason, f"{rejection.message}. {_FITS_ONLY}") from rejection
                 try:
                     require_agreed(task.config, "fit")
                 except (AgreementError, RejectedError) as error:
