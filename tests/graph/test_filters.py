@@ -1,5 +1,4 @@
 import math
-import sys
 import tracemalloc
 
 import msgspec
@@ -139,47 +138,58 @@ def test_products_in_reused_memory_are_those_of_scipy(dtype, width, monkeypatch)
     assert_allclose(step.power(block[:, 0], 4), found[4][:, 0], atol=near)
 
 
-@pytest.fixture(params=["compiled", "SciPy"])
-def small_cache(request, monkeypatch):
-    """Let blocks of 300 rows with two numbers of eight bytes fill half of the cache, with and without Numba."""
-    monkeypatch.setattr(laplacian, "_cache_bytes", lambda: 2 * 300 * 2 * 8)
-    monkeypatch.setattr(laplacian, "_WORK", 0)
-    if request.param == "SciPy":
-        monkeypatch.setitem(sys.modules, "numba", None)
-    laplacian._compiled.cache_clear()
-    yield request.param
-    laplacian._compiled.cache_clear()
-
-
+@pytest.mark.parametrize("faster", ["narrow", "wide", "timed"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("chosen", [HalfFilter(5), NormFilter(1), HalfFilter(0), ChebyshevFilter(rational)], ids=repr)
-def test_narrow_blocks_that_threads_share_give_the_same_bits(chosen, dtype, small_cache, monkeypatch):
-    width = 16 // np.dtype(dtype).itemsize
-    assert (laplacian.compiled_product(width, 1.0) is not None) == (small_cache == "compiled")
-    data = generate(300, 3, features=2 * BLOCK_COLUMNS + 5, sparsity=0.9, seed=3)
+def test_blocks_that_threads_share_give_the_same_bits_at_any_width(chosen, dtype, faster, monkeypatch):
+    """Half of the cache has room for 300 rows of 16 bytes."""
+    data = generate(300, 3, features=2 * laplacian.SHARED_COLUMNS + 5, sparsity=0.9, seed=3)
     weights = sparse.csr_array(data.adjacency) * 0.5 + sparse.diags_array(np.arange(300.0) % 3)  # with self loops
     graph, columns = Graph.from_matrix(sparse.csr_array(weights)), data.features.astype(dtype)
-    dense, before = columns.toarray(), columns.toarray()
-    assert laplacian.shared_width(300 * np.dtype(dtype).itemsize, np.dtype(dtype).itemsize, 2) == width
-    found = [chosen.apply(graph, columns), *(chosen.apply(graph, dense, n_threads=count) for count in (1, 3))]
-    some = np.array([7, 0, 299])
-    part = filters.filter_columns(chosen.prepare(graph, dtype), dense, dtype, rows=some)
-    monkeypatch.setattr(laplacian, "_cache_bytes", lambda: 1 << 30)
+    dense, before, some = columns.toarray(), columns.toarray(), np.array([7, 0, 299])
     wanted = chosen.apply(graph, dense)
+    widths = set()
+
+    class Noted(laplacian.PowerOfStep):
+        def faster_width(self, block, narrow, pool):
+            timed = super().faster_width(block, narrow, pool)
+            assert timed in (narrow, block.shape[1])
+            widths.add({"narrow": narrow, "wide": block.shape[1], "timed": timed}[faster])
+            return max(widths)
+
+    monkeypatch.setattr(laplacian, "_cache_bytes", lambda: 2 * 300 * 16)
+    monkeypatch.setattr(filters, "MANY_PRODUCTS", 0)
+    monkeypatch.setattr(filters, "PowerOfStep", Noted)
+    found = [chosen.apply(graph, columns)] + [chosen.apply(graph, dense, n_threads=count) for count in (1, 3)]
+    part = filters.filter_columns(chosen.prepare(graph, dtype), dense, dtype, rows=some)
     for one in found:
         assert one.dtype == dtype
         assert_array_equal(one, wanted)
     assert_array_equal(part, wanted[some])
     assert_array_equal(dense, before)
+    if faster == "narrow" and chosen in (HalfFilter(5), NormFilter(1)):
+        assert widths == {16 // np.dtype(dtype).itemsize}
 
 
-def test_threads_share_a_block_only_where_its_rows_stay_in_the_cache(monkeypatch):
+def test_blocks_are_shared_where_those_of_all_threads_do_not_fit_in_the_cache(monkeypatch):
     monkeypatch.setattr(laplacian, "_cache_bytes", lambda: 32 << 20)
-    each = {1_000: 0, 50_000: 0, 100_000: 16, 200_000: 8, 1_000_000: 2, 3_000_000: 0}  # nodes: shared columns
-    assert {nodes: laplacian.shared_width(8 * nodes, 8, 2) for nodes in each} == each
-    assert laplacian.shared_width(4 * 1_000_000, 4, 2) == 4
-    assert laplacian.compiled_product(16, 1e12) is None
-    assert laplacian.compiled_product(2, 1e3) is None
+    assert [laplacian.fits_in_cache(8 * nodes, 2) for nodes in (1_000, 60_000, 70_000, 10**6)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert [laplacian.narrow_width(8 * nodes, 8) for nodes in (100_000, 200_000, 10**6, 3 * 10**6)] == [16, 8, 2, 0]
+    assert laplacian.narrow_width(4 * 10**6, 4) == 4
+
+
+def test_the_size_of_the_cache_is_read_from_the_system(monkeypatch, tmp_path):
+    for text, size in (("8192K\n", 8 << 20), ("1048576K\n", 32 << 20), ("a lot", 32 << 20)):
+        (tmp_path / "size").write_text(text)
+        monkeypatch.setattr(laplacian, "_CACHE_FILE", tmp_path / "size")
+        laplacian._cache_bytes.cache_clear()
+        assert laplacian._cache_bytes() == size
+    laplacian._cache_bytes.cache_clear()
 
 
 def test_memory_is_the_result_and_a_few_blocks():

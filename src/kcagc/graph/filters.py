@@ -23,12 +23,14 @@ from kcagc.errors import ParameterError
 from kcagc.graph.graph import Graph, as_graph, check_features
 from kcagc.graph.laplacian import (
     BLOCK_COLUMNS,
+    MANY_PRODUCTS,
+    SHARED_COLUMNS,
     FilterStep,
     PowerOfStep,
-    compiled_product,
+    fits_in_cache,
     laplacian_norm,
+    narrow_width,
     normalised_laplacian,
-    shared_width,
 )
 
 # Costs in nanoseconds of one core, for the choice between a filtered table and an operator (`filter_for_projection`).
@@ -307,35 +309,36 @@ def filter_columns(
     """Filter the columns of `features` in blocks, several threads in parallel; return these rows.
 
     SciPy's sparse product runs on one core and releases the interpreter lock, so each thread takes a block. On large
-    graphs the threads share a narrow block instead, whose rows stay in the cache.
+    graphs the threads share one block instead.
     """
     columns = sparse.csc_array(features) if sparse.issparse(features) else features
     n_nodes, n_columns = features.shape
     n_rows = n_nodes if isinstance(rows, slice) else len(rows)
     result = _room((n_rows, n_columns), dtype, like=features)
-    starts = range(0, n_columns, BLOCK_COLUMNS)
-    threads = n_threads or os.cpu_count() or 1
-    blocks = min(threads, len(starts))  # at the same time, if each thread has its own
+    threads, each = n_threads or os.cpu_count() or 1, n_nodes * np.dtype(dtype).itemsize
+    blocks = max(min(threads, -(-n_columns // BLOCK_COLUMNS)), 1)  # at the same time, if each thread has its own
+    shared = isinstance(filter_block, PowerOfStep) and not fits_in_cache(each, blocks)
+    size = SHARED_COLUMNS if shared else BLOCK_COLUMNS
+    starts = range(0, n_columns, size)
 
     def taken(start: int, copy: bool | None = None) -> AnyFloatArray:
-        block = columns[:, start : start + BLOCK_COLUMNS]
+        block = columns[:, start : start + size]
         return np.array(block.toarray() if sparse.issparse(block) else block, dtype=dtype, order="C", copy=copy)
 
     def work(start: int) -> None:
-        result[:, start : start + BLOCK_COLUMNS] = filter_block(taken(start))[rows]
+        result[:, start : start + size] = filter_block(taken(start))[rows]
 
-    each = n_nodes * np.dtype(dtype).itemsize
-    width = shared_width(each, np.dtype(dtype).itemsize, blocks)
-    if not width or not isinstance(filter_block, PowerOfStep):
-        with ThreadPoolExecutor(blocks) as pool:
+    with ThreadPoolExecutor(threads if shared else blocks) as pool:
+        if not isinstance(filter_block, PowerOfStep) or not shared:
             list(pool.map(work, starts))
-        return result
-    product = compiled_product(width, filter_block.work(n_columns))
-    with ThreadPoolExecutor(threads) as pool:
+            return result
+        width = 0
         for start in starts:
             block = taken(start, copy=True)
-            filter_block.apply_narrow(block, width, pool, product)
-            result[:, start : start + BLOCK_COLUMNS] = block[rows]
+            if not width:
+                narrow = narrow_width(each, block.itemsize) if filter_block.count * len(starts) >= MANY_PRODUCTS else 0
+                width = filter_block.faster_width(block, narrow, pool)
+            result[:, start : start + size] = filter_block.shared(block, width, pool)[rows]
     return result
 
 

@@ -3,15 +3,14 @@
 Self loops are added before normalising, as AGC does: this reproduces the published figures, and an isolated node keeps
 its features.
 
-Filters multiply blocks of columns. On large graphs all threads share a narrow block, whose rows stay in the cache. With
-Numba (`kcagc[fast]`) its product is compiled: where a block has two or four columns, SciPy's product spends most of its
-time outside the arithmetic. Both add the same numbers in the same order, so the results are the same to the last bit.
+Filters multiply blocks of columns. On large graphs all threads share a block. Its width changes no result: a narrow one
+stays in the cache of the processor, if others leave room there, and a wide one reads the matrix less often.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import time
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -31,18 +30,13 @@ try:  # a product that adds into given memory; SciPy's public product takes new 
 except ImportError:  # pragma: no cover - a later SciPy may name it otherwise
     csr_matvecs = None
 
-Product = Callable[..., None]  # computes some rows of a product
-
-# Columns filtered at a time: one random access to a node's row reads one or two lines of the cache. Wider rows leave
-# the cache earlier, and narrower rows read the matrix more often.
+# Columns filtered at a time: one random access to a node's row reads one or two lines of the cache.
 BLOCK_COLUMNS = 16
-# Where the blocks of all threads do not fit in half of the largest cache, all threads work on one narrower block that
-# does. Rows of fewer bytes than these are not worth a pass over the matrix.
-_LEAST_ROW = 16
+SHARED_COLUMNS = 32  # of a block that all threads share: its wider rows read the matrix less often
+_LEAST_ROW = 16  # bytes; narrower rows are not worth a pass over the matrix
+MANY_PRODUCTS = 8  # with shared blocks, from which on it is worth two products to find the faster width
 _CACHE_FILE = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")  # on Linux, for example "32768K"
 _CACHE_BYTES = 32 << 20  # assumed where no file says it, and at most: larger ones are shared by many cores
-_MOST_COMPILED = 8  # columns
-_WORK = 4e9  # multiplications from which on the second that compiling takes is worth it
 
 _ENTRIES = 1 << 18  # of a matrix that are scaled at a time: what is computed for them fits in the cache of one core
 
@@ -142,13 +136,10 @@ class FilterStep:
             shape=adjacency.shape,
         )
 
-    def power(
-        self, block: AnyFloatArray, count: int, pool: Executor | None = None, compiled: Product | None = None
-    ) -> AnyFloatArray:
+    def power(self, block: AnyFloatArray, count: int, pool: Executor | None = None) -> AnyFloatArray:
         """Return the matrix to the power of `count`, times a block of columns; the block is not changed.
 
-        With a pool, its threads share each product by rows, which `compiled` computes if it is given. The result is the
-        same.
+        With a pool, its threads share each product by rows. The result is the same.
         """
         spare: list[AnyFloatArray] = []
         now = block
@@ -160,18 +151,15 @@ class FilterStep:
             if pool is None:
                 self._product(now, into, slice(0, len(now)))
             else:
-                list(pool.map(partial(self._product, now, into, compiled=compiled), self._parts))
+                list(pool.map(partial(self._product, now, into), self._parts))
             if number:
                 spare.append(now)
             now = into
         return now
 
-    def _product(self, block: AnyFloatArray, into: AnyFloatArray, rows: slice, compiled: Product | None = None) -> None:
+    def _product(self, block: AnyFloatArray, into: AnyFloatArray, rows: slice) -> None:
         """Compute some rows of the matrix times a block."""
         rest, part = self.rest, into[rows]
-        if compiled is not None:
-            compiled(rows.start, rows.stop, rest.indptr, rest.indices, rest.data, self.diagonal, block, into)
-            return
         np.multiply(self.diagonal[rows], block[rows], out=part)
         starts = rest.indptr[rows.start : rows.stop + 1]
         csr_matvecs(len(part), len(block), block.shape[1], starts, rest.indices, rest.data, block.ravel(), part.ravel())
@@ -196,24 +184,40 @@ class PowerOfStep:
         """Filter a block."""
         return self.step.power(block, self.count)
 
-    def apply_narrow(self, block: AnyFloatArray, width: int, pool: Executor, product: Product | None) -> None:
-        """Filter a block in place, so many columns at a time; the threads of a pool share each product."""
+    def shared(self, block: AnyFloatArray, width: int, pool: Executor) -> AnyFloatArray:
+        """Filter a block, so many columns at a time; all threads of a pool share each product. The block may change."""
+        if width >= block.shape[1]:
+            return self.step.power(block, self.count, pool)
         for first in range(0, block.shape[1], width):
             part = block[:, first : first + width]
-            same = product if part.shape[1] == width else None
-            part[:] = self.step.power(np.ascontiguousarray(part), self.count, pool, same)
+            part[:] = self.step.power(np.ascontiguousarray(part), self.count, pool)
+        return block
 
-    def work(self, columns: int) -> float:
-        """Return how many multiplications filter so many columns."""
-        return float(self.step.rest.nnz) * self.count * columns
+    def faster_width(self, block: AnyFloatArray, narrow: int, pool: Executor) -> int:
+        """Return the width with which each column of a block takes less time now: that of the block, or a narrow one.
+
+        Narrow rows stay in the cache, but only if nobody else fills it: other programs, or other guests of the machine.
+        """
+
+        def seconds(width: int) -> float:
+            begin = time.perf_counter()
+            part = np.ascontiguousarray(block[:, :width])
+            copied = time.perf_counter()
+            self.step.power(part, 1, pool)
+            return (2 * (copied - begin) + self.count * (time.perf_counter() - copied)) / width
+
+        whole = block.shape[1]
+        return narrow if 0 < narrow < whole and seconds(narrow) < seconds(whole) else whole
 
 
-def shared_width(column_bytes: int, itemsize: int, blocks: int) -> int:
-    """Return how many columns of a block all threads should share; 0 if each should have blocks of its own."""
-    room = _cache_bytes() // 2
-    if blocks * column_bytes * BLOCK_COLUMNS <= room:
-        return 0
-    width = 1 << max(room // column_bytes, 1).bit_length() - 1
+def fits_in_cache(column_bytes: int, blocks: int) -> bool:
+    """Return whether so many blocks of columns fit in half of the cache."""
+    return blocks * column_bytes * BLOCK_COLUMNS <= _cache_bytes() // 2
+
+
+def narrow_width(column_bytes: int, itemsize: int) -> int:
+    """Return how many columns of a block fit in half of the cache; 0 if they are too few."""
+    width = 1 << max(_cache_bytes() // 2 // column_bytes, 1).bit_length() - 1
     return min(width, BLOCK_COLUMNS) if width * itemsize >= _LEAST_ROW else 0
 
 
@@ -224,34 +228,6 @@ def _cache_bytes() -> int:
         return min(int(_CACHE_FILE.read_text(encoding="ascii").strip().removesuffix("K")) << 10, _CACHE_BYTES)
     except (OSError, ValueError):
         return _CACHE_BYTES
-
-
-def compiled_product(width: int, work: float) -> Product | None:
-    """Return the product for blocks of so many columns; None if it is not worth compiling, or there is no Numba."""
-    return _compiled(width) if width <= _MOST_COMPILED and work >= _WORK else None
-
-
-@lru_cache(maxsize=_MOST_COMPILED)
-def _compiled(width: int) -> Product | None:
-    try:
-        from numba import njit  # noqa: PLC0415 - an extra, and slow to import
-    except ImportError:
-        return None
-
-    def product(
-        first: int, last: int, starts: Any, neighbours: Any, weights: Any, diagonal: Any, block: Any, into: Any
-    ) -> None:
-        """Compute the rows first to last of the matrix times a block; `width` is known when this is compiled."""
-        for row in range(first, last):
-            for column in range(width):
-                into[row, column] = diagonal[row, 0] * block[row, column]
-            for entry in range(starts[row], starts[row + 1]):
-                weight, neighbour = weights[entry], neighbours[entry]
-                for column in range(width):
-                    into[row, column] += weight * block[neighbour, column]
-
-    found: Product = njit(nogil=True, error_model="numpy")(product)
-    return found
 
 
 def _scaled(adjacency: Sparse, scale: FloatArray, cutoff: float, dtype: Any) -> AnyFloatArray:
