@@ -196,7 +196,7 @@ class PowerOfStep:
     def faster_width(self, block: AnyFloatArray, narrow: int, pool: Executor) -> int:
         """Return the width with which each column of a block takes less time now: that of the block, or a narrow one.
 
-        Narrow rows stay in the cache, but only if nobody else fills it: other programs, or other guests of the machine.
+        Narrow rows stay in the cache, but only if no other program or guest of the machine fills it.
         """
 
         def seconds(width: int) -> float:
