@@ -79,8 +79,8 @@ _TRIED = {
         "another graph; the joint method does not need it"
     ),
     "columns weighted by the square root of the inverse document frequency": (
-        "1.0 points better on Citeseer at ψ = 15, but 0.4 points worse at the best ψ, in the mean over 38 graphs (without "
-        "weights: 1.8 points worse)"
+        "1.0 points better on Citeseer at ψ = 15, but 0.4 points worse at the best ψ, in the mean over 38 graphs "
+        "(without weights: 1.8 points worse)"
     ),
     "smoothing the curve, or the mean of the restarts instead of the best": "no difference beyond chance",
     "half of the edges held out, or several sets of held-out edges": "no better",
